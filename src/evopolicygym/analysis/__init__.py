@@ -1,0 +1,1 @@
+"""Reading: pure functions of records. Imports nothing of the making wing."""

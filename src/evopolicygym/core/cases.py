@@ -1,0 +1,118 @@
+"""Cases: which reset an index stands for, and how a secret turns into seeds.
+
+``seed = HMAC-SHA256(secret, "evopolicygym case 1|environment|split|index|attempt")``, its first 31 bits. Seeds already
+taken by an earlier index (train before validation before held_out) are passed over by raising ``attempt``, so the
+three splits are disjoint. 31 bits, because some simulators refuse larger seeds; that they can't be guessed rests on
+the secret's 256 bits, not on the seed's.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evopolicygym.core.task import HELD_OUT_CASES, TRAIN_CASES, VALIDATION_CASES
+
+SECRET_BYTES = 32
+
+
+class Split(StrEnum):
+    """The three disjoint sets of cases. Only train indices are ever visible to an agent."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    HELD_OUT = "held_out"
+
+
+class SplitSource(StrEnum):
+    """Where a run's cases come from."""
+
+    PRIVATE = "private"
+    """Derived from the experiment's secret."""
+    PUBLIC = "public"
+    """Derived from a published key: for exact comparison between laboratories, and named as public."""
+    DIRECTORY = "directory"
+    """Read from files in the layout of the paper's release."""
+
+
+SIZES: Mapping[Split, int] = {
+    Split.TRAIN: TRAIN_CASES,
+    Split.VALIDATION: VALIDATION_CASES,
+    Split.HELD_OUT: HELD_OUT_CASES,
+}
+
+PUBLIC_KEY = hashlib.sha256(b"evopolicygym public split 1").digest()
+"""The published key of the public split."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseSet:
+    """The seeds behind the indices of one environment's three splits. Never leaves the trusted side."""
+
+    environment: str
+    seeds: Mapping[Split, tuple[int, ...]]
+
+    def seed(self, split: Split, index: int) -> int:
+        """Return the seed that resets the environment for this case."""
+        return self.seeds[split][index]
+
+
+def derive(secret: bytes, environment: str) -> CaseSet:
+    """Return the cases that a 256-bit secret stands for in one environment."""
+    taken: set[int] = set()
+    seeds: dict[Split, tuple[int, ...]] = {}
+    for split, size in SIZES.items():
+        chosen = []
+        for index in range(size):
+            seed = next(s for s in _candidates(secret, environment, split, index) if s not in taken)
+            taken.add(seed)
+            chosen.append(seed)
+        seeds[split] = tuple(chosen)
+    return CaseSet(environment, seeds)
+
+
+def _candidates(secret: bytes, environment: str, split: Split, index: int) -> "_Seeds":
+    return _Seeds(secret, f"evopolicygym case 1|{environment}|{split.value}|{index}")
+
+
+@dataclass(slots=True)
+class _Seeds:
+    """The endless sequence of seeds that one case would take, best first."""
+
+    secret: bytes
+    label: str
+    attempt: int = -1
+
+    def __iter__(self) -> "_Seeds":
+        return self
+
+    def __next__(self) -> int:
+        self.attempt += 1
+        return _number(self.secret, f"{self.label}|{self.attempt}", bits=31)
+
+
+def policy_seed(secret: bytes, environment: str, split: Split, index: int, run_seed: int) -> int:
+    """Return the number that seeds ``random`` and ``numpy.random`` in the policy's process (32 bits).
+
+    It is derived by the secret, so that a policy can't tell from it which split it plays; it says nothing of the
+    environment's seed, and may be shown.
+    """
+    return _number(secret, f"evopolicygym policy seed 1|{environment}|{split.value}|{index}|{run_seed}", bits=32)
+
+
+def commitment(cases: CaseSet, salt: bytes) -> str:
+    """Return the salted SHA-256 that a run's journal commits to its cases with, in hexadecimal."""
+    text = json.dumps({split.value: list(seeds) for split, seeds in cases.seeds.items()}, separators=(",", ":"))
+    return hashlib.sha256(b"evopolicygym commitment 1|" + salt + b"|" + text.encode()).hexdigest()
+
+
+def salt(secret: bytes, environment: str) -> bytes:
+    """Return the salt of one environment's commitment: whoever holds the secret can recompute it."""
+    return hmac.digest(secret, f"evopolicygym salt 1|{environment}".encode(), "sha256")
+
+
+def _number(secret: bytes, label: str, bits: int) -> int:
+    digest = hmac.digest(secret, label.encode(), "sha256")
+    return int.from_bytes(digest[:8], "big") >> (64 - bits)

@@ -1,0 +1,85 @@
+"""An environment as its spec declares it: what an agent is told, what is recorded, what it is measured against."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Kind(StrEnum):
+    """What a task asks for (the paper's split)."""
+
+    TUNING = "tuning"
+    """Gains and thresholds of a controller of known form."""
+    SYNTHESIS = "synthesis"
+    """Perception, memory or planning has to be built."""
+
+
+class SuccessRule(StrEnum):
+    """How the environment itself tells that an episode succeeded."""
+
+    INFO = "info"
+    """``info[key]`` is true after the last step."""
+    TERMINATED = "terminated"
+    """The episode terminated, as against ran out of steps."""
+    POSITIVE_RETURN = "positive_return"
+    """The return is above zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Success:
+    """When an episode counts as a success."""
+
+    rule: SuccessRule
+    key: str = ""
+    """The key of ``info`` for the rule ``info``."""
+    meaning: str = ""
+    """What success means in the environment's own terms, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The mean return of a policy that needs no thought."""
+
+    mean: float
+    standard_error: float
+    """Standard error of the mean over ``episodes`` cases."""
+    episodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """The whole of an environment, as data; read from ``environments/specs/<name>.toml``."""
+
+    name: str
+    id: str
+    """What ``gymnasium.make`` is given."""
+    family: str
+    """Groups rows on the leaderboard."""
+    kind: Kind
+    max_steps: int
+    """An episode is truncated after so many steps."""
+    objective: str
+    reward: str
+    termination: str
+    observation: tuple[str, ...]
+    """One meaning for each element, or sentences where elements can't be named singly."""
+    action: tuple[str, ...]
+    """One meaning for each value (Discrete) or element (Box)."""
+    idle_action: Any
+    """The zero or no-op action, as JSON; what the idle anchor plays."""
+    extra: str = ""
+    """The optional dependency of ours that brings the simulator; empty where the core has it."""
+    imports: tuple[str, ...] = ()
+    """Modules whose import registers the id with gymnasium."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of ``gymnasium.make``."""
+    reward_components: tuple[str, ...] = ()
+    """Keys of ``info`` that hold the parts of a step's reward."""
+    success: Success | None = None
+    """None where the environment knows no success."""
+    random_anchor: Anchor | None = None
+    """Uniform random actions."""
+    idle_anchor: Anchor | None = None
+    """The idle action at every step."""
+    packages: tuple[str, ...] = ()
+    """Distributions whose versions the numbers depend on, gymnasium and numpy aside."""

@@ -1,0 +1,94 @@
+"""Every error that this project raises on purpose.
+
+::
+
+    EvoPolicyGymError
+    ├── UsageError          a person asked for what can't be done        (exit code 2)
+    │   ├── UnknownName     a name that nothing answers to
+    │   └── MissingExtra    an optional dependency is not installed
+    ├── RequestRefused      the judge refuses a request; nothing was charged
+    ├── RecordError         a run directory is damaged, locked, or not what it says   (exit code 3)
+    ├── EnvironmentFault    a simulator crashed or hung on a valid action             (exit code 4)
+    ├── SandboxError        a sandbox can't be made, or broke by itself               (exit code 4)
+    └── AgentError          an agent can't be started                                 (exit code 5)
+
+A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class EvoPolicyGymError(Exception):
+    """The root of the tree: catch this to catch all that the project raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(EvoPolicyGymError):
+    """A person asked for what can't be done; the message says what was asked, found, and what would work."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):  # noqa: N818 - the words of the field read better without "Error"
+    """A name that nothing answers to; the message lists the names that do."""
+
+    def __init__(self, kind: str, asked: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        near = get_close_matches(asked, names, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        super().__init__(f"There is no {kind} named {asked!r}.{hint} Known: {', '.join(names) or 'none'}.")
+
+
+class MissingExtra(UsageError):  # noqa: N818 - as above
+    """An optional dependency is not installed; the message names the command that installs it."""
+
+    def __init__(self, what: str, extra: str, missing: str) -> None:
+        super().__init__(
+            f"{what} needs {missing}, which is not installed. Install it with: pip install 'evopolicygym[{extra}]'"
+        )
+
+
+class RefusalStatus:
+    """The closed set of statuses that a refused request carries (protocol, section 4)."""
+
+    BUDGET_INVALID = "budget_invalid"
+    INVALID_ENV_INSTANCE = "invalid_env_instance"
+    INVALID_REQUEST = "invalid_request"
+    INVALID_CHECKPOINT = "invalid_checkpoint"
+    CLOSED = "closed"
+    UNAVAILABLE = "unavailable"
+
+
+class RequestRefused(EvoPolicyGymError):  # noqa: N818 - as above
+    """The judge refuses a request; nothing was charged, no environment was stepped."""
+
+    def __init__(self, status: str, message: str, http_status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+        self.http_status = http_status
+
+
+class RecordError(EvoPolicyGymError):
+    """A run directory is damaged, locked by another process, or not what it says it is."""
+
+    exit_code = 3
+
+
+class EnvironmentFault(EvoPolicyGymError):  # noqa: N818 - as above
+    """A simulator crashed, hung or answered nonsense on a valid action: the run stops and is never scored."""
+
+    exit_code = 4
+
+
+class SandboxError(EvoPolicyGymError):
+    """A sandbox can't be made here, or broke by itself: the run stops and is never scored."""
+
+    exit_code = 4
+
+
+class AgentError(EvoPolicyGymError):
+    """An agent can't be started."""
+
+    exit_code = 5

@@ -1,0 +1,184 @@
+"""What can happen in a run. Each is one line of its journal; the run's state is their fold (``core/run.py``).
+
+Times are ISO 8601 in UTC. Nothing here holds a seed or a path of the host.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.task import Task
+
+
+class CloseReason(StrEnum):
+    """Why no more submissions are taken."""
+
+    BUDGET_SPENT = "budget_spent"
+    FINISH_ASKED = "finish_asked"
+    """The agent asked to finish, and the run allows it."""
+    AGENT_ENDED = "agent_ended"
+    """The agent ended all its turns with budget left."""
+
+
+class RunStatus(StrEnum):
+    """How a run ended."""
+
+    SCORED = "scored"
+    NO_OK_SUBMIT = "no_ok_submit"
+    """There was no candidate to select."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Which agent plays. No key or token is ever in here."""
+
+    name: str
+    model: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """The program of a ``command`` agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOpened:
+    """The first line: what is played, under which versions, on which cases."""
+
+    time: str
+    run_id: str
+    protocol_version: str
+    task: Task
+    agent: AgentConfig
+    seed: int
+    split: SplitSource
+    experiment: str
+    """Names the secret in the owner's state directory."""
+    commitment: str
+    """Salted hash of the cases (``core.cases.commitment``)."""
+    versions: Mapping[str, str]
+    spec_sha256: str
+    isolation: str
+    findings: Mapping[str, str] = field(default_factory=dict)
+    observation_schema: Mapping[str, Any] = field(default_factory=dict)
+    action_schema: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResumed:
+    """A process took the run up again."""
+
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStarted:
+    """A turn of the agent began."""
+
+    time: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnded:
+    """A turn of the agent ended."""
+
+    time: str
+    turn: int
+    end: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionCharged:
+    """The budget is charged. On disk before anything of the agent's runs."""
+
+    time: str
+    submit_index: int
+    checkpoint: str
+    """SHA-256 that names the checkpoint."""
+    env_instances: tuple[int, ...]
+    key: str = ""
+    """What the client named the request, to be able to ask again; empty where it didn't."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodePlayed:
+    """One case was played to its end."""
+
+    split: Split
+    checkpoint: str
+    position: int
+    """Its place in the rollout: for train, in the submission; else the index in the split."""
+    episode: Episode
+    submit_index: int | None = None
+    """The submission, for train."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeRepeated:
+    """A simulator failed on a valid action, and the case is played again, uncharged."""
+
+    time: str
+    split: Split
+    position: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionPublished:
+    """A submission's feedback is in place."""
+
+    time: str
+    submit_index: int
+    status: SubmissionStatus
+    feedback_sha256: str
+    """Over the names and contents of all its files (``records.feedback``)."""
+    wall_time_s: float
+    error: LoadError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunClosed:
+    """No more submissions are taken; the agent is gone."""
+
+    time: str
+    reason: CloseReason
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSelected:
+    """The best mean validation return, the latest of equals."""
+
+    time: str
+    submit_index: int
+    checkpoint: str
+    validation_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunFinished:
+    """The last line."""
+
+    time: str
+    status: RunStatus
+    score: float | None = None
+    """The selected checkpoint's mean held-out return."""
+    standard_error: float | None = None
+
+
+Event = (
+    RunOpened
+    | RunResumed
+    | AgentStarted
+    | AgentEnded
+    | SubmissionCharged
+    | EpisodePlayed
+    | EpisodeRepeated
+    | SubmissionPublished
+    | RunClosed
+    | CheckpointSelected
+    | RunFinished
+)

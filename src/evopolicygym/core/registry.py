@@ -1,0 +1,59 @@
+"""Names to things: a name in a config is a file's name in its room, an entry point, or ``package.module:Class``.
+
+A module is imported only when its name is asked for, so optional dependencies load late.
+"""
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Any
+
+from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """One kind of thing that can be named."""
+
+    kind: str
+    """What a person calls it, such as ``agent``."""
+    package: str
+    """The room whose files are the built-in names."""
+    group: str
+    """The entry-point group by which other distributions add names."""
+    attribute: str
+    """What a module of the room must define."""
+    not_names: frozenset[str] = frozenset()
+    """Files of the room that are no names."""
+
+    def names(self) -> list[str]:
+        """Return every name that answers, sorted; those of other distributions included."""
+        room = import_module(self.package)
+        files = {info.name for info in iter_modules(room.__path__)} - self.not_names
+        return sorted(files | {point.name for point in entry_points(group=self.group)})
+
+    def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, as the kind has it
+        """Return what a name stands for; raise ``UnknownName`` or ``MissingExtra``."""
+        if ":" in name:
+            return _from_outside(self.kind, name)
+        for point in entry_points(group=self.group):
+            if point.name == name:
+                return point.load()
+        if name not in self.names():
+            raise UnknownName(self.kind, name, self.names())
+        try:
+            return getattr(import_module(f"{self.package}.{name}"), self.attribute)
+        except ModuleNotFoundError as error:
+            raise MissingExtra(f"The {self.kind} {name!r}", name, str(error.name)) from error
+
+
+def _from_outside(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"The {kind} {name!r} can't be loaded: {error}. A name from outside is written package.module:Class, and "
+            f"the package must be importable."
+        ) from error

@@ -1,0 +1,320 @@
+"""A run's state, as a pure fold over its journal's events.
+
+An event that breaks a rule of the protocol raises ``RecordError``: what can be folded is consistent. So the judge, the
+resuming of a run and ``verify`` all stand on this one file.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentStarted,
+    CheckpointSelected,
+    EpisodePlayed,
+    EpisodeRepeated,
+    Event,
+    RunClosed,
+    RunFinished,
+    RunOpened,
+    RunResumed,
+    RunStatus,
+    SubmissionCharged,
+    SubmissionPublished,
+)
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.score import Candidate, Estimate, estimate, select
+from evopolicygym.core.submission import SubmissionStatus
+
+
+class Stage(StrEnum):
+    """Where a run stands."""
+
+    OPEN = "open"
+    """Submissions are taken."""
+    CLOSED = "closed"
+    """Candidates play validation."""
+    SELECTED = "selected"
+    """The selected checkpoint plays held-out."""
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionState:
+    """One submission and what has come of it so far."""
+
+    charged: SubmissionCharged
+    first_global_episode: int
+    remaining_budget: int
+    """After its charge."""
+    episodes: tuple[Episode | None, ...]
+    """By local index; None where not yet played."""
+    published: SubmissionPublished | None = None
+
+    @property
+    def index(self) -> int:
+        """Its number in the run, from 0."""
+        return self.charged.submit_index
+
+    @property
+    def status(self) -> SubmissionStatus:
+        """Its status; ``interrupted`` until its feedback is published."""
+        return self.published.status if self.published else SubmissionStatus.INTERRUPTED
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Local indices of episodes not yet played."""
+        return tuple(local for local, episode in enumerate(self.episodes) if episode is None)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Returns of the episodes played so far, in the submission's order."""
+        return tuple(episode.episode_return for episode in self.episodes if episode)
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRollout:
+    """What one checkpoint has played of a hidden split so far."""
+
+    split: Split
+    checkpoint: str
+    episodes: tuple[Episode | None, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Indices of cases not yet played."""
+        return tuple(index for index, episode in enumerate(self.episodes) if episode is None)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Returns of the cases played so far, in the split's order."""
+        return tuple(episode.episode_return for episode in self.episodes if episode)
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """All that is known of a run from its journal."""
+
+    opened: RunOpened
+    stage: Stage = Stage.OPEN
+    submissions: tuple[SubmissionState, ...] = ()
+    hidden: tuple[HiddenRollout, ...] = ()
+    turns: int = 0
+    """Turns of the agent that have ended."""
+    closed: RunClosed | None = None
+    selected: CheckpointSelected | None = None
+    finished: RunFinished | None = None
+
+    @property
+    def budget(self) -> int:
+        """The run's whole episode budget."""
+        return self.opened.task.budget.episodes
+
+    @property
+    def spent(self) -> int:
+        """Episodes charged so far."""
+        return sum(len(submission.episodes) for submission in self.submissions)
+
+    @property
+    def remaining(self) -> int:
+        """Episodes left."""
+        return self.budget - self.spent
+
+    @property
+    def playing(self) -> tuple[SubmissionState, ...]:
+        """Submissions that are charged and whose feedback is not yet published, in their order."""
+        return tuple(submission for submission in self.submissions if submission.published is None)
+
+    @property
+    def candidates(self) -> tuple[SubmissionState, ...]:
+        """Submissions that may be selected, in their order."""
+        return tuple(submission for submission in self.submissions if submission.status is SubmissionStatus.OK)
+
+    def by_key(self, key: str) -> SubmissionState | None:
+        """Return the submission that a client named so, or None."""
+        return next((one for one in self.submissions if key and one.charged.key == key), None)
+
+    def rollout(self, split: Split, checkpoint: str) -> HiddenRollout:
+        """Return what a checkpoint has played of a hidden split; nothing so far where it hasn't begun."""
+        found = (one for one in self.hidden if one.split is split and one.checkpoint == checkpoint)
+        return next(found, HiddenRollout(split, checkpoint, (None,) * self.cases(split)))
+
+    def cases(self, split: Split) -> int:
+        """Return how many cases of a split this run may play."""
+        task = self.opened.task
+        return {
+            Split.TRAIN: task.train_cases,
+            Split.VALIDATION: task.validation_cases,
+            Split.HELD_OUT: task.held_out_cases,
+        }[split]
+
+    def context(self, submission: SubmissionState) -> PolicyContext:
+        """Return what a policy of this submission is told, in train as in hidden evaluation."""
+        environment = self.opened.task.environment
+        return PolicyContext(
+            env=environment.name,
+            submit_index=submission.index,
+            n_episodes_this_submit=len(submission.episodes),
+            remaining_budget_after=submission.remaining_budget,
+            max_episode_steps=environment.max_steps,
+            obs_space=self.opened.observation_schema,
+            action_space=self.opened.action_schema,
+            reward_components=environment.reward_components,
+        )
+
+    def first_with(self, checkpoint: str) -> SubmissionState:
+        """Return the earliest candidate with this checkpoint: hidden evaluation repeats its context."""
+        return next(one for one in self.candidates if one.charged.checkpoint == checkpoint)
+
+    def choice(self) -> Candidate | None:
+        """Return what selection yields from the validation played; None where nothing is a candidate."""
+        return select(
+            Candidate(one.index, estimate(rollout.returns).mean)
+            for one in self.candidates
+            if not (rollout := self.rollout(Split.VALIDATION, one.charged.checkpoint)).missing
+        )
+
+    def held_out(self) -> Estimate | None:
+        """Return the selected checkpoint's held-out estimate; None until all its cases are played."""
+        if self.selected is None:
+            return None
+        rollout = self.rollout(Split.HELD_OUT, self.selected.checkpoint)
+        return None if rollout.missing else estimate(rollout.returns)
+
+
+def fold(events: Iterable[Event]) -> RunState:
+    """Return the state after all events; the first must be ``RunOpened``."""
+    state: RunState | None = None
+    for event in events:
+        state = after(state, event)
+    if state is None:
+        raise RecordError("The journal is empty: the run was never opened.")
+    return state
+
+
+def after(state: RunState | None, event: Event) -> RunState:
+    """Return the state after one more event; raise ``RecordError`` where the event breaks a rule."""
+    if state is None:
+        _demand(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
+        assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; demanded above
+        return RunState(event)
+    _demand(state.stage is not Stage.FINISHED, f"{_name(event)} after the run finished.")
+    match event:
+        case RunOpened():
+            raise RecordError("The journal opens its run twice.")
+        case RunResumed() | AgentStarted() | EpisodeRepeated():
+            return state
+        case AgentEnded():
+            return replace(state, turns=state.turns + 1)
+        case SubmissionCharged():
+            return _charged(state, event)
+        case EpisodePlayed():
+            return _trained(state, event) if event.split is Split.TRAIN else _evaluated(state, event)
+        case SubmissionPublished():
+            return _published(state, event)
+        case RunClosed():
+            return _closed(state, event)
+        case CheckpointSelected():
+            return _selected(state, event)
+        case RunFinished():
+            return _finished(state, event)
+
+
+def _charged(state: RunState, event: SubmissionCharged) -> RunState:
+    count = len(event.env_instances)
+    _demand(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
+    _demand(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
+    _demand(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
+    _demand(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
+    cases = state.cases(Split.TRAIN)
+    _demand(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
+    submission = SubmissionState(event, state.spent, state.remaining - count, (None,) * count)
+    return replace(state, submissions=(*state.submissions, submission))
+
+
+def _trained(state: RunState, event: EpisodePlayed) -> RunState:
+    index = event.submit_index
+    _demand(index is not None and 0 <= index < len(state.submissions), "An episode belongs to no submission.")
+    assert index is not None  # noqa: S101 - for the type checker; demanded above
+    submission = state.submissions[index]
+    _demand(submission.published is None, f"An episode was played after submission {index} was published.")
+    _demand(event.checkpoint == submission.charged.checkpoint, "An episode was played with another checkpoint.")
+    episodes = _filled(submission.episodes, event)
+    return _with_submission(state, replace(submission, episodes=episodes))
+
+
+def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
+    if event.split is Split.VALIDATION:
+        _demand(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
+        known = any(one.charged.checkpoint == event.checkpoint for one in state.candidates)
+        _demand(known, "Validation was played with a checkpoint that is no candidate.")
+    else:
+        _demand(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
+        chosen = state.selected is not None and state.selected.checkpoint == event.checkpoint
+        _demand(chosen, "Held-out cases were played with a checkpoint that was not selected.")
+    before = state.rollout(event.split, event.checkpoint)
+    now = replace(before, episodes=_filled(before.episodes, event))
+    return replace(state, hidden=(*(one for one in state.hidden if one is not before), now))
+
+
+def _published(state: RunState, event: SubmissionPublished) -> RunState:
+    _demand(0 <= event.submit_index < len(state.submissions), "A submission was published that was never charged.")
+    submission = state.submissions[event.submit_index]
+    _demand(submission.published is None, f"Submission {event.submit_index} was published twice.")
+    played = not submission.missing
+    _demand(played or event.status is not SubmissionStatus.OK, f"Submission {event.submit_index} is ok but unplayed.")
+    return _with_submission(state, replace(submission, published=event))
+
+
+def _closed(state: RunState, event: RunClosed) -> RunState:
+    _demand(state.stage is Stage.OPEN, "The run was closed twice.")
+    _demand(not state.playing, "The run was closed while a submission was playing.")
+    return replace(state, stage=Stage.CLOSED, closed=event)
+
+
+def _selected(state: RunState, event: CheckpointSelected) -> RunState:
+    _demand(state.stage is Stage.CLOSED, "A checkpoint was selected while it was not the time.")
+    unplayed = any(state.rollout(Split.VALIDATION, one.charged.checkpoint).missing for one in state.candidates)
+    _demand(not unplayed, "A checkpoint was selected before validation was complete.")
+    best = state.choice()
+    right = best is not None and best.submit_index == event.submit_index
+    _demand(right, f"Submission {event.submit_index} was selected, but validation names another.")
+    named = state.submissions[event.submit_index].charged.checkpoint == event.checkpoint
+    _demand(named, "The selected checkpoint is not its submission's.")
+    return replace(state, stage=Stage.SELECTED, selected=event)
+
+
+def _finished(state: RunState, event: RunFinished) -> RunState:
+    if event.status is RunStatus.NO_OK_SUBMIT:
+        _demand(state.stage is Stage.CLOSED and not state.candidates, "A run with candidates ended without a score.")
+    else:
+        held_out = state.held_out()
+        _demand(held_out is not None, "The run was scored before its held-out cases were played.")
+        assert held_out is not None  # noqa: S101 - for the type checker; demanded above
+        same = (held_out.mean, held_out.standard_error) == (event.score, event.standard_error)
+        _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
+    return replace(state, stage=Stage.FINISHED, finished=event)
+
+
+def _filled(episodes: tuple[Episode | None, ...], event: EpisodePlayed) -> tuple[Episode | None, ...]:
+    _demand(0 <= event.position < len(episodes), f"Episode {event.position} lies outside its rollout.")
+    _demand(episodes[event.position] is None, f"Episode {event.position} was played twice.")
+    return (*episodes[: event.position], event.episode, *episodes[event.position + 1 :])
+
+
+def _with_submission(state: RunState, submission: SubmissionState) -> RunState:
+    before, behind = state.submissions[: submission.index], state.submissions[submission.index + 1 :]
+    return replace(state, submissions=(*before, submission, *behind))
+
+
+def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not holds:
+        raise RecordError(otherwise)
+
+
+def _name(event: Event) -> str:
+    return type(event).__name__

@@ -1,0 +1,69 @@
+"""Scores: means with their standard errors, the selection of a checkpoint, ranks and norms across tasks."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean with its standard error."""
+
+    mean: float
+    standard_error: float
+    """Sample standard deviation over the square root of ``count``; 0 where ``count`` is 1."""
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A submission that may be selected."""
+
+    submit_index: int
+    validation_mean: float
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Return mean and standard error of at least one value."""
+    count = len(values)
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Estimate(mean, 0.0, 1)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    return Estimate(mean, math.sqrt(variance / count), count)
+
+
+def select(candidates: Iterable[Candidate]) -> Candidate | None:
+    """Return the candidate with the best mean validation return, the latest of equals; None where there is none.
+
+    A mean that is not a number never wins against one that is.
+    """
+    return max(candidates, key=_merit, default=None)
+
+
+def _merit(candidate: Candidate) -> tuple[float, int]:
+    mean = candidate.validation_mean
+    return (-math.inf if math.isnan(mean) else mean, candidate.submit_index)
+
+
+def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
+    """Return each entry's rank score on one task: ``(N - r) / (N - 1)``, ``r`` = 1 + entries strictly better.
+
+    Ties share the better rank; a single entry scores 1. Source: arXiv 2607.02440, section on aggregation.
+    """
+    entries = len(scores)
+    if entries == 1:
+        return dict.fromkeys(scores, 1.0)
+    return {name: (entries - rank(scores, name)) / (entries - 1) for name in scores}
+
+
+def rank(scores: Mapping[str, float], name: str) -> int:
+    """Return 1 + the number of entries strictly better than ``name``."""
+    return 1 + sum(other > scores[name] for other in scores.values())
+
+
+def normalised(score: float, random: float, best: float) -> float:
+    """Return ``(score - random) / (best - random)``, clipped to [0, 1]; 0 where best is no better than random."""
+    if best <= random:
+        return 0.0
+    return min(1.0, max(0.0, (score - random) / (best - random)))

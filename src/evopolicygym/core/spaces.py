@@ -1,0 +1,296 @@
+"""Spaces of observations and actions, and the one rule for bad actions.
+
+A space is written as a plain-dict schema wherever it leaves the process (``/info``, ``env_meta``, a policy's
+constructor); in here it is one of the frozen dataclasses below. How values are laid out as bytes between a worker and
+its policy is not told here but in ``rollout/guest/layout.py``; how a gymnasium space becomes one of these, in
+``environments/spaces.py``.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bounds = float | tuple[float, ...]
+"""One number where every element shares it, else one number an element, in row-major order."""
+
+
+class InvalidAction(ValueError):  # noqa: N818 - the protocol's own word
+    """What a policy returned can't be read as an action of this space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete:
+    """The integers ``start`` to ``start + n - 1``."""
+
+    n: int
+    start: int = 0
+    labels: tuple[str, ...] = ()
+    """What each value means, in order; empty where the spec doesn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Arrays of one shape and dtype within bounds."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    """A numpy dtype's name, such as ``float32`` or ``uint8``."""
+    low: Bounds
+    high: Bounds
+    fields: tuple[str, ...] = ()
+    """What each element means, in row-major order; empty where the spec doesn't say."""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def limits(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+        """Return the lower and the upper bounds as float64 arrays of the space's shape."""
+        return _spread(self.low, self.shape), _spread(self.high, self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class MultiDiscrete:
+    """Vectors of integers, the i-th in ``start[i]`` to ``start[i] + nvec[i] - 1``."""
+
+    nvec: tuple[int, ...]
+    start: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MultiBinary:
+    """Arrays of zeros and ones."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Strings of at most ``max_length`` characters."""
+
+    max_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A fixed sequence of values, each of its own space."""
+
+    spaces: "tuple[Space, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Dict:
+    """Named values, each of its own space, in a fixed order."""
+
+    spaces: "tuple[tuple[str, Space], ...]"
+
+
+Space = Discrete | Box | MultiDiscrete | MultiBinary | Text | Tuple | Dict
+
+
+def to_schema(space: Space) -> dict[str, Any]:
+    """Return the plain-dict form of a space: JSON types only, equal for equal spaces."""
+    match space:
+        case Discrete():
+            schema: dict[str, Any] = {"type": "Discrete", "n": space.n, "start": space.start}
+            return schema | ({"labels": list(space.labels)} if space.labels else {})
+        case Box():
+            bounds = {"low": _nested(space.low, space.shape), "high": _nested(space.high, space.shape)}
+            schema = {"type": "Box", "shape": list(space.shape), "dtype": space.dtype, **bounds}
+            return schema | ({"fields": list(space.fields)} if space.fields else {})
+        case MultiDiscrete():
+            return {"type": "MultiDiscrete", "nvec": list(space.nvec), "start": list(space.start)}
+        case MultiBinary():
+            return {"type": "MultiBinary", "shape": list(space.shape)}
+        case Text():
+            return {"type": "Text", "max_length": space.max_length}
+        case Tuple():
+            return {"type": "Tuple", "spaces": [to_schema(part) for part in space.spaces]}
+        case Dict():
+            return {"type": "Dict", "spaces": {name: to_schema(part) for name, part in space.spaces}}
+
+
+def from_schema(schema: Mapping[str, Any]) -> Space:
+    """Return the space that a plain-dict schema describes; raise ``ValueError`` on an unknown type."""
+    match schema.get("type"):
+        case "Discrete":
+            return Discrete(int(schema["n"]), int(schema.get("start", 0)), tuple(schema.get("labels", ())))
+        case "Box":
+            shape = tuple(int(side) for side in schema["shape"])
+            low, high = _flat(schema["low"]), _flat(schema["high"])
+            return Box(shape, str(schema["dtype"]), low, high, tuple(schema.get("fields", ())))
+        case "MultiDiscrete":
+            nvec = tuple(int(n) for n in schema["nvec"])
+            return MultiDiscrete(nvec, tuple(int(n) for n in schema.get("start", (0,) * len(nvec))))
+        case "MultiBinary":
+            return MultiBinary(tuple(int(side) for side in schema["shape"]))
+        case "Text":
+            return Text(int(schema["max_length"]))
+        case "Tuple":
+            return Tuple(tuple(from_schema(part) for part in schema["spaces"]))
+        case "Dict":
+            return Dict(tuple((name, from_schema(part)) for name, part in schema["spaces"].items()))
+        case other:
+            raise ValueError(f"A space of type {other!r} is not known")
+
+
+def bounds_of(array: "NDArray[Any]") -> Bounds:
+    """Return an array of bounds as one number where all are equal, else as a flat tuple."""
+    flat = [float(value) for value in np.asarray(array).ravel()]
+    return flat[0] if flat and all(value == flat[0] for value in flat) else tuple(flat)
+
+
+def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - a value of any space
+    """Draw a value uniformly at random; an unbounded side of a Box is drawn from a standard normal."""
+    match space:
+        case Discrete():
+            return int(random.integers(space.start, space.start + space.n))
+        case Box():
+            return _sample_box(space, random)
+        case MultiDiscrete():
+            start = np.asarray(space.start, dtype=np.int64)
+            return random.integers(start, start + np.asarray(space.nvec, dtype=np.int64))
+        case MultiBinary():
+            return random.integers(0, 2, size=space.shape, dtype=np.int8)
+        case Text():
+            return ""
+        case Tuple():
+            return tuple(sample(part, random) for part in space.spaces)
+        case Dict():
+            return {name: sample(part, random) for name, part in space.spaces}
+
+
+def action_reader(space: Space) -> Callable[[Any], tuple[Any, bool]]:
+    """Return the rule for actions of this space: a function from a raw value to ``(action, clipped)``.
+
+    A raw value is what a policy's answer looks like after transport: an int for Discrete, a float64 array of the
+    space's shape for Box, int64 arrays for MultiDiscrete and MultiBinary, a str for Text. The rule: numbers outside a
+    Box are clipped into it; whatever is not finite, not an integer where one is due, or out of range raises
+    ``InvalidAction``. The action has the space's own dtype, so an environment sees what its space promises.
+    """
+    match space:
+        case Discrete():
+            return _discrete_reader(space)
+        case Box():
+            return _box_reader(space)
+        case MultiDiscrete():
+            start = np.asarray(space.start, dtype=np.int64)
+            return _integer_reader(start, start + np.asarray(space.nvec, dtype=np.int64) - 1, "int64")
+        case MultiBinary():
+            return _integer_reader(np.zeros(space.shape, np.int64), np.ones(space.shape, np.int64), "int8")
+        case Text():
+            return _text_reader(space)
+        case Tuple():
+            parts = [action_reader(part) for part in space.spaces]
+
+            def read_tuple(raw: Any) -> tuple[Any, bool]:  # noqa: ANN401
+                pairs = [read(value) for read, value in zip(parts, raw, strict=True)]
+                return tuple(action for action, _ in pairs), any(clipped for _, clipped in pairs)
+
+            return read_tuple
+        case Dict():
+            named = [(name, action_reader(part)) for name, part in space.spaces]
+
+            def read_dict(raw: Any) -> tuple[Any, bool]:  # noqa: ANN401
+                pairs = {name: read(raw[name]) for name, read in named}
+                return {n: action for n, (action, _) in pairs.items()}, any(clipped for _, clipped in pairs.values())
+
+            return read_dict
+
+
+def _discrete_reader(space: Discrete) -> Callable[[Any], tuple[int, bool]]:
+    start, stop = space.start, space.start + space.n
+
+    def read(raw: int) -> tuple[int, bool]:
+        if start <= raw < stop:
+            return raw, False
+        raise InvalidAction(f"{raw} is outside the integers {start} to {stop - 1}")
+
+    return read
+
+
+def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
+    low, high = space.limits()
+    dtype = np.dtype(space.dtype)
+    whole = dtype.kind in "iu"
+    pairs = tuple(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
+    few = len(space.shape) == 1 and len(pairs) <= 8  # noqa: PLR2004 - below this, a loop of floats beats numpy's calls
+
+    def within(raw: "NDArray[np.float64]") -> bool:
+        if few:
+            return all([a <= x <= b for (a, b), x in zip(pairs, raw.tolist(), strict=True)])  # noqa: C419 - faster
+        return bool(((raw >= low) & (raw <= high)).all())
+
+    def read(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
+        if within(raw) and not whole:  # a NaN is within no bounds
+            return raw.astype(dtype), False
+        return _read_box_slowly(raw, low, high, dtype)
+
+    return read
+
+
+def _read_box_slowly(
+    raw: "NDArray[np.float64]", low: "NDArray[np.float64]", high: "NDArray[np.float64]", dtype: "np.dtype[Any]"
+) -> tuple[Any, bool]:
+    if not np.isfinite(raw).all():
+        raise InvalidAction(f"{_brief(raw)} is not finite")
+    if dtype.kind in "iu" and not (raw == np.floor(raw)).all():
+        raise InvalidAction(f"{_brief(raw)} holds numbers that are not whole, and the space is of {dtype.name}")
+    inside = np.clip(raw, low, high)
+    return inside.astype(dtype), bool((inside != raw).any())
+
+
+def _integer_reader(
+    low: "NDArray[np.int64]", high: "NDArray[np.int64]", dtype: str
+) -> Callable[[Any], tuple[Any, bool]]:
+    def read(raw: "NDArray[np.int64]") -> tuple[Any, bool]:
+        if ((raw < low) | (raw > high)).any():
+            raise InvalidAction(f"{_brief(raw)} is outside {_brief(low)} to {_brief(high)}")
+        return raw.astype(dtype), False
+
+    return read
+
+
+def _text_reader(space: Text) -> Callable[[Any], tuple[str, bool]]:
+    def read(raw: str) -> tuple[str, bool]:
+        if len(raw) > space.max_length:
+            raise InvalidAction(f"{len(raw)} characters are more than the {space.max_length} allowed")
+        return raw, False
+
+    return read
+
+
+def _sample_box(space: Box, random: np.random.Generator) -> "NDArray[Any]":
+    dtype = np.dtype(space.dtype)
+    low, high = space.limits()
+    if dtype.kind in "iu":
+        return random.integers(low.astype(np.int64), high.astype(np.int64), endpoint=True).astype(dtype)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    uniform = random.uniform(np.where(bounded, low, 0.0), np.where(bounded, high, 1.0))
+    drawn = np.where(bounded, uniform, np.clip(random.standard_normal(space.shape), low, high))
+    return np.asarray(drawn, dtype=dtype)
+
+
+def _spread(bounds: Bounds, shape: tuple[int, ...]) -> "NDArray[np.float64]":
+    own = () if isinstance(bounds, float | int) else shape
+    return np.broadcast_to(np.asarray(bounds, dtype=np.float64).reshape(own), shape)
+
+
+def _nested(bounds: Bounds, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - a number, or lists of numbers to any depth
+    small = math.prod(shape) <= 64  # noqa: PLR2004 - a picture's bounds as lists would be two megabytes of zeros
+    if isinstance(bounds, float | int) and not small:
+        return float(bounds)
+    return _spread(bounds, shape).tolist()
+
+
+def _flat(bounds: Any) -> Bounds:  # noqa: ANN401 - as above
+    return bounds_of(np.asarray(bounds, dtype=np.float64))
+
+
+def _brief(array: "NDArray[Any]") -> str:
+    return np.array2string(array, threshold=8, precision=4, separator=", ")

@@ -1,0 +1,61 @@
+"""A task: an environment with a budget and limits, as an agent meets it. It holds no seed."""
+
+from dataclasses import dataclass, field
+
+from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.feedback import FeedbackProfile
+
+TRAIN_CASES, VALIDATION_CASES, HELD_OUT_CASES = 1024, 64, 256
+"""How many cases each split holds; a run uses the first so many of the hidden ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a policy may use. Reaching one is a policy failure of that episode."""
+
+    load_s: float = 30.0
+    """Seconds for import plus construction."""
+    reset_s: float = 10.0
+    """Seconds for ``reset``."""
+    act_s: float = 5.0
+    """Seconds for one ``act``."""
+    episode_s: float = 600.0
+    """Seconds that the policy itself may take over a whole episode; the environment's time doesn't count."""
+    memory_mb: int = 2048
+    """Address space of the policy's process, in MiB, the interpreter and its libraries included."""
+    threads: int = 16
+    """Threads of the policy's process; it may start no other process."""
+    output_kb: int = 64
+    """KiB kept of stdout, and as many of stderr, for each episode."""
+    checkpoint_mb: int = 64
+    """Total size of ``system/``, in MiB."""
+    checkpoint_files: int = 2000
+    """Files in ``system/``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """An environment plus budget and limits."""
+
+    environment: EnvironmentSpec
+    budget: BudgetRule = field(default_factory=BudgetRule)
+    validation_cases: int = 16
+    held_out_cases: int = 32
+    train_cases: int = TRAIN_CASES
+    """How many train cases an agent may name."""
+    limits: Limits = field(default_factory=Limits)
+    feedback: FeedbackProfile = FeedbackProfile.FULL
+    finish_allowed: bool = False
+    """Whether an agent may leave budget unspent by asking to finish."""
+
+    def __post_init__(self) -> None:
+        """Refuse a profile that no split can serve."""
+        for what, asked, most in (
+            ("validation cases", self.validation_cases, VALIDATION_CASES),
+            ("held-out cases", self.held_out_cases, HELD_OUT_CASES),
+            ("train cases", self.train_cases, TRAIN_CASES),
+        ):
+            if not 1 <= asked <= most:
+                raise UsageError(f"{asked} {what} were asked for; from 1 to {most} can be had.")

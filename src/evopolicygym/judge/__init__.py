@@ -1,0 +1,1 @@
+"""The referee: takes submissions, charges, plays, publishes, selects and scores."""

@@ -1,0 +1,1 @@
+"""Playing: the environment stays with us, the policy plays from the sandbox."""

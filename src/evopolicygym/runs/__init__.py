@@ -1,0 +1,1 @@
+"""Assembly: a run from its parts, from opening to score."""
