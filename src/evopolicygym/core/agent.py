@@ -1,7 +1,12 @@
 """An agent's words: the addresses it is given, the desk it works at, and how a turn of it ended."""
 
-from dataclasses import dataclass
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from threading import Event
+from typing import Any, Protocol
 
 
 class AgentEnd(StrEnum):
@@ -13,6 +18,17 @@ class AgentEnd(StrEnum):
     """It was stopped: the run closed, or its time was up."""
     CRASHED = "crashed"
     """It raised, or its program exited with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """Which agent plays. No key or token is ever in here."""
+
+    name: str
+    model: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    """The program of a ``command`` agent, with its arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +48,36 @@ class Endpoint:
         }
 
 
+class Door(Protocol):
+    """The judge's door, as an agent is shown it."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the judge answers on this machine's loopback."""
+
+    def serve(self, listener: socket.socket) -> Endpoint:
+        """Answer on a listening socket besides, such as one made in a sandbox's network; return where it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where an agent works."""
+
+    workspace: Path
+    """Holds ``AGENTS.md``, ``judge``, ``system/`` and ``feedback/``."""
+    transcript: Path
+    """The file that an agent's program prints into."""
+    seed: int
+    """Of the run: what an agent that draws at random starts from."""
+    isolation: str
+    """The level at which an agent's program is to be kept in: ``bubblewrap``, ``process`` or ``none``."""
+
+    @property
+    def system(self) -> Path:
+        """The policy project."""
+        return self.workspace / "system"
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """How one turn of an agent went."""
@@ -39,3 +85,17 @@ class Turn:
     end: AgentEnd
     message: str = ""
     """What a person would want to know of it, in a line; empty where there is nothing to say."""
+
+
+class Agent(Protocol):
+    """A player. It knows a door and a desk, nothing else."""
+
+    max_turns: int
+    """How often it is asked to go on while budget is left."""
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+        """Play one turn, until there is no more to do or ``stop`` is set; leave no process behind.
+
+        A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking
+        again with the same key charges nothing.
+        """

@@ -31,7 +31,7 @@ class UsageError(EvoPolicyGymError):
     exit_code = 2
 
 
-class UnknownName(UsageError):  # noqa: N818 - the words of the field read better without "Error"
+class UnknownName(UsageError):
     """A name that nothing answers to; the message lists the names that do."""
 
     def __init__(self, kind: str, asked: str, known: Iterable[str]) -> None:
@@ -41,7 +41,7 @@ class UnknownName(UsageError):  # noqa: N818 - the words of the field read bette
         super().__init__(f"There is no {kind} named {asked!r}.{hint} Known: {', '.join(names) or 'none'}.")
 
 
-class MissingExtra(UsageError):  # noqa: N818 - as above
+class MissingExtra(UsageError):
     """An optional dependency is not installed; the message names the command that installs it."""
 
     def __init__(self, what: str, extra: str, missing: str) -> None:
@@ -61,7 +61,7 @@ class RefusalStatus:
     UNAVAILABLE = "unavailable"
 
 
-class RequestRefused(EvoPolicyGymError):  # noqa: N818 - as above
+class RequestRefused(EvoPolicyGymError):
     """The judge refuses a request; nothing was charged, no environment was stepped."""
 
     def __init__(self, status: str, message: str, http_status: int = 400) -> None:
@@ -76,7 +76,7 @@ class RecordError(EvoPolicyGymError):
     exit_code = 3
 
 
-class EnvironmentFault(EvoPolicyGymError):  # noqa: N818 - as above
+class EnvironmentFault(EvoPolicyGymError):
     """A simulator crashed, hung or answered nonsense on a valid action: the run stops and is never scored."""
 
     exit_code = 4

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.submission import LoadError, SubmissionStatus
@@ -30,17 +31,6 @@ class RunStatus(StrEnum):
     SCORED = "scored"
     NO_OK_SUBMIT = "no_ok_submit"
     """There was no candidate to select."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
-    """Which agent plays. No key or token is ever in here."""
-
-    name: str
-    model: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    command: tuple[str, ...] = ()
-    """The program of a ``command`` agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A rollout: a checkpoint played on a list of cases; and the contract of whatever plays one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.submission import LoadError
+
+ATTEMPTS = 3
+"""How often a case is played whose simulator fails."""
 
 
 class Recording(StrEnum):
@@ -63,9 +66,16 @@ class Executor(Protocol):
         """Construct the policy once in the sandbox; return why it can't be, or None."""
 
     def play(
-        self, checkpoint: Path, context: PolicyContext, jobs: Sequence[EpisodeJob]
+        self,
+        checkpoint: Path,
+        context: PolicyContext,
+        jobs: Sequence[EpisodeJob],
+        repeated: Callable[[EpisodeJob, str], None],
     ) -> Iterator[tuple[EpisodeJob, Episode]]:
         """Play every job, yielding each as it ends, in any order.
+
+        A case whose simulator fails on a valid action is played again, ``ATTEMPTS`` times in all; ``repeated`` is told
+        of each time, with the reason.
 
         Raises ``EnvironmentFault`` where a simulator fails on valid actions, ``SandboxError`` where a sandbox breaks.
         """

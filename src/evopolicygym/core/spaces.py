@@ -18,7 +18,7 @@ Bounds = float | tuple[float, ...]
 """One number where every element shares it, else one number an element, in row-major order."""
 
 
-class InvalidAction(ValueError):  # noqa: N818 - the protocol's own word
+class InvalidAction(ValueError):
     """What a policy returned can't be read as an action of this space."""
 
 

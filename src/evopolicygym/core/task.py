@@ -22,11 +22,10 @@ class Limits:
     act_s: float = 5.0
     """Seconds for one ``act``."""
     episode_s: float = 600.0
-    """Seconds that the policy itself may take over a whole episode; the environment's time doesn't count."""
+    """Seconds that the policy itself may take over a whole episode; the environment's time doesn't count. All its
+    threads together may use as many seconds of processor time."""
     memory_mb: int = 2048
     """Address space of the policy's process, in MiB, the interpreter and its libraries included."""
-    threads: int = 16
-    """Threads of the policy's process; it may start no other process."""
     output_kb: int = 64
     """KiB kept of stdout, and as many of stderr, for each episode."""
     checkpoint_mb: int = 64

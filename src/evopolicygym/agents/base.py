@@ -1,0 +1,22 @@
+"""How an agent is named and made. The contract itself is ``core.agent.Agent``.
+
+An agent is one file of this room that defines ``make(config) -> Agent``, an entry point of the group
+``evopolicygym.agents``, or ``package.module:function``.
+"""
+
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.core.registry import Registry
+
+AGENTS = Registry(
+    kind="agent",
+    package="evopolicygym.agents",
+    group="evopolicygym.agents",
+    attribute="make",
+    not_names=frozenset({"base"}),
+)
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent that a config names; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
+    agent: Agent = AGENTS.load(config.name)(config)
+    return agent

@@ -1,0 +1,139 @@
+"""An environment, made real: what a spec declares, as something to reset and step.
+
+What a spec says and where it is read are not told here but in ``catalog.py``; how its spaces are written down, in
+``spaces.py``. Nothing here knows a policy or a case.
+"""
+
+import copy
+import io
+import os
+import warnings
+from contextlib import redirect_stderr
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+
+from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.spaces import Space, action_reader
+from evopolicygym.environments.spaces import from_gymnasium, from_json
+from evopolicygym.environments.versions import not_installed
+
+
+class Environment:
+    """A freshly constructed simulator that plays one episode after ``reset``.
+
+    Gymnasium's wrappers that only check or count are left out, for speed: actions must have gone through
+    ``core.spaces.action_reader`` before, ``reset`` comes before ``step``, and ``step`` counts to ``max_steps`` itself.
+    Wrappers that a registration adds are kept. For an episode that repeats bit for bit, construct a new one: some
+    simulators remember the episode before.
+
+    Raises ``MissingExtra`` where the simulator isn't installed and ``UsageError`` where its id is not known. What a
+    simulator raises while it resets or steps comes through as it is.
+    """
+
+    __slots__ = ("_max_steps", "_simulator", "_simulator_step", "_steps", "spec")
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self.spec = spec
+        self._simulator = _make(spec)
+        self._simulator_step = self._simulator.step
+        self._max_steps = spec.max_steps
+        self._steps = 0
+
+    @property
+    def observation_space(self) -> Space:
+        """The space of observations, with the spec's meanings; read it after a reset, which may replace it."""
+        return from_gymnasium(self._simulator.observation_space, self.spec.observation, self.spec.observation)
+
+    @property
+    def action_space(self) -> Space:
+        """The space of actions, with the spec's meanings; read it after a reset, which may replace it."""
+        return from_gymnasium(self._simulator.action_space, self.spec.action, self.spec.action)
+
+    @property
+    def idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
+        """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` where it is none."""
+        space = self.action_space
+        return action_reader(space)(from_json(space, self.spec.idle_action))[0]
+
+    def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
+        """Begin the episode that a seed stands for; return its first observation."""
+        self._steps = 0
+        return self._simulator.reset(seed=seed)[0]
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - of any space
+        """Play one action; return observation, reward, terminated, truncated, info.
+
+        As in gymnasium's TimeLimit, the last step allowed is truncated even where it also terminates.
+        """
+        observation, reward, terminated, truncated, info = self._simulator_step(action)
+        self._steps += 1
+        return (
+            observation,
+            float(reward),
+            bool(terminated),
+            self._steps >= self._max_steps or bool(truncated),
+            info,
+        )
+
+    def success(self, episode_return: float, terminated: bool, info: dict[str, Any]) -> bool | None:  # noqa: FBT001 - as step returns it
+        """Return whether an episode succeeded, from its return and its last step; None where the spec can't tell."""
+        success = self.spec.success
+        if success is None:
+            return None
+        match success.rule:
+            case SuccessRule.INFO:
+                return bool(info.get(success.key, False))
+            case SuccessRule.TERMINATED:
+                return terminated
+            case SuccessRule.POSITIVE_RETURN:
+                return episode_return > 0
+
+    def close(self) -> None:
+        """Free what the simulator holds; nothing else may be called afterwards."""
+        self._simulator.close()
+
+
+def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
+    _hush_pygame()
+    try:
+        with warnings.catch_warnings():
+            # Box2D's SWIG bindings warn while they are imported, on Python 3.11 and later; nothing can be done about it
+            warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
+            return gymnasium.make(_bare(spec), **copy.deepcopy(spec.arguments))
+    except ModuleNotFoundError as error:
+        raise not_installed(spec, str(error.name)) from error
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise not_installed(spec, _root_module(error)) from error
+
+
+def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
+    """Return gymnasium's record of an id, less the wrappers that only check or count."""
+    with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about other environments of its
+        for module in spec.imports:
+            import_module(module)
+    try:
+        bare = copy.deepcopy(gymnasium.spec(spec.id))
+    except gymnasium.error.UnregisteredEnv as error:
+        raise UsageError(
+            f"The environment {spec.name!r} names the gymnasium id {spec.id!r}, which is not known: {error} "
+            f"The modules that register it must stand in 'imports', which holds {list(spec.imports)}."
+        ) from error
+    bare.max_episode_steps = None
+    bare.order_enforce = False
+    bare.disable_env_checker = True
+    return bare
+
+
+def _hush_pygame() -> None:
+    """Let pygame draw without a screen and come without its greeting; a user's own settings stand."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+
+def _root_module(error: BaseException) -> str:
+    """Return the module whose absence is behind an error, or the error's own words."""
+    cause = error.__cause__
+    return str(cause.name) if isinstance(cause, ModuleNotFoundError) else str(error)

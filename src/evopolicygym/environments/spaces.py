@@ -1,0 +1,128 @@
+"""Spaces of gymnasium to ours, and values written as JSON to values of a space.
+
+What our spaces are, how they look as schemas, and the rule for bad actions are not told here but in
+``core/spaces.py``.
+"""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces as gymnasium_spaces
+
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    InvalidAction,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Text,
+    Tuple,
+    bounds_of,
+)
+
+MISSION_LENGTH = 256
+"""The most characters of a MiniGrid mission. Its space doesn't say; the longest in MiniGrid have about 130, and those
+of Core16 at most 53."""
+
+
+def from_gymnasium(
+    space: gymnasium_spaces.Space[Any], fields: tuple[str, ...] = (), labels: tuple[str, ...] = ()
+) -> Space:
+    """Return our form of a gymnasium space.
+
+    ``fields`` are attached to a flat Box of as many elements, ``labels`` to a Discrete of as many values, and are left
+    out anywhere else. Raises ``UsageError`` where we have no such space.
+    """
+    match space:
+        case gymnasium_spaces.Discrete():
+            return _discrete(space, labels)
+        case gymnasium_spaces.Box():
+            return _box(space, fields)
+        case gymnasium_spaces.MultiDiscrete() if space.nvec.ndim == 1:
+            return MultiDiscrete(tuple(space.nvec.tolist()), tuple(space.start.tolist()))
+        case gymnasium_spaces.MultiBinary():
+            return MultiBinary(tuple(int(side) for side in space.shape))
+        case gymnasium_spaces.Text():
+            return Text(int(space.max_length))
+        case gymnasium_spaces.Tuple():
+            return Tuple(tuple(from_gymnasium(part) for part in space.spaces))
+        case gymnasium_spaces.Dict():
+            return Dict(tuple((str(name), from_gymnasium(part)) for name, part in space.spaces.items()))
+        case _ if hasattr(space, "mission_func"):
+            # MiniGrid's MissionSpace, known by what it has: MiniGrid need not be installed
+            return Text(MISSION_LENGTH)
+    raise UsageError(
+        f"A space of type {type(space).__name__} and shape {space.shape} can't be handed to a policy. These can: "
+        f"Discrete, Box, MultiDiscrete of one dimension, MultiBinary, Text, Tuple, Dict."
+    )
+
+
+def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any space
+    """Return what a JSON value stands for in a space, as ``core.spaces.action_reader`` takes it.
+
+    Raises ``InvalidAction`` where it has the wrong type, shape or names; ranges are the reader's business.
+    """
+    match space:
+        case Discrete():
+            return _integer(value)
+        case Box():
+            return _array(value, space.shape, "float64")
+        case MultiDiscrete():
+            return _array(value, (len(space.nvec),), "int64")
+        case MultiBinary():
+            return _array(value, space.shape, "int64")
+        case Text():
+            return _text(value)
+        case Tuple():
+            return tuple(from_json(part, item) for part, item in zip(space.spaces, _items(space, value), strict=True))
+        case Dict():
+            return {name: from_json(part, item) for (name, part), item in zip(space.spaces, _items(space, value))}  # noqa: B905 - as long by construction
+
+
+def _discrete(space: gymnasium_spaces.Discrete, labels: tuple[str, ...]) -> Discrete:
+    n = int(space.n)
+    return Discrete(n, int(space.start), labels if len(labels) == n else ())
+
+
+def _box(space: gymnasium_spaces.Box, fields: tuple[str, ...]) -> Box:
+    shape = tuple(int(side) for side in space.shape)
+    return Box(
+        shape,
+        space.dtype.name,
+        bounds_of(space.low),
+        bounds_of(space.high),
+        fields if shape == (len(fields),) else (),
+    )
+
+
+def _integer(value: Any) -> int:  # noqa: ANN401 - JSON
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidAction(f"{value!r} is no integer")
+    return value
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value, str):
+        raise InvalidAction(f"{value!r} is no text")
+    return value
+
+
+def _array(value: Any, shape: tuple[int, ...], dtype: str) -> Any:  # noqa: ANN401 - JSON to an array
+    try:
+        array = np.asarray(value, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidAction(f"{value!r} is no array of numbers") from error
+    if array.shape != shape:
+        raise InvalidAction(f"{value!r} has shape {array.shape}, and the space has {shape}")
+    return array
+
+
+def _items(space: Tuple | Dict, value: Any) -> list[Any]:  # noqa: ANN401 - JSON
+    if isinstance(space, Tuple) and isinstance(value, list | tuple) and len(value) == len(space.spaces):
+        return list(value)
+    if isinstance(space, Dict) and isinstance(value, dict) and value.keys() == dict(space.spaces).keys():
+        return [value[name] for name, _ in space.spaces]
+    raise InvalidAction(f"{value!r} has not the parts of the space")

@@ -1,0 +1,220 @@
+"""Rollouts on this machine: one worker process a core, each with its own sandbox."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Self
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import EnvironmentFault, SandboxError
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
+from evopolicygym.core.submission import LoadError
+from evopolicygym.core.task import Limits
+from evopolicygym.rollout.messages import Fault, Load, Play, WorkerConfig
+
+
+@dataclass(slots=True)
+class Seat:
+    """One worker's place: the process may be replaced, the place stays."""
+
+    config: WorkerConfig
+    process: "subprocess.Popen[bytes]"
+    connection: Connection
+    grounds: Grounds | None = None
+    """None until the worker has said that it is ready."""
+    job: EpisodeJob | None = None
+    """What it plays at present."""
+    attempts: dict[int, int] = field(default_factory=dict)
+
+
+class LocalExecutor:
+    """Plays rollouts of one environment on this machine's cores."""
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        limits: Limits,
+        isolation: str,
+        scratch: Path,
+        log: Path,
+        workers: int | None = None,
+    ) -> None:
+        """Start the workers; they get ready while the caller does other things.
+
+        ``scratch`` is a directory that this executor makes and removes, ``log`` the file that simulators and zygotes
+        print into, ``workers`` how many play at once (by default one for each core that this process may use).
+        """
+        cores = sorted(os.sched_getaffinity(0))
+        self._log = log
+        self._scratch = scratch
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        count = workers or len(cores)
+        places = [cores[place % len(cores)] if count <= len(cores) else None for place in range(count)]
+        configs = (
+            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}")
+            for place, core in enumerate(places)
+        )
+        self._seats = [self._start(config) for config in configs]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def grounds(self) -> Grounds:
+        """What the first worker found here."""
+        return replace(self._ready(self._seats[0]), workers=len(self._seats))
+
+    def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
+        """Construct the policy once in the sandbox; return why it can't be, or None."""
+        for attempt in range(1, ATTEMPTS + 1):
+            seat = self._seats[0]
+            self._ready(seat)
+            reply = self._asked(seat, Load(checkpoint, context))
+            if not isinstance(reply, Fault):
+                return reply  # type: ignore[no-any-return] # a LoadError or None, by the worker's contract
+            if attempt == ATTEMPTS:
+                raise SandboxError(reply.message)
+            self._replace(seat)
+        raise AssertionError("unreachable")
+
+    def play(
+        self,
+        checkpoint: Path,
+        context: PolicyContext,
+        jobs: Sequence[EpisodeJob],
+        repeated: Callable[[EpisodeJob, str], None],
+    ) -> Iterator[tuple[EpisodeJob, Episode]]:
+        """Play every job, yielding each as it ends; see ``core.rollout.Executor``."""
+        waiting, attempts = deque(jobs), dict.fromkeys((job.position for job in jobs), 1)
+        try:
+            while waiting or self._busy():
+                for seat in self._seats:
+                    if waiting and seat.job is None and self._is_ready(seat):
+                        seat.job = waiting.popleft()
+                        seat.connection.send(Play(checkpoint, context, seat.job))
+                for seat in self._answered():
+                    job, reply = seat.job, self._received(seat)
+                    if job is None:
+                        continue
+                    seat.job = None
+                    if isinstance(reply, Episode):
+                        yield job, reply
+                        continue
+                    self._count(attempts, job, reply)
+                    repeated(job, reply.message)
+                    waiting.appendleft(job)
+        finally:
+            for seat in self._busy():
+                self._replace(seat)
+
+    def close(self) -> None:
+        """Stop all workers and remove what they wrote."""
+        for seat in self._seats:
+            self._stop(seat)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _start(self, config: WorkerConfig) -> Seat:
+        shutil.rmtree(config.root, ignore_errors=True)
+        ours, theirs = socket.socketpair()
+        with theirs, self._log.open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "evopolicygym.rollout.worker", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        connection = Connection(ours.detach())
+        connection.send(config)
+        return Seat(config, process, connection)
+
+    def _stop(self, seat: Seat) -> None:
+        seat.connection.close()
+        try:
+            seat.process.wait(timeout=0 if seat.job else 2)
+        except subprocess.TimeoutExpired:
+            seat.process.kill()
+            seat.process.wait()
+
+    def _replace(self, seat: Seat) -> None:
+        """Start a new worker in the place of one that is broken or whose work is no longer wanted."""
+        self._stop(seat)
+        fresh = self._start(seat.config)
+        seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
+
+    def _ready(self, seat: Seat) -> Grounds:
+        """Return what a worker found; wait until it is ready."""
+        if seat.grounds is None:
+            reply = self._read(seat)
+            if isinstance(reply, Fault):
+                raise SandboxError(reply.message)
+            if isinstance(reply, Exception):
+                raise reply
+            seat.grounds = reply
+        return seat.grounds
+
+    def _is_ready(self, seat: Seat) -> bool:
+        return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
+
+    def _busy(self) -> list[Seat]:
+        return [seat for seat in self._seats if seat.job is not None]
+
+    def _answered(self) -> list[Seat]:
+        """Wait until a worker says something; return those that did."""
+        by_connection: dict[Any, Seat] = {
+            seat.connection: seat for seat in self._seats if seat.job is not None or seat.grounds is None
+        }
+        return [by_connection[one] for one in wait(list(by_connection))]
+
+    def _received(self, seat: Seat) -> Episode | Fault:
+        """Return a worker's reply to its job; a worker that died is replaced, and its death is the reply."""
+        if seat.job is None:
+            self._ready(seat)
+            return Fault("not a job")
+        try:
+            return seat.connection.recv()  # type: ignore[no-any-return] # by the worker's contract
+        except (EOFError, OSError):
+            code = self._ended(seat)
+            self._replace(seat)
+            return Fault(f"the simulator's process ended by itself, exit code {code}")
+
+    def _read(self, seat: Seat) -> Any:  # noqa: ANN401 - the worker's first words
+        try:
+            return seat.connection.recv()
+        except (EOFError, OSError) as error:
+            raise EnvironmentFault(
+                f"A worker ended while it got ready, exit code {self._ended(seat)}; see {self._log}."
+            ) from error
+
+    def _asked(self, seat: Seat, request: Load) -> Any:  # noqa: ANN401 - as above
+        try:
+            seat.connection.send(request)
+            return seat.connection.recv()
+        except (EOFError, OSError):
+            return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", sandbox=True)
+
+    def _ended(self, seat: Seat) -> int | None:
+        try:
+            return seat.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            return None
+
+    @staticmethod
+    def _count(attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
+        if attempts[job.position] == ATTEMPTS:
+            error = SandboxError if fault.sandbox else EnvironmentFault
+            raise error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: {fault.message}")
+        attempts[job.position] += 1

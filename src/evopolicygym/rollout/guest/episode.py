@@ -1,0 +1,138 @@
+"""A policy's process: from the fork to the end of its one episode.
+
+Everything here after ``confine`` runs beside a stranger's code, so nothing that this side says is trusted by the host.
+"""
+
+import contextlib
+import json
+import os
+import random
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import frames, layout, lockdown
+
+QUESTIONS, ANSWERS = 3, 4
+"""The descriptors of the two pipes; 0, 1 and 2 are null, stdout and stderr, and there are no others."""
+
+
+class PolicyMissing(Exception):
+    """``policy.py`` defines no class ``Policy``."""
+
+
+def live(setup: Mapping[str, Any], confinement: lockdown.Prepared) -> NoReturn:
+    """Load the policy, play one episode, and end the process."""
+    failure = ""
+    try:
+        lockdown.confine(confinement)
+        _play(setup)
+    except frames.ChannelClosed:
+        pass
+    except BaseException as error:  # noqa: BLE001 - SystemExit and its like are policy failures too
+        failure = _report(error)
+    finally:
+        if failure:
+            _tell(failure, layout.size(setup["action_space"], wide=True))
+        _flush()
+        os._exit(0)
+
+
+def _play(setup: Mapping[str, Any]) -> None:
+    question = bytearray(frames.HEADER.size + layout.size(setup["obs_space"], wide=False))
+    answer = bytearray(frames.HEADER.size + layout.size(setup["action_space"], wide=True))
+    read_observation = layout.bind(setup["obs_space"], question, frames.HEADER.size, wide=False).read
+    write_action = layout.bind(setup["action_space"], answer, frames.HEADER.size, wide=True).write
+    policy = _construct(setup)
+    _answer(answer, frames.LOADED, 0)
+    frames.read_whole(QUESTIONS, question)
+    policy.reset(setup["episode_index"])
+    _answer(answer, frames.READY, 0)
+    act, views = policy.act, [question]
+    pack, unpack, step_of = frames.HEADER.pack_into, frames.HEADER.unpack_from, len(question)
+    readv, write = os.readv, os.write
+    while True:
+        received = readv(QUESTIONS, views)
+        if received != step_of:
+            frames.read_whole(QUESTIONS, memoryview(question)[received:]) if received else _end()
+        write_action(act(read_observation()))
+        pack(answer, 0, frames.ACTION, unpack(question)[1])
+        if write(ANSWERS, answer) != len(answer):
+            return
+
+
+def _construct(setup: Mapping[str, Any]) -> Any:
+    os.chdir(setup["policy_path"])
+    sys.path.insert(0, setup["policy_path"])
+    sys.dont_write_bytecode = True
+    _seed(setup["policy_seed"])
+    module = __import__("policy")
+    if not isinstance(getattr(module, "Policy", None), type):
+        raise PolicyMissing("policy.py defines no class Policy")
+    _enter("init_error")
+    policy = module.Policy(setup["obs_space"], setup["action_space"], setup["env_meta"])
+    _seed(setup["policy_seed"])
+    return policy
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    np.random.seed(number)  # noqa: NPY002 - the global generator is what policies use
+
+
+_stage = "import_error"
+"""Where this process's policy is: what an exception now would be called."""
+
+
+def _enter(stage: str) -> None:
+    global _stage  # noqa: PLW0603 - one process, one policy
+    _stage = stage
+
+
+def _answer(answer: bytearray, kind: int, step: int) -> None:
+    _enter("error")
+    frames.HEADER.pack_into(answer, 0, kind, step)
+    frames.write_whole(ANSWERS, answer)
+
+
+def _end() -> NoReturn:
+    raise frames.ChannelClosed
+
+
+def _report(error: BaseException) -> str:
+    """Return what is told of a failure, as JSON within ``frames.REPORT_LIMIT`` bytes."""
+    reason = _reason(error)
+    try:
+        message = f"{type(error).__name__}: {error}"[:500]
+        trace = "".join(traceback.format_exception(error))
+    except Exception:  # noqa: BLE001 - whatever a stranger's __str__ raises
+        message, trace = type(error).__name__, ""
+    report = json.dumps({"reason": reason, "message": message, "traceback": trace[-12_000:]})
+    if len(report) > frames.REPORT_LIMIT:
+        return json.dumps({"reason": reason, "message": message[:100], "traceback": ""})
+    return report
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, PolicyMissing):
+        return "missing_policy"
+    if isinstance(error, MemoryError) and _stage == "error":
+        return "memory"
+    if isinstance(error, layout.Unreadable):
+        return "invalid_action"
+    return _stage
+
+
+def _tell(report: str, action_size: int) -> None:
+    body = report.encode("utf-8", "replace")[: frames.REPORT_LIMIT]
+    with contextlib.suppress(OSError):
+        frames.write_whole(ANSWERS, frames.HEADER.pack(frames.FAILED, len(body)) + bytes(action_size) + body)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # a stranger may have replaced it
+            stream.flush()

@@ -1,0 +1,201 @@
+"""How values of a space lie in one flat buffer: the same on both sides of the sandbox's wall.
+
+A layout is bound once to a buffer and then only moves bytes: no object of either side crosses. Observations have their
+space's own dtypes. Actions travel wide (float64, int64), so that what a policy returned arrives as it was and the host
+alone decides what is clipped or refused. What makes an action good is not told here but in ``core/spaces.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from operator import index
+from typing import Any
+
+import numpy as np
+
+Schema = Mapping[str, Any]
+ALIGNMENT = 8
+
+
+class Unreadable(ValueError):
+    """A value that can't be laid out as its space has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A layout bound to its place in a buffer."""
+
+    write: Callable[[Any], None]
+    """Lay a value into the buffer; raise ``Unreadable`` where it is none of the space."""
+    read: Callable[[], Any]
+    """Return a fresh value from the buffer."""
+
+
+def size(schema: Schema, *, wide: bool) -> int:
+    """Return how many bytes a value takes; a multiple of ``ALIGNMENT``."""
+    match schema["type"]:
+        case "Discrete":
+            return ALIGNMENT
+        case "Text":
+            return _aligned(4 + 4 * schema["max_length"])
+        case "Tuple":
+            return sum(size(part, wide=wide) for part in schema["spaces"])
+        case "Dict":
+            return sum(size(part, wide=wide) for part in schema["spaces"].values())
+        case _:
+            return _aligned(prod(_shape(schema)) * _dtype(schema, wide=wide).itemsize)
+
+
+def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> Binding:
+    """Return the layout of a space, bound to a buffer from ``offset`` on."""
+    match schema["type"]:
+        case "Discrete":
+            return _bind_integer(np.frombuffer(buffer, np.int64, 1, offset))
+        case "Text":
+            return _bind_text(memoryview(buffer)[offset : offset + size(schema, wide=wide)], schema["max_length"])
+        case "Tuple":
+            return _bind_tuple(_bind_parts(schema["spaces"], buffer, offset, wide=wide))
+        case "Dict":
+            parts = _bind_parts(schema["spaces"].values(), buffer, offset, wide=wide)
+            return _bind_dict(dict(zip(schema["spaces"], parts, strict=True)))
+        case _:
+            shape, dtype = _shape(schema), _dtype(schema, wide=wide)
+            view = np.frombuffer(buffer, dtype, prod(shape), offset).reshape(shape)
+            return _bind_array(view, "fiu" if schema["type"] == "Box" else "iu")
+
+
+def columns(schema: Schema, rows: "np.ndarray[Any, Any]", offset: int = 0) -> Any:
+    """Return many values at once, from rows of laid-out bytes, not wide: an array a leaf, its first axis the rows.
+
+    ``rows`` is uint8 of shape (steps, bytes). Dicts and tuples of spaces become dicts and tuples, Text a list.
+    """
+    match schema["type"]:
+        case "Tuple":
+            return tuple(columns(part, rows, at) for part, at in _placed(schema["spaces"], offset))
+        case "Dict":
+            parts = zip(schema["spaces"], _placed(schema["spaces"].values(), offset), strict=True)
+            return {name: columns(part, rows, at) for name, (part, at) in parts}
+        case "Text":
+            buffer = bytearray(size(schema, wide=False))
+            read, cells = bind(schema, buffer, wide=False).read, np.frombuffer(buffer, np.uint8)
+            return [_text_of(cells, row[offset : offset + len(cells)], read) for row in rows]
+        case kind:
+            shape, dtype = (() if kind == "Discrete" else _shape(schema)), _dtype(schema, wide=False)
+            width = prod(shape) * dtype.itemsize
+            leaf = np.ascontiguousarray(rows[:, offset : offset + width]).view(dtype)
+            return leaf.reshape(len(rows), *shape)
+
+
+def _text_of(cells: "np.ndarray[Any, Any]", row: "np.ndarray[Any, Any]", read: Callable[[], Any]) -> str:
+    cells[:] = row
+    return str(read())
+
+
+def _placed(schemas: Any, offset: int, *, wide: bool = False) -> list[tuple[Schema, int]]:
+    placed = []
+    for schema in schemas:
+        placed.append((schema, offset))
+        offset += size(schema, wide=wide)
+    return placed
+
+
+def _shape(schema: Schema) -> tuple[int, ...]:
+    return (len(schema["nvec"]),) if schema["type"] == "MultiDiscrete" else tuple(schema["shape"])
+
+
+def _dtype(schema: Schema, *, wide: bool) -> "np.dtype[Any]":
+    match schema["type"]:
+        case "Box":
+            return np.dtype(np.float64 if wide else schema["dtype"])
+        case "MultiBinary":
+            return np.dtype(np.int64 if wide else np.int8)
+        case _:
+            return np.dtype(np.int64)
+
+
+def _aligned(count: int) -> int:
+    return -(-count // ALIGNMENT) * ALIGNMENT
+
+
+def _bind_parts(schemas: Any, buffer: bytearray, offset: int, *, wide: bool) -> list[Binding]:
+    return [bind(schema, buffer, at, wide=wide) for schema, at in _placed(schemas, offset, wide=wide)]
+
+
+def _bind_integer(cell: "np.ndarray[Any, Any]") -> Binding:
+    def write(value: Any) -> None:
+        if isinstance(value, bool | np.bool_):
+            raise Unreadable(f"{value!r} is a truth value; an integer is due")
+        try:
+            cell[0] = index(value)
+        except (TypeError, OverflowError) as error:
+            raise Unreadable(f"{_brief(value)} is no integer that can be read") from error
+
+    return Binding(write, lambda: int(cell[0]))
+
+
+def _bind_array(view: "np.ndarray[Any, Any]", kinds: str) -> Binding:
+    shape, dtype = view.shape, view.dtype
+    zero_dimensional = shape == ()
+
+    def write(value: Any) -> None:
+        if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
+            view[...] = value
+            return
+        array = _as_array(value)
+        if array.shape != shape:
+            raise Unreadable(f"an array of shape {shape} is due, not of shape {array.shape}")
+        if array.dtype.kind not in kinds:
+            raise Unreadable(f"an array of numbers is due, not of {array.dtype}")
+        view[...] = array
+
+    return Binding(write, (lambda: view[()]) if zero_dimensional else view.copy)
+
+
+def _as_array(value: Any) -> "np.ndarray[Any, Any]":
+    try:
+        return np.asarray(value)
+    except Exception as error:  # whatever a stranger's __array__ raises
+        raise Unreadable(f"{_brief(value)} can't be read as an array: {type(error).__name__}") from error
+
+
+def _bind_text(cells: memoryview, max_length: int) -> Binding:
+    def write(value: Any) -> None:
+        if not isinstance(value, str) or len(value) > max_length:
+            raise Unreadable(f"a text of at most {max_length} characters is due, not {_brief(value)}")
+        encoded = value.encode("utf-8", "replace")
+        cells[:4] = len(encoded).to_bytes(4, "little")
+        cells[4 : 4 + len(encoded)] = encoded
+
+    def read() -> str:
+        length = min(int.from_bytes(cells[:4], "little"), len(cells) - 4)
+        return bytes(cells[4 : 4 + length]).decode("utf-8", "replace")
+
+    return Binding(write, read)
+
+
+def _bind_tuple(parts: list[Binding]) -> Binding:
+    def write(value: Any) -> None:
+        if not isinstance(value, tuple | list) or len(value) != len(parts):
+            raise Unreadable(f"a tuple of {len(parts)} values is due, not {_brief(value)}")
+        for part, item in zip(parts, value, strict=True):
+            part.write(item)
+
+    return Binding(write, lambda: tuple(part.read() for part in parts))
+
+
+def _bind_dict(parts: dict[str, Binding]) -> Binding:
+    def write(value: Any) -> None:
+        if not isinstance(value, Mapping) or set(value) != set(parts):
+            raise Unreadable(f"a dict with the keys {sorted(parts)} is due, not {_brief(value)}")
+        for name, part in parts.items():
+            part.write(value[name])
+
+    return Binding(write, lambda: {name: part.read() for name, part in parts.items()})
+
+
+def _brief(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever a stranger's __repr__ raises
+        text = "a value without a repr"
+    return f"{type(value).__name__} {text[:80]}"

@@ -1,0 +1,107 @@
+"""What a policy's process does to itself before it touches a checkpoint: it can only give up rights.
+
+The host says what to give up (``sandbox.base.Confinement``); here it is done, by system calls that a process may make
+on itself: resource limits, no_new_privs, Landlock, seccomp. Nothing here can be undone by the process afterwards.
+"""
+
+import ctypes
+import os
+import resource
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 38, 4
+SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
+SYSTEM_CALLS = {
+    "x86_64": {"seccomp": 317, "landlock_create_ruleset": 444},
+    "aarch64": {"seccomp": 277, "landlock_create_ruleset": 444},
+}
+LANDLOCK_READ = (1 << 2) | (1 << 3)
+"""LANDLOCK_ACCESS_FS_READ_FILE and _READ_DIR."""
+LANDLOCK_FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""ABI version: how many file-system rights it knows; from 5 on, sixteen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is needed to confine a process, made ready once by the zygote for all its children."""
+
+    libc: ctypes.CDLL
+    limits: Mapping[str, int]
+    ruleset: int
+    """A descriptor of a Landlock ruleset; -1 for none."""
+    filter: bytes
+    """A compiled seccomp program; empty for none."""
+
+
+def prepare(how: Mapping[str, Any]) -> Prepared:
+    """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
+    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]))
+
+
+def confine(how: Prepared) -> None:
+    """Give up all that was prepared; raise ``OSError`` where the kernel refuses."""
+    for name, amount in how.limits.items():
+        resource.setrlimit(getattr(resource, name), (amount, amount))
+    if how.ruleset >= 0 or how.filter:
+        _demand(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+        _demand(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+    if how.ruleset >= 0:
+        _demand(how.libc.syscall(_number("landlock_create_ruleset") + 2, how.ruleset, 0), "landlock_restrict_self")
+        os.close(how.ruleset)
+    if how.filter:
+        _filter_system_calls(how.libc, how.filter)
+
+
+def landlock_version() -> int:
+    """Return the kernel's Landlock ABI version; 0 where it has none."""
+    version = ctypes.CDLL(None, use_errno=True).syscall(_number("landlock_create_ruleset"), None, 0, 1)
+    return max(0, int(version))
+
+
+def _ruleset(libc: ctypes.CDLL, readable: Sequence[str]) -> int:
+    """Return a ruleset: reading under the named paths and nothing else; no TCP, no signals to the outside."""
+    version = landlock_version()
+    rights = (1 << LANDLOCK_FS_RIGHTS.get(version, 16)) - 1
+    network = 3 if version >= 4 else 0  # noqa: PLR2004 - the ABI that brought TCP rules: bind and connect
+    scoped = 3 if version >= 6 else 0  # noqa: PLR2004 - the ABI that brought scopes: abstract sockets and signals
+    attributes = struct.pack("<QQQ", rights, network, scoped)[: 24 if scoped else 16 if network else 8]
+    first = _number("landlock_create_ruleset")
+    ruleset = int(libc.syscall(first, attributes, len(attributes), 0))
+    _demand(ruleset, "landlock_create_ruleset")
+    for path in readable:
+        _allow_reading(libc, first + 1, ruleset, path)
+    return ruleset
+
+
+def _allow_reading(libc: ctypes.CDLL, add_rule: int, ruleset: int, path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    allowed = LANDLOCK_READ if os.path.isdir(path) else LANDLOCK_READ & ~(1 << 3)  # noqa: PTH112 - pathlib loads late
+    rule = struct.pack("<Qi", allowed, descriptor)
+    _demand(libc.syscall(add_rule, ruleset, 1, rule, 0), f"landlock_add_rule {path}")
+    os.close(descriptor)
+
+
+def _filter_system_calls(libc: ctypes.CDLL, program: bytes) -> None:
+    """Install a compiled BPF program for all threads of this process."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
+    arguments = (_number("seccomp"), SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, header)
+    _demand(libc.syscall(*arguments), "seccomp")
+
+
+def _number(name: str) -> int:
+    return SYSTEM_CALLS.get(os.uname().machine, SYSTEM_CALLS["x86_64"])[name]
+
+
+def _demand(result: int, what: str) -> None:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")

@@ -1,0 +1,98 @@
+"""The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
+
+It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR``, and obeys the worker over one socket. A
+request is one JSON message: ``fork`` comes with the descriptors of the child's pipes and is answered by the child's
+number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended. While nothing is
+asked it loads the slower libraries one by one, so that forks find them loaded.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import traceback
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from . import episode, lockdown
+
+MESSAGE_LIMIT = 1 << 20
+CHILD_DESCRIPTORS = 4
+"""Questions, answers, stdout, stderr; in this order they come with ``fork``."""
+
+
+def main(descriptor: int) -> None:
+    """Serve requests until the worker closes the socket."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    control = socket.socket(fileno=descriptor)
+    greeting = json.loads(control.recv(MESSAGE_LIMIT))
+    confinement = lockdown.prepare(greeting["confinement"])
+    control.send(json.dumps({"landlock": lockdown.landlock_version()}).encode())
+    preload = list(greeting["preload"])
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        while preload and not poll.poll(0):
+            _load(preload.pop(0))
+        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_LIMIT, CHILD_DESCRIPTORS)
+        if not message:
+            return
+        _serve(control, confinement, json.loads(message), descriptors)
+
+
+def _serve(
+    control: socket.socket, confinement: lockdown.Prepared, request: dict[str, Any], descriptors: list[int]
+) -> None:
+    if "reap" in request:
+        _, status = os.waitpid(request["reap"], 0)
+        control.send(json.dumps({"code": os.waitstatus_to_exitcode(status)}).encode())
+        return
+    child = os.fork()
+    if child == 0:
+        control.close()
+        _become_policy(request["fork"], confinement, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    handle = os.pidfd_open(child)
+    socket.send_fds(control, [json.dumps({"pid": child}).encode()], [handle])
+    os.close(handle)
+
+
+def _become_policy(setup: dict[str, Any], confinement: lockdown.Prepared, descriptors: list[int]) -> None:
+    try:
+        ruleset = _arrange(descriptors, confinement.ruleset)
+        sys.stdout = open(1, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        episode.live(setup, replace(confinement, ruleset=ruleset))
+    except BaseException:  # noqa: BLE001 - the child must never go on as a second zygote
+        traceback.print_exc()
+    finally:
+        os._exit(70)
+
+
+def _arrange(descriptors: list[int], ruleset: int) -> int:
+    """Put the child's pipes where ``episode`` expects them and close all else but the ruleset; return where it is."""
+    high = [os.dup2(one, 100 + place, inheritable=False) for place, one in enumerate(descriptors)]
+    kept = os.dup2(ruleset, 120, inheritable=False) if ruleset >= 0 else -1
+    null = os.open("/dev/null", os.O_RDONLY)
+    for source, target in zip((null, high[2], high[3], high[0], high[1]), range(5), strict=True):
+        os.dup2(source, target)
+    if kept >= 0:
+        os.dup2(kept, 5, inheritable=False)
+    os.closerange(6 if kept >= 0 else 5, 4096)
+    return 5 if kept >= 0 else -1
+
+
+def _load(name: str) -> None:
+    try:
+        import_module(name)
+    except ImportError:
+        return
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,204 @@
+"""The worker's handle on one policy process: one episode's conversation with a stranger.
+
+Nothing that it says is trusted but the bytes of an action, and those only after ``core.spaces.action_reader`` has read
+them. Every way in which it can fail ends in ``PolicyFailed``.
+"""
+
+import fcntl
+import json
+import os
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.task import Limits
+from evopolicygym.rollout.attendant import Attendant
+from evopolicygym.rollout.guest import frames, layout
+from evopolicygym.rollout.zygote import Child, Zygote
+
+END_GRACE_S = 0.5
+"""Seconds that a policy's process has to flush what it printed, once its pipe is closed."""
+PIPE_BYTES = 65_536
+F_SETPIPE_SZ = 1031
+LOAD_STATUSES = {status.value for status in SubmissionStatus} - {"ok", "interrupted"}
+
+
+class PolicyFailed(Exception):
+    """The policy failed; how, is data."""
+
+    def __init__(self, failure: Failure, status: SubmissionStatus | None = None) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.status = status
+        """For a policy that could not be loaded, what its submission is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a policy process leaves."""
+
+    stdout: bytes
+    stderr: bytes
+
+
+class PolicyProcess:
+    """One policy, from the fork to the end of its one episode."""
+
+    def __init__(
+        self, zygote: Zygote, context: PolicyContext, limits: Limits, position: int = 0, policy_seed: int = 0
+    ) -> None:
+        """Have it forked; it loads while the caller does other things."""
+        self._zygote = zygote
+        self._limits = limits
+        self.beat, self.patience_s = 1, limits.load_s
+        schema_in, schema_out = context.obs_space, context.action_space
+        self.question = bytearray(frames.HEADER.size + layout.size(schema_in, wide=False))
+        """The frame that goes to the policy; an observation written once serves the record too."""
+        self._answer = bytearray(frames.HEADER.size + layout.size(schema_out, wide=True))
+        self.write_observation = layout.bind(schema_in, self.question, frames.HEADER.size, wide=False).write
+        self._read_action = layout.bind(schema_out, self._answer, frames.HEADER.size, wide=True).read
+        self._views = [self._answer]
+        self._step = 0
+        setup = {
+            "obs_space": schema_in,
+            "action_space": schema_out,
+            "env_meta": context.env_meta(),
+            "episode_index": context.episode_index(position),
+            "policy_seed": policy_seed,
+        }
+        self._child = self._fork(setup)
+        self._attendant = Attendant(self, self._child.handle, self._answers, (self._out, self._err), limits)
+        self._attendant.last_resort = zygote.kill
+
+    def _fork(self, setup: dict[str, Any]) -> Child:
+        pipes = [os.pipe() for _ in range(4)]
+        (questions, self._questions), (self._answers, answers), (self._out, out), (self._err, err) = pipes
+        if len(self.question) > PIPE_BYTES:
+            fcntl.fcntl(self._questions, F_SETPIPE_SZ, len(self.question))
+        theirs = (questions, answers, out, err)
+        try:
+            return self._zygote.fork(setup, theirs)
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
+    @property
+    def steps_answered(self) -> int:
+        """How many steps it was asked for before the present one."""
+        return max(0, self._step - 1)
+
+    def wait_until_loaded(self) -> None:
+        """Wait until the policy is constructed; raise ``PolicyFailed`` with the submission's status if it can't be."""
+        self._receive(frames.LOADED)
+        self.beat += 1
+
+    def reset(self) -> None:
+        """Have the policy reset itself for its episode."""
+        self._ask(frames.RESET, self._limits.reset_s)
+        self._receive(frames.READY)
+        self.beat += 1
+        self.patience_s = self._limits.act_s
+
+    def act(self) -> Any:  # noqa: ANN401 - a raw value of the action space
+        """Send the observation that was written into ``question``; return the policy's answer as it came."""
+        step = self._step = self._step + 1
+        question, answer = self.question, self._answer
+        frames.HEADER.pack_into(question, 0, frames.ACT, step)
+        self.beat += 1
+        try:
+            sent = os.write(self._questions, question)
+            received = os.readv(self._answers, self._views)
+        except OSError:
+            raise self._failed() from None
+        if sent != len(question) or received != len(answer):
+            self._receive_rest(sent, received)
+        if frames.HEADER.unpack_from(answer) != (frames.ACTION, step):
+            raise self._failed()
+        self.beat += 1
+        return self._read_action()
+
+    def end(self) -> Ended:
+        """End the process and return what it printed."""
+        os.close(self._questions)
+        out, err = self._attendant.dismiss(END_GRACE_S)
+        self._attendant.kill()
+        self._zygote.reap(self._child)
+        for descriptor in (self._answers, self._out, self._err, self._child.handle):
+            os.close(descriptor)
+        return Ended(out, err)
+
+    def _ask(self, kind: int, patience_s: float) -> None:
+        frames.HEADER.pack_into(self.question, 0, kind, 0)
+        self.patience_s = patience_s
+        self.beat += 1
+        try:
+            frames.write_whole(self._questions, self.question)
+        except OSError:
+            raise self._failed() from None
+
+    def _receive(self, kind: int) -> None:
+        try:
+            frames.read_whole(self._answers, self._answer)
+        except (OSError, EOFError):
+            raise self._failed() from None
+        if frames.HEADER.unpack_from(self._answer) != (kind, 0):
+            raise self._failed()
+
+    def _receive_rest(self, sent: int, received: int) -> None:
+        """Finish an exchange whose frames did not pass in one piece."""
+        if received == 0:
+            raise self._failed()
+        try:
+            frames.write_whole(self._questions, memoryview(self.question)[sent:])
+            frames.read_whole(self._answers, memoryview(self._answer)[received:])
+        except (OSError, EOFError):
+            raise self._failed() from None
+
+    def _failed(self) -> PolicyFailed:
+        """Return what went wrong, from the process's own report where there is one, else from how it ended."""
+        report = self._report()
+        self._attendant.kill()
+        loading, step = self.beat == 1, self.steps_answered
+        if self._attendant.timed_out:
+            failure = Failure(FailureReason.TIMEOUT, self._doing() + self._attendant.timed_out, step)
+            return PolicyFailed(failure, SubmissionStatus.INIT_TIMEOUT if loading else None)
+        if not report:
+            failure = Failure(FailureReason.DIED, self._doing() + "its process ended or broke the channel", step)
+            return PolicyFailed(failure, SubmissionStatus.INIT_ERROR if loading else None)
+        said = str(report.get("reason"))
+        reason = FailureReason(said) if said in {"error", "invalid_action", "memory"} else FailureReason.ERROR
+        failure = Failure(reason, str(report.get("message"))[:500], step, str(report.get("traceback"))[:12_000])
+        status = SubmissionStatus(said) if said in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
+        return PolicyFailed(failure, status if loading else None)
+
+    def _report(self) -> dict[str, Any]:
+        """Return the process's own report of its failure; empty where it made none or it can't be read."""
+        kind, length = frames.HEADER.unpack_from(self._answer)
+        if kind != frames.FAILED or not 0 < length <= frames.REPORT_LIMIT:
+            return {}
+        body = bytearray(length)
+        try:
+            frames.read_whole(self._answers, body)
+            report = json.loads(body)
+        except (OSError, EOFError, ValueError, RecursionError):
+            return {}
+        return report if isinstance(report, dict) else {}
+
+    def _doing(self) -> str:
+        if self.beat == 1:
+            return "while loading: "
+        return f"in act at step {self.steps_answered}: " if self._step else "in reset: "
+
+
+def load_error(failed: PolicyFailed) -> LoadError:
+    """Return a failure to load as what its submission is told."""
+    status = failed.status or SubmissionStatus.INIT_ERROR
+    return LoadError(status, failed.failure.message, failed.failure.traceback)
+
+
+def ignore_broken_pipes() -> None:
+    """Have a write to a dead policy raise ``BrokenPipeError`` rather than end the worker."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -1,0 +1,132 @@
+"""A worker: a process on one core that owns an environment for one episode at a time, and a zygote for its policies.
+
+Started as ``python -P -m evopolicygym.rollout.worker DESCRIPTOR``; obeys its executor over one connection, whose
+messages are pickled words of ours: both ends are trusted, and nothing of an agent's is ever in them but paths.
+"""
+
+import os
+import select
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.spaces import to_schema
+from evopolicygym.core.submission import LoadError
+from evopolicygym.rollout.messages import Fault, Load, Play, Reply, WorkerConfig
+from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
+from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
+from evopolicygym.sandbox.levels import choose
+
+
+class Worker:
+    """Plays what it is told, one episode at a time."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._chosen = choose(config.isolation)
+        self._zygote = Zygote(self._chosen.backend, prepare_ground(config.root, config.limits))
+        self._laid: Path | None = None
+
+    def describe(self) -> Grounds:
+        """Make the environment once and say what was found."""
+        from evopolicygym.environments.environment import Environment
+        from evopolicygym.environments.versions import versions
+
+        spec = self._config.spec
+        environment = Environment(spec)
+        environment.reset(0)
+        schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
+        environment.close()
+        self._zygote.ready()
+        landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
+        return Grounds(
+            observation_schema=schemas[0],
+            action_schema=schemas[1],
+            versions=versions(spec),
+            isolation=self._chosen.backend.level.value,
+            findings={**self._chosen.findings, "landlock": landlock},
+            allowed_imports=self._zygote.ground.library.versions,
+        )
+
+    def answer(self, request: Load | Play) -> Reply:
+        """Do what is asked; a policy's failure is part of the answer, ours is a ``Fault``."""
+        try:
+            self._lay(request.checkpoint)
+            return self._load(request) if isinstance(request, Load) else self._play(request)
+        except SandboxError as error:
+            return Fault(str(error), sandbox=True)
+        except Exception as error:  # noqa: BLE001 - whatever a simulator raises
+            traceback.print_exc()
+            return Fault(f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Kill the sandbox."""
+        self._zygote.close()
+
+    def _lay(self, checkpoint: Path) -> None:
+        if checkpoint != self._laid:
+            self._laid = None
+            lay_checkpoint(self._zygote.ground, checkpoint)
+            self._laid = checkpoint
+
+    def _load(self, request: Load) -> LoadError | None:
+        policy = PolicyProcess(self._zygote, request.context, self._config.limits)
+        try:
+            policy.wait_until_loaded()
+        except PolicyFailed as failed:
+            return load_error(failed)
+        finally:
+            policy.end()
+        return None
+
+    def _play(self, request: Play) -> Episode:
+        from evopolicygym.rollout.episode import play_episode
+
+        config = self._config
+        return play_episode(config.spec, self._zygote, request.context, config.limits, request.job)
+
+
+def main(descriptor: int) -> None:
+    """Serve one executor until it hangs up."""
+    ignore_broken_pipes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = Connection(descriptor)
+    threading.Thread(target=_die_with, args=(descriptor,), daemon=True).start()
+    config: WorkerConfig = connection.recv()
+    if config.core is not None:
+        os.sched_setaffinity(0, {config.core})
+    os.chdir(config.root.parent)
+    worker = None
+    try:
+        worker = Worker(config)
+        connection.send(worker.describe())
+        while (request := connection.recv()) is not None:
+            connection.send(worker.answer(request))
+    except SandboxError as error:
+        connection.send(Fault(str(error), sandbox=True))
+    except EOFError:
+        pass
+    except Exception as error:  # noqa: BLE001 - told to the executor, who names it
+        traceback.print_exc()
+        connection.send(error)
+    finally:
+        if worker:
+            worker.close()
+
+
+def _die_with(descriptor: int) -> None:
+    """End this process when the other end hangs up, even in the middle of an episode; the sandbox dies with it."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    poll.poll()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

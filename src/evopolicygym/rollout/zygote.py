@@ -1,0 +1,162 @@
+"""The worker's handle on a zygote: starts one in a sandbox, has it fork, and starts another where one dies."""
+
+import json
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Self
+
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.task import Limits
+from evopolicygym.rollout.guest.zygote import MESSAGE_LIMIT
+from evopolicygym.sandbox.base import Backend, Ground, Inside
+from evopolicygym.sandbox.host import library
+
+DISTRIBUTIONS = ("numpy", "scipy")
+"""What a policy may import beside the standard library, as far as it is installed."""
+PRELOAD = ("scipy.linalg", "scipy.signal", "scipy.optimize", "scipy.spatial", "scipy.interpolate", "scipy.ndimage")
+"""What a zygote loads while it has nothing to do: the slow and usual parts."""
+ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "LANG": "C.UTF-8",
+}
+ANSWER_S = 20.0
+"""Seconds within which a zygote answers; it runs nobody else's code, so a longer silence means that it is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A forked policy process."""
+
+    number: int
+    """Its process number as the zygote sees it."""
+    handle: int
+    """A pidfd: a signal to it never hits another process."""
+
+
+def prepare_ground(root: Path, limits: Limits) -> Ground:
+    """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
+    ground = Ground(root, library(DISTRIBUTIONS), limits)
+    guest = ground.runtime / "guest"
+    for directory in (guest, ground.packages, ground.policy):
+        directory.mkdir(parents=True)
+    for source in files("evopolicygym.rollout.guest").iterdir():
+        if source.name.endswith(".py"):
+            (guest / source.name).write_bytes(source.read_bytes())
+    for name, path in ground.library.paths.items():
+        (ground.packages / name).symlink_to(path)
+    return ground
+
+
+def lay_checkpoint(ground: Ground, checkpoint: Path) -> None:
+    """Put a checkpoint where the policy's process finds it, in place of the one before."""
+    for entry in ground.policy.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    shutil.copytree(checkpoint, ground.policy, dirs_exist_ok=True)
+
+
+class Zygote:
+    """One zygote in one sandbox, started again when it is gone."""
+
+    def __init__(self, backend: Backend, ground: Ground) -> None:
+        """Start the zygote; it gets ready while the caller does other things. Raises ``SandboxError``."""
+        self.ground = ground
+        self.landlock = -1
+        """The Landlock ABI version that the zygote found, 0 for none; -1 until it is ready."""
+        self._backend = backend
+        self._inside, self._control = self._start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def policy_path(self) -> str:
+        """The policy's import root, as its process sees it."""
+        return self._inside.policy_path
+
+    def fork(self, setup: Mapping[str, Any], descriptors: Sequence[int]) -> Child:
+        """Have a child forked that lives by ``setup`` (``guest.episode.live``); starts a new zygote if need be."""
+        message = json.dumps({"fork": {**setup, "policy_path": self.policy_path}}).encode()
+        if len(message) > MESSAGE_LIMIT:
+            raise SandboxError(f"A policy's setup of {len(message)} bytes is more than {MESSAGE_LIMIT}.")
+        try:
+            return self._fork(message, descriptors)
+        except OSError:
+            self.restart()
+            return self._fork(message, descriptors)
+
+    def _fork(self, message: bytes, descriptors: Sequence[int]) -> Child:
+        self.ready()
+        socket.send_fds(self._control, [message], list(descriptors))
+        answer, handles, _, _ = socket.recv_fds(self._control, MESSAGE_LIMIT, 1)
+        if not answer or not handles:
+            raise ConnectionResetError("the zygote is gone")
+        return Child(int(json.loads(answer)["pid"]), handles[0])
+
+    def reap(self, child: Child) -> int | None:
+        """Wait for a child that is dead or dying; return its exit code, negative for a signal, None if unknown."""
+        try:
+            self._control.send(json.dumps({"reap": child.number}).encode())
+            answer = self._control.recv(MESSAGE_LIMIT)
+            return int(json.loads(answer)["code"]) if answer else None
+        except OSError:
+            return None
+
+    def kill(self) -> None:
+        """Kill the sandbox and all that is in it."""
+        self._inside.process.kill()
+
+    def restart(self) -> None:
+        """Start a new zygote in place of this one."""
+        self.close()
+        self._inside, self._control = self._start()
+
+    def close(self) -> None:
+        """Kill the sandbox and wait until it is gone."""
+        self._control.close()
+        self._inside.process.kill()
+        self._inside.process.wait()
+
+    def _start(self) -> tuple[Inside, socket.socket]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)
+            ours.settimeout(ANSWER_S)
+            inside = self._backend.start(self.ground, theirs.fileno(), ENVIRONMENT)
+        confinement = inside.confinement
+        greeting = {
+            "preload": PRELOAD if "scipy" in self.ground.library.paths else (),
+            "confinement": {
+                "limits": dict(confinement.limits),
+                "landlock": list(confinement.landlock),
+                "seccomp": confinement.seccomp,
+            },
+        }
+        ours.send(json.dumps(greeting).encode())
+        self.landlock = -1
+        return inside, ours
+
+    def ready(self) -> None:
+        """Wait until the zygote has answered its greeting; raise ``SandboxError`` if it never does."""
+        if self.landlock >= 0:
+            return
+        try:
+            answer = self._control.recv(MESSAGE_LIMIT)
+            if not answer:
+                raise ConnectionResetError("it ended at once")
+        except OSError as error:
+            self.close()
+            raise SandboxError(
+                f"A policy's zygote did not start at level {self._backend.level}: {error}. What it said stands in the "
+                f"run's logs."
+            ) from error
+        self.landlock = int(json.loads(answer)["landlock"])

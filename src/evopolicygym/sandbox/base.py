@@ -1,0 +1,94 @@
+"""The contract of a sandbox: where a zygote is started, what it sees, and what its children give up.
+
+A backend is one file that defines ``Backend``. It starts the zygote; the confinement that it names is then applied by
+every child to itself (``rollout/guest/lockdown.py``). What plays inside is not told here.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from evopolicygym.core.task import Limits
+
+
+class Level(StrEnum):
+    """How strongly policies are kept in; recorded in each run, strongest first."""
+
+    BUBBLEWRAP = "bubblewrap"
+    """Namespaces, nothing writable, only what a policy needs visible; and all of ``process``."""
+    PROCESS = "process"
+    """Resource limits, and Landlock and seccomp where the kernel has them."""
+    NONE = "none"
+    """Nothing: asked for by name, and marked as unverified wherever a score is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Distributions that a policy may import, and where their files lie."""
+
+    paths: Mapping[str, Path]
+    """Top-level names in site-packages (packages and their bundled libraries), and where they lie."""
+    versions: tuple[str, ...]
+    """As ``name==version``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A worker's own directory on the host, from which a zygote is started."""
+
+    root: Path
+    """``runtime/`` holds the guest's code, ``packages/`` links to the library, ``policy/`` the checkpoint on play."""
+    library: Library
+    limits: Limits
+
+    @property
+    def runtime(self) -> Path:
+        """The directory on the zygote's import path that holds the package ``guest``."""
+        return self.root / "runtime"
+
+    @property
+    def packages(self) -> Path:
+        """The directory on the zygote's import path that holds links to the library."""
+        return self.root / "packages"
+
+    @property
+    def policy(self) -> Path:
+        """The directory whose content the policy's process sees as its import root."""
+        return self.root / "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What a policy's process gives up before it touches the checkpoint, as ``guest.lockdown`` reads it."""
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    """Names of ``resource`` limits and their amounts."""
+    landlock: Sequence[str] = ()
+    """Paths, as the process sees them, that stay readable; empty for no Landlock."""
+    seccomp: str = ""
+    """A compiled filter program in hexadecimal; empty for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a zygote's world looks like to itself."""
+
+    process: "subprocess.Popen[bytes]"
+    policy_path: str
+    """The import root of the policy."""
+    confinement: Confinement
+
+
+class Backend(Protocol):
+    """One way to keep a policy in."""
+
+    level: Level
+
+    def findings(self) -> Mapping[str, str]:
+        """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        """Start a zygote that inherits the descriptor ``control`` and the given environment variables, no others."""

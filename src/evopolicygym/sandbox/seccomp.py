@@ -1,0 +1,78 @@
+"""The filter of system calls for policies, compiled by libseccomp where it is installed.
+
+Everything is allowed but what is named: no network, no program, no other process (threads are allowed), no look into
+other processes, nothing that widens what the kernel offers. The filter is compiled here, on the trusted side; the
+policy's process only installs it.
+"""
+
+import os
+from errno import ENOSYS, EPERM
+from functools import cache
+from typing import Any
+
+NETWORK = "socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg"
+PROGRAMS = "execve execveat fork vfork"
+PROCESSES = (
+    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd pidfd_open pidfd_send_signal kcmp "
+    "kill tkill rt_sigqueueinfo rt_tgsigqueueinfo setsid setpgid"
+)
+SHARED_MEMORY = "shmget shmat shmctl semget semop semctl msgget msgsnd msgrcv mq_open memfd_create memfd_secret"
+KEYS = "add_key request_key keyctl"
+NAMESPACES = (
+    "unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr"
+)
+KERNEL = (
+    "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register init_module finit_module "
+    "delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl iopl ioperm modify_ldt personality "
+    "syslog open_by_handle_at name_to_handle_at fanotify_init move_pages migrate_pages mbind set_mempolicy "
+    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"
+)
+PRIVILEGE = (
+    "setrlimit setpriority sched_setscheduler sched_setparam sched_setattr sched_setaffinity ioprio_set "
+    "setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset"
+)
+DENIED = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {KEYS} {NAMESPACES} {KERNEL} {PRIVILEGE}".split()
+CLONE_THREAD = 0x00010000
+TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+
+
+@cache
+def policy_filter() -> bytes | None:
+    """Return the compiled filter, or None where libseccomp is not installed."""
+    try:
+        import pyseccomp
+    except (ImportError, OSError, RuntimeError):
+        return None
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in DENIED:
+        _deny(rules, pyseccomp, EPERM, name)
+    # clone3 hides its flags behind a pointer: to answer that it doesn't exist makes libc fall back to clone.
+    _deny(rules, pyseccomp, ENOSYS, "clone3")
+    _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
+    # A process may ask for its limits (libc does, to size stacks) but not set any.
+    _deny(rules, pyseccomp, EPERM, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
+    for request in (TIOCSTI, TIOCLINUX):
+        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
+    return _exported(rules)
+
+
+def seccomp_finding() -> str:
+    """Return in words whether system calls are filtered here."""
+    return "on" if policy_filter() else "libseccomp is not installed: system calls are not filtered"
+
+
+def _deny(rules: Any, pyseccomp: Any, code: int, name: str, *arguments: Any) -> None:  # noqa: ANN401 - untyped library
+    try:
+        number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
+    except (ValueError, OSError):
+        return
+    if number >= 0:  # negative where this architecture or this libseccomp doesn't know the call
+        rules.add_rule(pyseccomp.ERRNO(code), name, *arguments)
+
+
+def _exported(rules: Any) -> bytes:  # noqa: ANN401 - as above
+    descriptor = os.memfd_create("filter")
+    with os.fdopen(descriptor, "w+b") as file:
+        rules.export_bpf(file)
+        file.seek(0)
+        return file.read()
