@@ -1,0 +1,8 @@
+"""Times as they are written down. What is measured by them is measured by a monotonic clock instead."""
+
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """Return the present time, ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,105 @@
+"""What an agent may see of a submission: decides it, in one place.
+
+Never in here: a seed, anything of validation or held-out, anchors, paths of the host.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, pstdev
+from typing import Any
+
+from evopolicygym.core.episode import Episode, FailureReason
+from evopolicygym.core.event import SubmissionPublished
+from evopolicygym.core.feedback import FeedbackProfile
+from evopolicygym.core.rollout import Recording
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.records import durable
+from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.paths import RunPaths
+
+SUMMARY, ERRORS, EPISODES = "summary.json", "errors.txt", "episodes"
+
+
+def recording(profile: FeedbackProfile) -> Recording:
+    """Return what of a train episode is written down under a profile."""
+    return Recording.OUTPUT if profile is FeedbackProfile.RETURNS else Recording.TRAJECTORY
+
+
+def write_summary(paths: RunPaths, state: RunState, index: int, published: SubmissionPublished) -> None:
+    """Write ``summary.json``, and ``errors.txt`` where the status is not ok, beside the episodes in staging."""
+    staged = paths.staged(index)
+    (staged / EPISODES).mkdir(parents=True, exist_ok=True)
+    if published.error:
+        (staged / ERRORS).write_text(dumps(_error_line(published.error, published.time)) + "\n", encoding="utf-8")
+    durable.write_text(staged / SUMMARY, dumps(summary(state, state.submissions[index], published), indent=2) + "\n")
+
+
+def summary(state: RunState, submission: SubmissionState, published: SubmissionPublished) -> dict[str, Any]:
+    """Return what ``summary.json`` says; null, not empty, where nothing was played."""
+    task = state.opened.task
+    played = published.status is SubmissionStatus.OK
+    episodes = [episode for episode in submission.episodes if episode is not None] if played else []
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "submit_index": submission.index,
+        "env": task.environment.name,
+        "status": published.status.value,
+        "n_episodes": len(submission.episodes),
+        "first_global_episode": submission.first_global_episode,
+        "env_instances": list(submission.charged.env_instances),
+        "remaining_budget": submission.remaining_budget,
+        "submit_started_at": submission.charged.time,
+        "submit_completed_at": published.time,
+        "wall_time_seconds": published.wall_time_s,
+        **_returns(episodes),
+        "errors": _failed(episodes, timeouts=False) if played else None,
+        "timeouts": _failed(episodes, timeouts=True) if played else None,
+        **_components(episodes, task.environment.reward_components),
+        **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
+    }
+
+
+def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:
+    returns = [episode.episode_return for episode in episodes] or None
+    lengths = [episode.length for episode in episodes] or None
+    return {
+        "returns": returns,
+        "mean_return": fmean(returns) if returns else None,
+        "std_return": pstdev(returns) if returns else None,
+        "min_return": min(returns) if returns else None,
+        "max_return": max(returns) if returns else None,
+        "episode_lengths": lengths,
+        "mean_episode_length": fmean(lengths) if lengths else None,
+    }
+
+
+def _failed(episodes: Sequence[Episode], *, timeouts: bool) -> list[int]:
+    """Return the local indices of episodes whose policy ran out of time, or failed in any other way."""
+    return [
+        local
+        for local, episode in enumerate(episodes)
+        if episode.failure and (episode.failure.reason is FailureReason.TIMEOUT) is timeouts
+    ]
+
+
+def _components(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Any]:
+    each: list[Mapping[str, float]] = [episode.reward_components for episode in episodes]
+    mean = {name: fmean(components[name] for components in each) for name in names} if each else None
+    return {
+        "reward_components_mean": mean or None,
+        "reward_components_per_episode": [dict(components) for components in each] if mean else None,
+    }
+
+
+def _success_rate(episodes: Sequence[Episode]) -> float | None:
+    return fmean(bool(episode.success) for episode in episodes) if episodes else None
+
+
+def _error_line(error: LoadError, time: str) -> dict[str, Any]:
+    return {
+        "category": error.status.value,
+        "message": error.message,
+        "traceback": error.traceback,
+        "timestamp": time,
+    }

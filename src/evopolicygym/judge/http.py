@@ -1,0 +1,251 @@
+"""The judge's door: carries requests to the session and answers back, and decides nothing.
+
+Every path begins with the run's token; nothing answers without it. Bodies are bounded and JSON only, a browser's
+requests are refused, and no answer holds a traceback, a path or a version.
+"""
+
+import asyncio
+import json
+import secrets
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any, Self
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from evopolicygym.core.agent import Endpoint
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.judge import task_text
+from evopolicygym.judge.feedback import SUMMARY
+from evopolicygym.judge.request import parse_submit
+from evopolicygym.judge.session import Session
+from evopolicygym.records.jsontext import dumps
+
+MAX_BODY = 64 * 1024
+"""Bytes of a request's body."""
+BODY_S = 10.0
+"""Seconds within which a body must have come."""
+MAX_CONNECTIONS = 256
+JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
+"""Content types taken as JSON: its own, and what urllib and curl say when they are told nothing. A browser could send
+the second too, but never without an Origin, and that is refused."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class JudgeDoor:
+    """Serves one session on this machine's loopback, and on sockets that are handed in."""
+
+    def __init__(self, session: Session) -> None:
+        """Begin to serve; the address is known when this returns."""
+        token = secrets.token_urlsafe(24)
+        self._prefix = f"/{token}"
+        self._app = _Guarded(_application(session, self._prefix))
+        self._loop = asyncio.new_event_loop()
+        self._servers: list[tuple[uvicorn.Server, asyncio.Future[None]]] = []
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judge", daemon=True)
+        self._thread.start()
+        listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.endpoint = self.serve(listener)
+        """Where the judge answers on this machine's loopback."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def serve(self, listener: socket.socket) -> Endpoint:
+        """Answer on a listening socket besides; return where it is."""
+        host, port = listener.getsockname()[:2]
+        config = uvicorn.Config(
+            self._app,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            proxy_headers=False,
+            limit_concurrency=MAX_CONNECTIONS,
+            timeout_keep_alive=30,
+            h11_max_incomplete_event_size=16 * 1024,
+        )
+        server = uvicorn.Server(config)
+        asyncio.run_coroutine_threadsafe(self._run(server, listener), self._loop).result()
+        return Endpoint(f"http://{host}:{port}{self._prefix}")
+
+    def close(self) -> None:
+        """Answer no more; requests that wait are cut off."""
+        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _run(self, server: uvicorn.Server, listener: socket.socket) -> None:
+        task = asyncio.ensure_future(server.serve(sockets=[listener]))
+        self._servers.append((server, task))
+        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers no event for it
+            await asyncio.sleep(0.001)
+
+    async def _shut(self) -> None:
+        for server, _ in self._servers:
+            server.should_exit = server.force_exit = True
+        await asyncio.gather(*(task for _, task in self._servers), return_exceptions=True)
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._loop.shutdown_default_executor()
+
+
+class _Guarded:
+    """Refuses what no client of ours sends: other hosts, browsers' requests."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope.get("headers", ()))
+        host = headers.get(b"host", b"").rpartition(b":")[0] or headers.get(b"host", b"")
+        if host not in (b"127.0.0.1", b"localhost") or b"origin" in headers:
+            refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
+            await _refusal(refused)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _application(session: Session, prefix: str) -> Starlette:
+    async def info(_: Request) -> Response:
+        return _answer(task_text.info(session.state, session.rollouts.executor.grounds))
+
+    async def task(_: Request) -> Response:
+        return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
+
+    async def submit(request: Request) -> Response:
+        asked = parse_submit(await _json_body(request))
+        submission = await run_in_threadpool(session.accept, asked)
+        if not asked.wait:
+            return _answer(_progress(session, submission), 202)
+        await asyncio.shield(asyncio.wrap_future(session.published(submission.index)))
+        return _answer(_result(session, submission.index))
+
+    async def submissions(_: Request) -> Response:
+        return _answer({"submissions": [_line(session, one) for one in session.state.submissions]})
+
+    async def submission(request: Request) -> Response:
+        index = request.path_params["index"]
+        if index >= len(session.state.submissions):
+            raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index}.", 404)
+        return _answer(_progress(session, session.state.submissions[index]))
+
+    async def finish(_: Request) -> Response:
+        await run_in_threadpool(session.finish)
+        return _answer({"status": "closed"})
+
+    routes = [
+        Route(f"{prefix}/info", info, methods=["GET"]),
+        Route(f"{prefix}/task", task, methods=["GET"]),
+        Route(f"{prefix}/submit", submit, methods=["POST"]),
+        Route(f"{prefix}/submissions", submissions, methods=["GET"]),
+        Route(f"{prefix}/submissions/{{index:int}}", submission, methods=["GET"]),
+        Route(f"{prefix}/finish", finish, methods=["POST"]),
+    ]
+    handlers: dict[Any, Any] = {RequestRefused: _on_refusal, RecordError: _on_stop, 404: _on_unknown, 405: _on_unknown}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
+    returns = submission.returns if submission.status is SubmissionStatus.OK else ()
+    return {
+        "submit_id": submission.index,
+        "status": submission.status.value if submission.published else "playing",
+        "n_episodes": len(submission.episodes),
+        "progress": session.progress(submission),
+        "mean_return": sum(returns) / len(returns) if returns else None,
+    }
+
+
+def _progress(session: Session, submission: SubmissionState) -> dict[str, Any]:
+    if submission.published:
+        return _result(session, submission.index)
+    progress = session.progress(submission)
+    return {"submit_id": submission.index, "status": "playing", "progress": progress, "summary": None}
+
+
+def _result(session: Session, index: int) -> dict[str, Any]:
+    submission = session.state.submissions[index]
+    summary = (session.writer.paths.published(index) / SUMMARY).read_text(encoding="utf-8")
+    return {
+        "submit_id": index,
+        "status": submission.status.value,
+        "progress": session.progress(submission),
+        "summary": json.loads(summary),
+    }
+
+
+async def _json_body(request: Request) -> object:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in JSON_TYPES:
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body must be application/json.", 415)
+    try:
+        body = await asyncio.wait_for(_bounded_body(request), BODY_S)
+    except TimeoutError:
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body took too long to come.", 408) from None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body is no JSON that can be read.") from None
+
+
+async def _bounded_body(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > MAX_BODY:
+        raise _too_large()
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                raise _too_large()
+    except ClientDisconnect:
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body broke off.") from None
+    return bytes(body)
+
+
+def _too_large() -> RequestRefused:
+    return RequestRefused(RefusalStatus.INVALID_REQUEST, f"The body may have at most {MAX_BODY} bytes.", 413)
+
+
+def _answer(content: object, status: int = 200) -> Response:
+    return Response(dumps(content), status, media_type="application/json")
+
+
+def _refusal(refused: RequestRefused) -> Response:
+    return _answer({"status": refused.status, "error": {"message": str(refused)}}, refused.http_status)
+
+
+async def _on_refusal(_: Request, refused: Exception) -> Response:
+    if not isinstance(refused, RequestRefused):
+        raise refused
+    return _refusal(refused)
+
+
+async def _on_stop(_: Request, __: Exception) -> Response:
+    return _refusal(RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped; nothing is lost.", 503))
+
+
+async def _on_unknown(_: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    return _refusal(RequestRefused(RefusalStatus.INVALID_REQUEST, "There is no such call.", status))

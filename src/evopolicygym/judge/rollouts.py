@@ -1,0 +1,54 @@
+"""Rollouts of one run: has the executor play cases, and records each episode as it ends."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Event
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.clock import now
+from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import EpisodeJob, Executor
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.judge.dealer import Dealer
+from evopolicygym.records.writer import RunWriter
+
+
+class Stopped(EvoPolicyGymError):
+    """The run is put down in the middle of a rollout; what was played is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """What it takes to play cases of one run."""
+
+    writer: RunWriter
+    executor: Executor
+    dealer: Dealer
+    stop: Event = field(default_factory=Event)
+    """Set to put the run down after the episode that ends next."""
+
+    def play(
+        self,
+        split: Split,
+        checkpoint: str,
+        context: PolicyContext,
+        jobs: Sequence[EpisodeJob],
+        submission: SubmissionState | None = None,
+    ) -> None:
+        """Play jobs of one checkpoint and record each episode; raise ``Stopped`` where the run is put down."""
+        for job in jobs:
+            if job.directory:
+                shutil.rmtree(job.directory, ignore_errors=True)
+
+        def repeated(job: EpisodeJob, message: str) -> None:
+            self.writer.record(EpisodeRepeated(now(), split, job.position, message))
+
+        submit_index = submission.index if submission else None
+        path = self.writer.paths.checkpoint(checkpoint)
+        for job, episode in self.executor.play(path, context, jobs, repeated):
+            self.writer.record(EpisodePlayed(split, checkpoint, job.position, episode, submit_index), flush=False)
+            if self.stop.is_set():
+                raise Stopped("The run was put down; resume it to go on.")

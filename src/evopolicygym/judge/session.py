@@ -1,0 +1,178 @@
+"""The session: one open run, the only thing that changes.
+
+Requests come from any thread and are taken one after another; one thread plays. What a submission goes through is told
+in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, Self
+
+from evopolicygym.core.agent import Turn
+from evopolicygym.core.clock import now
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
+from evopolicygym.core.event import AgentEnded, AgentStarted, CloseReason, RunClosed
+from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.submission import parse_env_instances
+from evopolicygym.judge import submit
+from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.judge.rollouts import Rollouts, Stopped
+from evopolicygym.records.feedback import publish
+
+Capture = Callable[[], str]
+"""Takes a checkpoint of the workspace and returns its name."""
+
+
+class Session:
+    """One open run."""
+
+    def __init__(self, rollouts: Rollouts, capture: Capture) -> None:
+        """Take up a run where its journal stands; submissions that were interrupted play on at once."""
+        self.rollouts = rollouts
+        self.writer = rollouts.writer
+        self._capture = capture
+        self._changed = threading.Condition(threading.RLock())
+        self._awaited: dict[int, Future[None]] = {}
+        self._finish_asked = False
+        self.fault: BaseException | None = None
+        """What stopped the run from going on, such as a simulator that fails; None while all is well."""
+        for submission in self.state.submissions:
+            if submission.published:
+                publish(self.writer.paths, submission.index)
+        self._player = threading.Thread(target=self._play, name="player", daemon=True)
+        self._player.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def state(self) -> RunState:
+        """The run's state at present."""
+        return self.writer.state
+
+    def accept(self, request: SubmitRequest) -> SubmissionState:
+        """Check a request, take the checkpoint and charge; raise ``RequestRefused`` with nothing charged.
+
+        The same key again returns the same submission.
+        """
+        with self._changed:
+            if known := self.state.by_key(request.key):
+                return known
+            self._demand_open()
+            task = self.state.opened.task
+            most = min(task.budget.most, self.state.remaining)
+            indices = parse_env_instances(request.env_instances, task.train_cases, most)
+            task.budget.check(len(indices), self.state.remaining)
+            charged = submit.charge(self.writer, indices, self._capture(), request.key)
+            self._changed.notify_all()
+            return charged
+
+    def published(self, submit_index: int) -> "Future[None]":
+        """Return what is done when a submission's feedback is in place, or fails with what stopped the run."""
+        with self._changed:
+            future = self._awaited.setdefault(submit_index, Future())
+            self._resolve()
+            return future
+
+    def finish(self) -> None:
+        """Take the agent's word that it wants no more; raise ``RequestRefused`` where the run doesn't allow it."""
+        with self._changed:
+            self._demand_open()
+            if not self.state.opened.task.finish_allowed:
+                raise RequestRefused(
+                    RefusalStatus.INVALID_REQUEST,
+                    f"This run ends when its budget is spent; {self.state.remaining} episodes are left.",
+                )
+            self._finish_asked = True
+            self._changed.notify_all()
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more can be submitted and nothing is playing, or the run can't go on."""
+        over = self.state.remaining == 0 or self._finish_asked or self.state.stage is not Stage.OPEN
+        return self.fault is not None or (over and not self.state.playing)
+
+    def wait_until_done(self, timeout_s: float | None = None) -> bool:
+        """Wait until ``done``; return whether it is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.done, timeout_s)
+
+    def turn_started(self, turn: int) -> None:
+        """Record that a turn of the agent begins."""
+        self.writer.record(AgentStarted(now(), turn))
+
+    def turn_ended(self, turn: int, outcome: Turn) -> None:
+        """Record how a turn of the agent ended."""
+        self.writer.record(AgentEnded(now(), turn, outcome.end.value, outcome.message))
+
+    def close(self) -> None:
+        """Take no more submissions; those that are charged are played first. The agent is gone by now."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.state.playing or self.fault is not None)
+            self.raise_fault()
+            reason = (
+                CloseReason.BUDGET_SPENT
+                if self.state.remaining == 0
+                else CloseReason.FINISH_ASKED
+                if self._finish_asked
+                else CloseReason.AGENT_ENDED
+            )
+            self.writer.record(RunClosed(now(), reason))
+
+    def stop(self) -> None:
+        """Stop playing; what is in the middle of being played is left for whoever takes the run up again."""
+        with self._changed:
+            self.rollouts.stop.set()
+            self._changed.notify_all()
+        self._player.join()
+
+    def raise_fault(self) -> None:
+        """Raise what stopped the run, if anything did."""
+        if self.fault is not None:
+            raise self.fault
+
+    def progress(self, submission: SubmissionState) -> dict[str, Any]:
+        """Return how far a submission has been played."""
+        return {"played": len(submission.episodes) - len(submission.missing), "of": len(submission.episodes)}
+
+    def _demand_open(self) -> None:
+        if self.fault is not None:
+            raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
+        stopping = self.rollouts.stop.is_set()
+        if self.state.stage is not Stage.OPEN or self.state.remaining == 0 or self._finish_asked or stopping:
+            raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are taken.", 409)
+
+    def _play(self) -> None:
+        """Play what is charged, one submission after another, until the session stops."""
+        try:
+            while True:
+                with self._changed:
+                    self._changed.wait_for(lambda: self.rollouts.stop.is_set() or self.state.playing)
+                    if self.rollouts.stop.is_set():
+                        return
+                    submission = self.state.playing[0]
+                with suppress(Stopped):
+                    submit.play(self.rollouts, submission)
+                self._tell()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
+            self.fault = error
+            self._tell()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._resolve()
+            self._changed.notify_all()
+
+    def _resolve(self) -> None:
+        for index, future in list(self._awaited.items()):
+            if self.state.submissions[index].published:
+                del self._awaited[index]
+                future.set_result(None)
+            elif self.fault is not None:
+                del self._awaited[index]
+                future.set_exception(RecordError("the run was stopped"))

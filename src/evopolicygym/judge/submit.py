@@ -1,0 +1,73 @@
+"""A submission's life: charge, load, play, publish.
+
+Nothing of the agent's runs before the charge is on disk, and everything after the charge costs its full number of
+episodes. Each step is recorded before it is acted on, so that a submission interrupted anywhere can be played on.
+"""
+
+from dataclasses import replace
+from time import monotonic
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.clock import now
+from evopolicygym.core.errors import RefusalStatus, RequestRefused
+from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
+from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.judge import feedback
+from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.records.feedback import feedback_sha256, publish
+from evopolicygym.records.paths import episode_name
+from evopolicygym.records.writer import RunWriter
+
+
+def charge(writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str) -> SubmissionState:
+    """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts."""
+    index = len(writer.state.submissions)
+    try:
+        state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key))
+    except OSError as error:
+        raise RequestRefused(
+            RefusalStatus.UNAVAILABLE, "The charge can't be stored now; nothing was charged. Ask again later.", 503
+        ) from error
+    return state.submissions[index]
+
+
+def play(rollouts: Rollouts, submission: SubmissionState) -> None:
+    """Load the policy, play every episode that is missing, and publish the feedback."""
+    began = monotonic()
+    context = rollouts.writer.state.context(submission)
+    checkpoint = submission.charged.checkpoint
+    error = None
+    if len(submission.missing) == len(submission.episodes):
+        error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
+    if error is None:
+        rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
+    _publish(rollouts.writer, submission.index, error, monotonic() - began)
+
+
+def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
+    state = rollouts.writer.state
+    episodes = rollouts.writer.paths.staged(submission.index) / feedback.EPISODES
+    episodes.mkdir(parents=True, exist_ok=True)
+    recording = feedback.recording(state.opened.task.feedback)
+    return [
+        rollouts.dealer.job(
+            Split.TRAIN,
+            submission.charged.env_instances[local],
+            local,
+            episodes / episode_name(submission.first_global_episode + local),
+            recording,
+        )
+        for local in submission.missing
+    ]
+
+
+def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: float) -> None:
+    """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
+    status = error.status if error else SubmissionStatus.OK
+    published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error)
+    feedback.write_summary(writer.paths, writer.state, index, published)
+    digest = feedback_sha256(writer.paths.staged(index))
+    writer.record(replace(published, feedback_sha256=digest))
+    publish(writer.paths, index)

@@ -1,0 +1,98 @@
+"""``GET /task`` and ``GET /info``: what an agent is told before it begins. No seed, no anchor, no path of the host."""
+
+from dataclasses import asdict
+from typing import Any
+
+from evopolicygym.core.protocol import PROTOCOL_VERSION
+from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
+from evopolicygym.core.task import Task
+from evopolicygym.records.documents import SCHEMA_VERSION
+
+CONTRACT = """\
+`system/policy.py` defines
+
+```python
+class Policy:
+    def __init__(self, obs_space: dict, action_space: dict, env_meta: dict): ...
+    def reset(self, episode_index: int) -> None: ...
+    def act(self, obs): ...
+```
+
+- Other modules, data and weights may stand beside it. While it plays, nothing on disk is writable.
+- Every episode has a fresh process, a fresh `Policy` and a fresh environment: nothing is carried over.
+- Arrays arrive as numpy arrays, Discrete observations as int, composites as dict or tuple.
+- Numbers outside a Box are clipped. What can't be read as an action, an exception, a limit reached: the policy has
+  failed, and uniform random actions play the episode to its natural end. The return stands.
+- `random` and `numpy.random` are seeded before `reset`; the same checkpoint on the same case plays the same episode.
+"""
+
+
+def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
+    """Return what ``GET /info`` answers."""
+    task, opened = state.opened.task, state.opened
+    environment = task.environment
+    return {
+        "state": {
+            "remaining_budget": state.remaining,
+            "n_submits": len(state.submissions),
+            "is_finalized": state.stage is not Stage.OPEN,
+        },
+        "episode_budget": state.budget,
+        "min_episodes_per_submit": task.budget.min_per_submission,
+        "max_episodes_per_submit": task.budget.most,
+        "env_meta": {
+            "env": environment.name,
+            "n_env_instances": task.train_cases,
+            "max_episode_steps": environment.max_steps,
+            "obs_space": dict(opened.observation_schema),
+            "action_space": dict(opened.action_schema),
+            "reward_components": list(environment.reward_components),
+        },
+        "resource_limits": {**asdict(task.limits), "processes": 1},
+        "feedback_profile": task.feedback.value,
+        "finish_allowed": task.finish_allowed,
+        "allowed_imports": list(grounds.allowed_imports),
+        "denied_imports": ["gymnasium", *environment.packages],
+        "protocol_version": PROTOCOL_VERSION,
+        "schema_version": SCHEMA_VERSION,
+    }
+
+
+def task_text(state: RunState) -> str:
+    """Return what ``GET /task`` answers, as markdown."""
+    task, environment = state.opened.task, state.opened.task.environment
+    sections = {
+        "Objective": environment.objective,
+        "Observation": _space_text(from_schema(state.opened.observation_schema), environment.observation),
+        "Action": _space_text(from_schema(state.opened.action_schema), environment.action),
+        "Reward": environment.reward,
+        "Success": environment.success.meaning if environment.success else "",
+        "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
+        "Budget": _budget_text(task),
+        "Policy": CONTRACT,
+    }
+    parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
+    return f"# Task: {environment.name}\n\n" + "\n".join(parts)
+
+
+def _budget_text(task: Task) -> str:
+    finish = " You may finish before that." if task.finish_allowed else ""
+    return (
+        f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} a submission, "
+        f"on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again.{finish} When "
+        f"the budget is spent, the best of your submissions, by cases that are not shown, is what counts."
+    )
+
+
+def _space_text(space: Space, meanings: tuple[str, ...]) -> str:
+    match space:
+        case Discrete(n=n, start=start) if len(meanings) == n:
+            return "\n".join(f"- {start + value}: {meaning}" for value, meaning in enumerate(meanings))
+        case Box(shape=(size,)) if len(meanings) == size:
+            low, high = space.limits()
+            rows = zip(meanings, low.tolist(), high.tolist(), strict=True)
+            return "\n".join(f"- [{i}] {meaning} ({low:g} to {high:g})" for i, (meaning, low, high) in enumerate(rows))
+        case _:
+            return "\n".join(f"- {meaning}" for meaning in meanings)

@@ -1,0 +1,34 @@
+"""A submission's feedback as files: hashed, made read-only, renamed into place.
+
+What stands in it is not decided here but in ``judge/feedback.py``.
+"""
+
+import hashlib
+from pathlib import Path
+
+from evopolicygym.records import durable
+from evopolicygym.records.paths import RunPaths
+
+READ_ONLY_FILE, READ_ONLY_DIRECTORY, WRITABLE_DIRECTORY = 0o444, 0o555, 0o755
+CHUNK = 1 << 20
+
+
+def feedback_sha256(directory: Path) -> str:
+    """Return the SHA-256 over the names and contents of all files, in the order of their paths, in hexadecimal."""
+    total = hashlib.sha256(b"evopolicygym feedback 1\n")
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        total.update(f"{path.relative_to(directory).as_posix()}\0{digest}\n".encode())
+    return total.hexdigest()
+
+
+def publish(paths: RunPaths, submit_index: int) -> None:
+    """Move a submission's feedback from staging to where the agent reads it, read-only; harmless when done before."""
+    staged, published = paths.staged(submit_index), paths.published(submit_index)
+    if not staged.is_dir():
+        return
+    for path in sorted(staged.rglob("*"), reverse=True):
+        path.chmod(READ_ONLY_DIRECTORY if path.is_dir() else READ_ONLY_FILE)
+    durable.rename(staged, published)
+    published.chmod(READ_ONLY_DIRECTORY)

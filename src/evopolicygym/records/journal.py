@@ -1,0 +1,147 @@
+"""The journal: append-only, one event a line, each line chained to the one before.
+
+::
+
+    {"sequence":7,"previous":"<sha256 of line 6>","length":123,"checksum":"<sha256 of the event>","event":{…}}
+
+A torn end (a last line without its newline, cut short, or filled with zeros) is cut off with a note. A line that
+doesn't fit in the middle means that the file was changed, and nothing goes on from there.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import Event
+from evopolicygym.records.documents import decode_event, encode_event
+from evopolicygym.records.durable import flush_directory
+from evopolicygym.records.jsontext import dumps
+
+BEGINNING = "0" * 64
+"""What stands for the hash of the line before the first."""
+_LINE = re.compile(
+    rb'\{"sequence":(\d+),"previous":"([0-9a-f]{64})","length":(\d+),"checksum":"([0-9a-f]{64})","event":(.*)\}'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a journal file holds."""
+
+    events: tuple[Event, ...]
+    last: str
+    """The hash of the last line."""
+    size: int
+    """Bytes up to the end of the last whole line."""
+    torn: int
+    """Bytes after it, which are no line."""
+
+
+class Journal:
+    """An open journal. Its owner holds the run's lock."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or begin a journal; a torn end is cut off, a broken chain raises ``RecordError``."""
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flush_directory(path.parent)
+        contents = read(path)
+        self.events = contents.events
+        """What the file held when it was opened."""
+        self.torn = contents.torn
+        """Bytes of a torn end that were cut off."""
+        self._sequence, self._last, self._size = len(contents.events), contents.last, contents.size
+        if contents.torn:
+            os.ftruncate(self._descriptor, contents.size)
+            os.fsync(self._descriptor)
+        os.lseek(self._descriptor, contents.size, os.SEEK_SET)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def append(self, event: Event, *, flush: bool) -> None:
+        """Append an event; with ``flush`` it is on disk when this returns.
+
+        Where it can't be written (``OSError``), the file stays as it was.
+        """
+        line = _line(event, self._sequence, self._last)
+        try:
+            _write_whole(self._descriptor, line)
+            if flush:
+                os.fsync(self._descriptor)
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)
+            os.lseek(self._descriptor, self._size, os.SEEK_SET)
+            raise
+        self._size += len(line)
+        self._sequence += 1
+        self._last = _hash(line)
+
+    def flush(self) -> None:
+        """Have all that was appended on disk."""
+        os.fsync(self._descriptor)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+def read(path: Path) -> Contents:
+    """Return what a journal file holds; raise ``RecordError`` where its chain is broken."""
+    content = path.read_bytes()
+    events, last, size = [], BEGINNING, 0
+    for number, line in enumerate(_whole_lines(content)):
+        event = _event(line, number, last)
+        if event is None:
+            if size + len(line) + 1 < len(content) and content[size + len(line) + 1 :].strip(b"\0\n"):
+                raise RecordError(
+                    f"{path}: line {number + 1} does not follow from the line before: the journal was changed."
+                )
+            break
+        events.append(event)
+        last, size = _hash(line + b"\n"), size + len(line) + 1
+    return Contents(tuple(events), last, size, len(content) - size)
+
+
+def _whole_lines(content: bytes) -> Iterator[bytes]:
+    yield from content.split(b"\n")[:-1]
+
+
+def _event(line: bytes, number: int, last: str) -> Event | None:
+    """Return the event of a line that fits the chain, else None."""
+    found = _LINE.fullmatch(line)
+    if not found:
+        return None
+    sequence, previous, length, checksum, text = found.groups()
+    fits = (int(sequence), previous.decode(), int(length), checksum.decode()) == (
+        number,
+        last,
+        len(text),
+        hashlib.sha256(text).hexdigest(),
+    )
+    return decode_event(json.loads(text)) if fits else None
+
+
+def _line(event: Event, sequence: int, previous: str) -> bytes:
+    text = dumps(encode_event(event)).encode()
+    checksum = hashlib.sha256(text).hexdigest()
+    head = f'{{"sequence":{sequence},"previous":"{previous}","length":{len(text)},"checksum":"{checksum}","event":'
+    return head.encode() + text + b"}\n"
+
+
+def _hash(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
+
+
+def _write_whole(descriptor: int, line: bytes) -> None:
+    written = 0
+    while written < len(line):
+        written += os.write(descriptor, line[written:])

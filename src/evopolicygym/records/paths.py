@@ -1,0 +1,114 @@
+"""Where things lie in a run's directory. No other room spells these names."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.cases import Split
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The places of one run."""
+
+    root: Path
+
+    @property
+    def journal(self) -> Path:
+        """The truth: append-only, one event a line."""
+        return self.root / "journal.jsonl"
+
+    @property
+    def document(self) -> Path:
+        """``run.json``, derived from the journal."""
+        return self.root / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked by the process that plays the run."""
+        return self.root / "lock"
+
+    @property
+    def workspace(self) -> Path:
+        """What the agent is given."""
+        return self.root / "workspace"
+
+    @property
+    def system(self) -> Path:
+        """The policy project, the agent's to edit."""
+        return self.workspace / "system"
+
+    @property
+    def feedback(self) -> Path:
+        """What submissions leave for the agent to read."""
+        return self.workspace / "feedback"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Content-addressed copies of the policy project."""
+        return self.root / "checkpoints"
+
+    @property
+    def evaluation(self) -> Path:
+        """Validation and held-out episodes; appears only after the agent is gone."""
+        return self.root / "evaluation"
+
+    @property
+    def staging(self) -> Path:
+        """What is being made: out of the agent's sight until it is renamed into place."""
+        return self.root / "staging"
+
+    @property
+    def logs(self) -> Path:
+        """The agent's transcript, the simulators' output."""
+        return self.root / "logs"
+
+    @property
+    def transcript(self) -> Path:
+        """What the agent's program printed."""
+        return self.logs / "agent.log"
+
+    @property
+    def simulator_log(self) -> Path:
+        """What simulators and sandboxes printed."""
+        return self.logs / "simulators.log"
+
+    @property
+    def workers(self) -> Path:
+        """Scratch of the rollout's workers."""
+        return self.staging / "workers"
+
+    def checkpoint(self, name: str) -> Path:
+        """Return where a checkpoint of this name lies."""
+        return self.checkpoints / name
+
+    def staged(self, submit_index: int) -> Path:
+        """Return where a submission's feedback is made."""
+        return self.staging / submission_name(submit_index)
+
+    def published(self, submit_index: int) -> Path:
+        """Return where a submission's feedback is read."""
+        return self.feedback / submission_name(submit_index)
+
+    def evaluated(self, split: Split, checkpoint: str, position: int) -> Path:
+        """Return where a hidden episode's files go."""
+        return self.evaluation / split.value / checkpoint[:16] / episode_name(position)
+
+
+def submission_name(submit_index: int) -> str:
+    """Return the directory's name of a submission's feedback."""
+    return f"submit_{submit_index:03d}"
+
+
+def episode_name(number: int) -> str:
+    """Return the directory's name of an episode."""
+    return f"ep_{number:03d}"
+
+
+def run_directory(runs: Path, experiment: str, agent: str, task: str, run_id: str) -> Path:
+    """Return where a run lies below the directory of all runs."""
+    return runs / experiment / _plain(agent) / _plain(task) / run_id
+
+
+def _plain(name: str) -> str:
+    """Return a name, which may be a path or ``package.module:Class``, as one that a directory can have."""
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in name).strip("-.") or "unnamed"

@@ -1,0 +1,45 @@
+"""Reading a run's record, by anyone, at any time, without its lock."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import Event
+from evopolicygym.core.run import RunState, fold
+from evopolicygym.records import journal
+from evopolicygym.records.paths import RunPaths
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run's directory holds."""
+
+    paths: RunPaths
+    events: tuple[Event, ...]
+    state: RunState
+
+
+def read_run(root: Path) -> RunRecord:
+    """Return a run's record; raise ``UsageError`` where there is none, ``RecordError`` where it is broken."""
+    paths = RunPaths(root)
+    if not paths.journal.is_file():
+        raise UsageError(_not_a_run(root))
+    events = journal.read(paths.journal).events
+    if not events:
+        raise RecordError(f"{paths.journal} holds no event: the run was never opened.")
+    return RunRecord(paths, events, fold(events))
+
+
+def find_runs(below: Path) -> Iterator[Path]:
+    """Yield the directories of all runs below a directory, in the order of their paths."""
+    for found in sorted(below.rglob("journal.jsonl")):
+        yield found.parent
+
+
+def _not_a_run(root: Path) -> str:
+    if not root.exists():
+        return f"{root} does not exist; a run's directory is asked for."
+    near = [str(path) for path in find_runs(root)][-3:]
+    hint = f" Runs below it: {', '.join(near)}." if near else " A run's directory holds a journal.jsonl."
+    return f"{root} is not the directory of a run.{hint}"

@@ -1,0 +1,100 @@
+"""``run.json``: what a person or a table wants of a run, derived from its journal and from nothing else."""
+
+from dataclasses import asdict
+from typing import Any
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.event import AgentEnded, AgentStarted, RunOpened, RunResumed, SubmissionPublished
+from evopolicygym.core.run import RunState
+from evopolicygym.core.score import estimate
+from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RunRecord, read_run
+
+
+def run_document(paths: RunPaths) -> dict[str, Any]:
+    """Return the document of a run's present state."""
+    record = read_run(paths.root)
+    state, opened = record.state, record.state.opened
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "protocol_version": opened.protocol_version,
+        "run_id": opened.run_id,
+        "stage": state.stage.value,
+        "task": asdict(opened.task),
+        "agent": asdict(opened.agent),
+        "seed": opened.seed,
+        "split": opened.split.value,
+        "experiment": opened.experiment,
+        "commitment": opened.commitment,
+        "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
+        "isolation": {"level": opened.isolation, "findings": dict(opened.findings)},
+        "timing": _timing(record),
+        "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
+        "submissions": [_submission(state, index) for index in range(len(state.submissions))],
+        "outcome": _outcome(state),
+    }
+
+
+def _timing(record: RunRecord) -> dict[str, Any]:
+    opened: RunOpened = record.state.opened
+    ended = record.state.finished
+    return {
+        "opened_at": opened.time,
+        "finished_at": ended.time if ended else None,
+        "resumed_at": [event.time for event in record.events if isinstance(event, RunResumed)],
+        "agent_turns": [
+            {"started_at": start.time, "ended_at": end.time, "end": end.end, "message": end.message}
+            for start, end in _turns(record)
+        ],
+        "train_seconds": sum(e.wall_time_s for e in record.events if isinstance(e, SubmissionPublished)),
+    }
+
+
+def _turns(record: RunRecord) -> list[tuple[AgentStarted, AgentEnded]]:
+    starts = {event.turn: event for event in record.events if isinstance(event, AgentStarted)}
+    ends = [event for event in record.events if isinstance(event, AgentEnded)]
+    return [(starts[event.turn], event) for event in ends if event.turn in starts]
+
+
+def _submission(state: RunState, index: int) -> dict[str, Any]:
+    submission = state.submissions[index]
+    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
+    return {
+        "submit_index": index,
+        "status": submission.status.value,
+        "checkpoint": submission.charged.checkpoint,
+        "n_episodes": len(submission.episodes),
+        "failed_episodes": sum(episode is not None and episode.failure is not None for episode in submission.episodes),
+        "train_mean": estimate(submission.returns).mean if submission.returns else None,
+        "validation_mean": None if validation.missing else estimate(validation.returns).mean,
+    }
+
+
+def _outcome(state: RunState) -> dict[str, Any]:
+    held_out = state.held_out()
+    selected = state.selected
+    return {
+        "status": state.finished.status.value if state.finished else None,
+        "closed": state.closed.reason.value if state.closed else None,
+        "selected_submission": selected.submit_index if selected else None,
+        "validation_mean": selected.validation_mean if selected else None,
+        "score": held_out.mean if held_out else None,
+        "standard_error": held_out.standard_error if held_out else None,
+        "held_out_returns": list(held_out_returns(state)) if held_out else None,
+        "success_rate": success_rate(state),
+    }
+
+
+def held_out_returns(state: RunState) -> tuple[float, ...]:
+    """Return the selected checkpoint's held-out returns, in the split's order; empty where there are none yet."""
+    return state.rollout(Split.HELD_OUT, state.selected.checkpoint).returns if state.selected else ()
+
+
+def success_rate(state: RunState) -> float | None:
+    """Return the share of held-out episodes that succeeded; None where the environment knows no success."""
+    if state.selected is None:
+        return None
+    episodes = state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes
+    known = [episode.success for episode in episodes if episode is not None and episode.success is not None]
+    return sum(known) / len(known) if known else None
