@@ -12,7 +12,7 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base"}),
+    not_names=frozenset({"base", "referee"}),
 )
 
 

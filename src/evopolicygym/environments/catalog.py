@@ -21,7 +21,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
+from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.errors import UnknownName, UsageError
 
 GROUP = "evopolicygym.environments"
@@ -29,6 +29,9 @@ GROUP = "evopolicygym.environments"
 
 _NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "random_anchor", "idle_anchor"})
 """Fields that no score of a run depends on: they group, install, fingerprint or compare."""
+
+_PARTS = {"success": Success, "random_anchor": Anchor, "idle_anchor": Anchor}
+"""Fields that are tables of their own."""
 
 
 def names() -> list[str]:
@@ -57,9 +60,11 @@ def decode(document: Mapping[str, Any], name: str, source: str) -> EnvironmentSp
     if "name" in document:
         raise UsageError(f"{source}: the field 'name' must go; a spec's name is its file's, here {name!r}.")
     try:
-        (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}], default=str), strict=True)
+        (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}]), strict=True)
     except ValidationError as error:
         raise UsageError(f"{source}: {_complaint(error)}") from error
+    except TypeError as error:
+        raise UsageError(f"{source}: a date or time stands in it, and no field takes one.") from error
     _refuse_nonsense(spec, source)
     return spec
 
@@ -92,8 +97,8 @@ def _file_of(point: EntryPoint) -> Traversable:
     if isinstance(found, str | Path | Traversable):
         return Path(found) if isinstance(found, str) else found
     raise UsageError(
-        f"The environment {point.name!r} ({point.value}) is a {type(found).__name__}; an entry point of {GROUP} must be "
-        f"the path of a TOML file, as text, Path or package resource."
+        f"The environment {point.name!r} ({point.value}) is a {type(found).__name__}; an entry point of {GROUP} must "
+        f"be the path of a TOML file, as text, Path or package resource."
     )
 
 
@@ -114,20 +119,24 @@ def _adapter() -> TypeAdapter[tuple[EnvironmentSpec]]:
 
 
 def _complaint(error: ValidationError) -> str:
-    problem = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in problem["loc"][1:])
+    problems = error.errors(include_url=False)
+    # a misspelt field is also a missing one; the misspelling tells more
+    problem = next((found for found in problems if found["type"] == "unexpected_keyword_argument"), problems[0])
+    path = [str(part) for part in problem["loc"][1:]]
+    field = ".".join(path)
     match problem["type"]:
         case "missing":
             return f"the field {field!r} is missing."
         case "unexpected_keyword_argument":
-            return f"there is no field {field!r}.{_nearest(field)}"
+            return f"there is no field {field!r}.{_nearest(path)}"
         case _:
             return f"the field {field!r} holds {problem['input']!r}: {problem['msg']}."
 
 
-def _nearest(field: str) -> str:
-    known = [known.name for known in fields(EnvironmentSpec) if known.name != "name"]
-    near = get_close_matches(field, known, n=1)
+def _nearest(path: list[str]) -> str:
+    owner = _PARTS.get(path[0], EnvironmentSpec) if len(path) > 1 else EnvironmentSpec
+    known = [field.name for field in fields(owner) if field.name != "name"]
+    near = get_close_matches(path[-1], known, n=1)
     return (f" Did you mean {near[0]!r}?" if near else "") + f" Known: {', '.join(known)}."
 
 

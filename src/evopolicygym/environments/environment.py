@@ -6,6 +6,7 @@ What a spec says and where it is read are not told here but in ``catalog.py``; h
 
 import copy
 import io
+import logging
 import os
 import warnings
 from contextlib import redirect_stderr
@@ -19,6 +20,8 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Space, action_reader
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
+
+_log = logging.getLogger(__name__)
 
 
 class Environment:
@@ -99,6 +102,8 @@ class Environment:
 def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
     _hush_pygame()
     try:
+        if "mujoco" in spec.packages:
+            _log_mujoco()
         with warnings.catch_warnings():
             # Box2D's SWIG bindings warn while they are imported, on Python 3.11 and later; nothing can be done about it
             warnings.filterwarnings("ignore", "builtin type .* has no __module__ attribute", DeprecationWarning)
@@ -130,7 +135,11 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
 def _hush_pygame() -> None:
     """Let pygame draw without a screen and come without its greeting; a user's own settings stand."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+
+def _log_mujoco() -> None:
+    """Send MuJoCo's warnings, such as of a state that turned bad, to our log, not to a file where we happen to run."""
+    import_module("mujoco").set_mju_user_warning(_log.warning)
 
 
 def _root_module(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""Spaces of gymnasium to ours, and values written as JSON to values of a space.
+"""Spaces of gymnasium as ours: the spaces themselves, and whether a value is what its space promises.
 
 What our spaces are, how they look as schemas, and the rule for bad actions are not told here but in
 ``core/spaces.py``.
@@ -79,10 +79,60 @@ def from_json(space: Space, value: Any) -> Any:  # noqa: ANN401 - a value of any
         case Tuple():
             return tuple(from_json(part, item) for part, item in zip(space.spaces, _items(space, value), strict=True))
         case Dict():
-            return {name: from_json(part, item) for (name, part), item in zip(space.spaces, _items(space, value))}  # noqa: B905 - as long by construction
+            items = _items(space, value)
+            return {name: from_json(part, item) for (name, part), item in zip(space.spaces, items, strict=True)}
 
 
-def _discrete(space: gymnasium_spaces.Discrete, labels: tuple[str, ...]) -> Discrete:
+def mismatch(space: Space, value: Any) -> str:  # noqa: ANN401 - a value of any space
+    """Return how a value differs from what its space promises, in a few words; empty where it doesn't.
+
+    Types, dtypes, shapes and names are held to; the bounds of a Box are not, because simulators overshoot theirs.
+    """
+    match space:
+        case Discrete():
+            return _mismatch_of_integer(space, value)
+        case Box():
+            return _mismatch_of_array(value, space.shape, space.dtype)
+        case MultiDiscrete():
+            return _mismatch_of_array(value, (len(space.nvec),), "int64")
+        case MultiBinary():
+            return _mismatch_of_array(value, space.shape, "int8")
+        case Text():
+            fits = isinstance(value, str) and len(value) <= space.max_length
+            return "" if fits else f"{value!r} is no text of at most {space.max_length} characters"
+        case Tuple() | Dict():
+            return _mismatch_of_parts(space, value)
+
+
+def _mismatch_of_integer(space: Discrete, value: Any) -> str:  # noqa: ANN401 - anything
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return f"{value!r} is no integer"
+    if not space.start <= value < space.start + space.n:
+        return f"{value} is outside {space.start} to {space.start + space.n - 1}"
+    return ""
+
+
+def _mismatch_of_array(value: Any, shape: tuple[int, ...], dtype: str) -> str:  # noqa: ANN401 - anything
+    if not isinstance(value, np.ndarray):
+        return f"a {type(value).__name__} stands where an array is due"
+    if (value.shape, value.dtype.name) != (shape, dtype):
+        return f"an array of shape {value.shape} and {value.dtype.name}, where {shape} and {dtype} is due"
+    return ""
+
+
+def _mismatch_of_parts(space: Tuple | Dict, value: Any) -> str:  # noqa: ANN401 - anything
+    try:
+        items = _items(space, value)
+    except InvalidAction as error:
+        return str(error)
+    named = space.spaces if isinstance(space, Dict) else [(str(place), part) for place, part in enumerate(space.spaces)]
+    found = (
+        f"{name}: {wrong}" for (name, part), item in zip(named, items, strict=True) if (wrong := mismatch(part, item))
+    )
+    return next(found, "")
+
+
+def _discrete(space: gymnasium_spaces.Discrete[Any], labels: tuple[str, ...]) -> Discrete:
     n = int(space.n)
     return Discrete(n, int(space.start), labels if len(labels) == n else ())
 
@@ -91,7 +141,7 @@ def _box(space: gymnasium_spaces.Box, fields: tuple[str, ...]) -> Box:
     shape = tuple(int(side) for side in space.shape)
     return Box(
         shape,
-        space.dtype.name,
+        np.dtype(space.dtype).name,
         bounds_of(space.low),
         bounds_of(space.high),
         fields if shape == (len(fields),) else (),

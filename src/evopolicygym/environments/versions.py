@@ -44,7 +44,7 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
 
 @cache
 def _provider(package: str) -> str:
-    """Return which distribution's files lie on disk for a package; the first of two that overwrote each other in part."""
+    """Return the distribution whose files lie on disk for a package."""
     installed = [name for name in _RIVALS.get(package, (package,)) if _is_installed(name)]
     if not installed:
         raise PackageNotFoundError(package)

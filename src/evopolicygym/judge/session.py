@@ -97,10 +97,11 @@ class Session:
         over = self.state.remaining == 0 or self._finish_asked or self.state.stage is not Stage.OPEN
         return self.fault is not None or (over and not self.state.playing)
 
-    def wait_until_done(self, timeout_s: float | None = None) -> bool:
-        """Wait until ``done``; return whether it is."""
+    def wait_for_end(self, agent: "Future[Turn]") -> None:
+        """Wait until the run is ``done``, or until the agent's turn has ended."""
+        agent.add_done_callback(lambda _: self._tell())
         with self._changed:
-            return self._changed.wait_for(lambda: self.done, timeout_s)
+            self._changed.wait_for(lambda: self.done or agent.done())
 
     def turn_started(self, turn: int) -> None:
         """Record that a turn of the agent begins."""

@@ -51,7 +51,7 @@ def decode_event(document: Mapping[str, Any]) -> Event:
 @cache
 def _decoder(kind: str) -> Callable[[Mapping[str, Any]], Any]:
     # pydantic takes no settings for a plain dataclass, but hands a tuple's down to the dataclasses inside it
-    alias = GenericAlias(tuple, (KINDS[kind],))
+    alias: Any = GenericAlias(tuple, (KINDS[kind],))
     adapter: TypeAdapter[Any] = TypeAdapter[Any](alias, config=ConfigDict(extra="forbid"))
     return lambda fields: adapter.validate_python((fields,))[0]
 

@@ -1,0 +1,266 @@
+"""How fast rollouts are, beside the plain loop that nothing can beat: prints one table; ``make bench`` runs it.
+
+Ours is what a submission costs: policies behind the wall, a fresh process an episode, every step written to disk. The
+limit is the same environment with the same policy in one process, unrecorded. Both play in turn on the same core, slice
+by slice, so that a noisy machine disturbs both; medians are shown. What the engine does is not told here but in
+``docs/decisions/0001-rollout-transport.md``.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import gymnasium
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.task import Limits
+from evopolicygym.environments import catalog
+from evopolicygym.environments.environment import Environment
+from evopolicygym.rollout.executors.local import LocalExecutor
+
+ASKED = {"continuous_car": 0.28, "acrobot": 0.70, "half_cheetah": 0.65, "door_key": 0.88, "car_racing": 0.93}
+"""The share of the limit that is asked of one core."""
+ASKED_OF_ALL_CORES = 0.85
+"""The share of cores times the one-core figure that is asked of all cores together."""
+ASKED_FIXED_MS = 15.0
+"""What an episode may cost beyond its steps and its environment's own making."""
+SLICE_S = 0.4
+"""About how long one slice of either side lasts, whole episodes only."""
+SHORT_EPISODES = 24
+"""Episodes of a single step in one slice of the fixed cost."""
+MEMORY_EPISODES = 128
+
+POLICY = """
+import numpy as np
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        self.action = {action!r} if action_space["type"] == "Discrete" else np.array({action!r}, dtype=np.float32)
+
+    def reset(self, episode_index):
+        pass
+
+    def act(self, obs):
+        return self.action
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One environment's figures, times in the unit of their names."""
+
+    environment: str
+    limit_us: float
+    """A step of the plain loop, its share of making and resetting the environment included."""
+    ours_us: float
+    """A step of ours on one core, everything included."""
+    share: float
+    asked: float | None
+    unconfined_us: float
+    """As ``ours_us``, at level none."""
+    fixed_ms: float
+    """An episode of one step, less the plain loop's same."""
+    unconfined_fixed_ms: float
+    all_cores: float | None
+    """Steps a second with a worker on every core, over cores times the one-core figure; None on a single core."""
+
+
+class Bench:
+    """One environment, ready to be played either way."""
+
+    def __init__(self, spec: EnvironmentSpec, root: Path) -> None:
+        self.spec = spec
+        self._root = root
+        self._played = 0
+        self.checkpoint = root / "system"
+        self.checkpoint.mkdir(parents=True)
+        text = POLICY.format(action=spec.idle_action)
+        (self.checkpoint / "policy.py").write_text(text)
+        names: dict[str, Any] = {}
+        exec(text, names)  # noqa: S102 - the text above: both sides play the same policy
+        self._policy = names["Policy"]
+
+    @contextmanager
+    def executor(self, level: str, workers: int = 1, max_steps: int | None = None) -> Iterator[LocalExecutor]:
+        """Open workers that have loaded the policy once."""
+        spec = replace(self.spec, max_steps=max_steps or self.spec.max_steps)
+        name = f"{level}-{workers}-{max_steps}"
+        with LocalExecutor(spec, Limits(), level, self._root / name, self._root / "log", workers) as executor:
+            executor.load(self.checkpoint, self.context(executor, spec))
+            self.ours(executor, 2 * workers, max_steps)
+            yield executor
+
+    def context(self, executor: LocalExecutor, spec: EnvironmentSpec) -> PolicyContext:
+        """Return what the policy is told."""
+        schemas = executor.grounds.observation_schema, executor.grounds.action_schema
+        return PolicyContext(spec.name, 0, 1, 0, spec.max_steps, *schemas)
+
+    def ours(self, executor: LocalExecutor, episodes: int, max_steps: int | None = None) -> float:
+        """Play episodes in the sandbox, recorded to disk; return seconds a step."""
+        context = self.context(executor, replace(self.spec, max_steps=max_steps or self.spec.max_steps))
+        jobs = [EpisodeJob(n, n, n, self._fresh_directory()) for n in range(episodes)]
+        began = perf_counter()
+        steps = sum(episode.length for _, episode in executor.play(self.checkpoint, context, jobs, print))
+        return (perf_counter() - began) / steps
+
+    def plain(self, episodes: int, max_steps: int | None = None) -> float:
+        """Play as many episodes here, in the same process; return seconds a step."""
+        began, steps = perf_counter(), 0
+        for seed in range(episodes):
+            steps += self._plain_episode(seed, max_steps or self.spec.max_steps)
+        return (perf_counter() - began) / steps
+
+    def _plain_episode(self, seed: int, max_steps: int) -> int:
+        environment = gymnasium.make(
+            self.spec.id, disable_env_checker=True, max_episode_steps=max_steps, **self.spec.arguments
+        )
+        schema = {"type": type(environment.action_space).__name__}
+        policy, steps, ended = self._policy({}, schema, {}), 0, False
+        policy.reset(seed)
+        observation, _ = environment.reset(seed=seed)
+        while not ended:
+            observation, _, terminated, truncated, _ = environment.step(policy.act(observation))
+            ended, steps = terminated or truncated, steps + 1
+        environment.close()
+        return steps
+
+    def _fresh_directory(self) -> Path:
+        self._played += 1
+        return self._root / "episodes" / f"ep_{self._played:05d}"
+
+
+def paired(sides: list[Callable[[], float]], slices: int) -> list[float]:
+    """Run the sides in turn, slice by slice; return the median of each."""
+    taken = [[side() for side in sides] for _ in range(slices)]
+    return [median(column) for column in zip(*taken, strict=True)]
+
+
+def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
+    """Return one environment's figures."""
+    bench = Bench(spec, root)
+    Environment(spec).close()  # imports what registers the id
+    bench.plain(1)
+    seconds_an_episode = bench.plain(1) * spec.max_steps
+    episodes = max(1, round(SLICE_S / seconds_an_episode))
+    with bench.executor("bubblewrap") as ours, bench.executor("none") as unconfined:
+        limit_s, ours_s, unconfined_s = paired(
+            [lambda: bench.plain(episodes), lambda: bench.ours(ours, episodes), lambda: bench.ours(unconfined, episodes)],
+            slices,
+        )
+    fixed_s, unconfined_fixed_s = _fixed(bench, slices)
+    asked = ASKED.get(spec.name)
+    all_cores = _all_cores(bench, episodes, slices)
+    return Row(
+        spec.name,
+        limit_s * 1e6,
+        ours_s * 1e6,
+        limit_s / ours_s,
+        asked,
+        unconfined_s * 1e6,
+        fixed_s * 1e3,
+        unconfined_fixed_s * 1e3,
+        all_cores,
+    )
+
+
+def _fixed(bench: Bench, slices: int) -> tuple[float, float]:
+    """Return what an episode costs beside its environment, in seconds: behind the wall, and without one."""
+    with bench.executor("bubblewrap", 1, 1) as ours, bench.executor("none", 1, 1) as unconfined:
+        plain_s, ours_s, unconfined_s = paired(
+            [
+                lambda: bench.plain(SHORT_EPISODES, 1),
+                lambda: bench.ours(ours, SHORT_EPISODES, 1),
+                lambda: bench.ours(unconfined, SHORT_EPISODES, 1),
+            ],
+            slices,
+        )
+    return ours_s - plain_s, unconfined_s - plain_s
+
+
+def _all_cores(bench: Bench, episodes: int, slices: int) -> float | None:
+    cores = len(_CORES)
+    if cores == 1:
+        return None
+    with _every_core(), bench.executor("bubblewrap", 1) as one, bench.executor("bubblewrap", cores) as all_of_them:
+        one_s, all_s = paired(
+            [lambda: bench.ours(one, 2 * episodes), lambda: bench.ours(all_of_them, 2 * episodes * cores)], slices
+        )
+    return one_s / all_s / cores
+
+
+def memory_mb(root: Path) -> tuple[float, float]:
+    """Return the peak memory of a worker in MiB, early and after ``MEMORY_EPISODES`` pixel episodes."""
+    bench = Bench(replace(catalog.load("car_racing"), max_steps=60), root)
+    with bench.executor("bubblewrap", 1, 60) as executor:
+        bench.ours(executor, 8, 60)
+        early = _peak_mb()
+        bench.ours(executor, MEMORY_EPISODES, 60)
+        return early, _peak_mb()
+
+
+def _peak_mb() -> float:
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    peaks = [Path(f"/proc/{child}/status").read_text().split("VmHWM:")[1].split()[0] for child in children]
+    return max(map(int, peaks)) / 1024
+
+
+_CORES = sorted(os.sched_getaffinity(0))
+
+
+@contextmanager
+def _every_core() -> Iterator[None]:
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, _CORES)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, mine)
+
+
+def table(rows: list[Row]) -> str:
+    """Return the figures as text for people."""
+    head = f"{'environment':<16}{'limit':>9}{'ours':>9}{'share':>7}{'asked':>7}{'none':>9}{'fixed':>8}{'none':>7}{'cores':>7}"
+    units = f"{'':<16}{'us/step':>9}{'us/step':>9}{'':>7}{'':>7}{'us/step':>9}{'ms/ep':>8}{'ms/ep':>7}{'':>7}"
+    return "\n".join([head, units, *map(_line, rows)])
+
+
+def _line(row: Row) -> str:
+    asked = f"{row.asked:.2f}" if row.asked else "-"
+    cores = f"{row.all_cores:.2f}" if row.all_cores else "-"
+    return (
+        f"{row.environment:<16}{row.limit_us:>9.1f}{row.ours_us:>9.1f}{row.share:>7.2f}{asked:>7}"
+        f"{row.unconfined_us:>9.1f}{row.fixed_ms:>8.1f}{row.unconfined_fixed_ms:>7.1f}{cores:>7}"
+    )
+
+
+def main() -> None:
+    """Measure what the command line names."""
+    parser = argparse.ArgumentParser(description="Rollouts of ours beside the plain loop.")
+    parser.add_argument("environments", nargs="*", default=list(ASKED), help="names of environments")
+    parser.add_argument("--slices", type=int, default=7, help="paired slices for each figure")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    asked = parser.parse_args()
+    os.sched_setaffinity(0, _CORES[:1])
+    with tempfile.TemporaryDirectory() as root:
+        rows = [measure(catalog.load(name), Path(root) / name, asked.slices) for name in asked.environments]
+        early, late = memory_mb(Path(root) / "memory")
+    if asked.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows], "worker_peak_mb": [early, late]}, indent=2))
+        return
+    print(table(rows))
+    print(f"worker's peak memory: {early:.0f} MiB early, {late:.0f} MiB after {MEMORY_EPISODES} more pixel episodes")
+
+
+if __name__ == "__main__":
+    main()

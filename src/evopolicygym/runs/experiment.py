@@ -1,0 +1,149 @@
+"""An experiment: the runs that share one secret, and so the same cases.
+
+The secret is made when the experiment begins and kept in the user's state directory, never in a run or a workspace. In
+the directory of runs there is only the experiment's name for it.
+"""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.task import Task
+from evopolicygym.environments.splits import read_directory
+from evopolicygym.records import durable
+
+EXPERIMENT_FILE, REVEALED_FILE = "experiment.json", "revealed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """A secret and the name it goes by."""
+
+    identity: str
+    secret: bytes
+
+    def cases(self, environment: str, split: SplitSource) -> CaseSet:
+        """Return the cases of one environment; those of a directory as they were when the first run began."""
+        match split:
+            case SplitSource.PRIVATE:
+                return derive(self.secret, environment)
+            case SplitSource.PUBLIC:
+                return derive(PUBLIC_KEY, environment)
+            case SplitSource.DIRECTORY:
+                return _kept_cases(self.identity, environment)
+
+    def key(self, split: SplitSource) -> bytes:
+        """Return what policies' seeds are derived from: of a public split they are public too."""
+        return PUBLIC_KEY if split is SplitSource.PUBLIC else self.secret
+
+
+def state_directory() -> Path:
+    """Return where secrets are kept: ``$XDG_STATE_HOME/evopolicygym``, by default below ``~/.local/state``."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "evopolicygym" / "experiments"
+
+
+def begin(runs: Path, name: str) -> Experiment:
+    """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none."""
+    directory = runs / name
+    file = directory / EXPERIMENT_FILE
+    if file.exists():
+        return recall(_identity(file))
+    identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
+    directory.mkdir(parents=True, exist_ok=True)
+    _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
+    durable.write_text(file, json.dumps({"experiment": identity}) + "\n")
+    return Experiment(identity, secret)
+
+
+def recall(identity: str) -> Experiment:
+    """Return the experiment of this identity; raise ``UsageError`` where its secret is not on this machine."""
+    kept = state_directory() / identity / "secret.json"
+    try:
+        return Experiment(identity, bytes.fromhex(json.loads(kept.read_text(encoding="utf-8"))["secret"]))
+    except FileNotFoundError:
+        raise UsageError(
+            f"The secret of experiment {identity} is not on this machine: {kept} does not exist. Hidden cases can only "
+            f"be played where it is; copy that file from where the experiment began."
+        ) from None
+    except (OSError, ValueError, KeyError) as error:
+        raise RecordError(f"{kept} can't be read as a secret: {error}") from error
+
+
+def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
+    """Read cases from a directory and keep them with the secret, so that a run can be taken up without it.
+
+    Raises ``UsageError`` where it holds fewer than the task asks for, or others than runs of this experiment played.
+    """
+    found = read_directory(directory, task.environment.name)
+    asked = {
+        Split.TRAIN: min(task.train_cases, SIZES[Split.TRAIN]),
+        Split.VALIDATION: task.validation_cases,
+        Split.HELD_OUT: task.held_out_cases,
+    }
+    for split, count in asked.items():
+        if len(found.seeds[split]) < count:
+            raise UsageError(f"{directory} holds {len(found.seeds[split])} {split} cases; this run asks for {count}.")
+    kept = _cases_file(experiment.identity, task.environment.name)
+    text = json.dumps({split.value: list(seeds) for split, seeds in found.seeds.items()})
+    if kept.exists() and kept.read_text(encoding="utf-8") != text:
+        raise UsageError(
+            f"Runs of this experiment played other cases of {task.environment.name} than {directory} holds now; begin "
+            f"another experiment with --experiment NAME."
+        )
+    _keep(experiment.identity, kept.name, text)
+    return found
+
+
+def reveal(runs: Path, name: str) -> Path:
+    """Publish an experiment's secret beside its runs; return the file. From then on its cases are hidden no more."""
+    directory = runs / name
+    if not (directory / EXPERIMENT_FILE).exists():
+        known = sorted(path.parent.name for path in runs.glob(f"*/{EXPERIMENT_FILE}"))
+        raise UsageError(f"There is no experiment {name!r} in {runs}. Known: {', '.join(known) or 'none'}.")
+    experiment = recall(_identity(directory / EXPERIMENT_FILE))
+    document = {"experiment": experiment.identity, "secret": experiment.secret.hex()}
+    durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
+    return directory / REVEALED_FILE
+
+
+def revealed(run: Path, identity: str) -> Experiment | None:
+    """Return the experiment of a run as it was revealed beside it, or None."""
+    for directory in run.resolve().parents:
+        file = directory / REVEALED_FILE
+        if file.is_file():
+            document = json.loads(file.read_text(encoding="utf-8"))
+            if document.get("experiment") == identity:
+                return Experiment(identity, bytes.fromhex(document["secret"]))
+    return None
+
+
+def _identity(file: Path) -> str:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["experiment"])
+    except (OSError, ValueError, KeyError) as error:
+        raise RecordError(f"{file} can't be read as an experiment's name: {error}") from error
+
+
+def _keep(identity: str, name: str, text: str) -> None:
+    directory = state_directory() / identity
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    durable.write_text(directory / name, text)
+    (directory / name).chmod(0o600)
+
+
+def _cases_file(identity: str, environment: str) -> Path:
+    return state_directory() / identity / f"cases-{environment}.json"
+
+
+def _kept_cases(identity: str, environment: str) -> CaseSet:
+    file = _cases_file(identity, environment)
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The cases that this run read from a directory are not on this machine: {file}.") from error
+    return CaseSet(environment, {Split(split): tuple(seeds) for split, seeds in document.items()})

@@ -1,0 +1,199 @@
+"""A run, from opening to score; and taking one up again where its journal stands."""
+
+import secrets
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event as Flag
+from threading import Thread
+
+from evopolicygym.agents.base import make
+from evopolicygym.core import cases
+from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.clock import now
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import Event, RunOpened, RunResumed
+from evopolicygym.core.protocol import PROTOCOL_VERSION
+from evopolicygym.core.rollout import Executor, Grounds
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.environments.catalog import spec_sha256
+from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.finalize import finalize
+from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.session import Session
+from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.runs import experiment, workspace
+from evopolicygym.runs.config import RunConfig
+
+AGENT_LAST_WORDS_S = 2.0
+"""Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
+AGENT_GRACE_S = 15.0
+"""Seconds within which a stopped agent must be gone."""
+Observer = Callable[[Event, RunState], None]
+"""Told of every event after it is recorded."""
+
+
+def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer) -> RunState:
+    """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one."""
+    agent = make(config.agent)
+    owner = experiment.begin(config.runs, config.experiment)
+    if config.split is SplitSource.DIRECTORY:
+        if config.split_directory is None:
+            raise UsageError("A split of source 'directory' needs the directory.")
+        experiment.keep_cases(owner, config.split_directory, config.task)
+    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    root = run_directory(config.runs, config.experiment, config.agent.name, config.task.environment.name, run_id)
+    with ExitStack() as stack:
+        stack.callback(_forget_unopened, root)
+        workspace.lay(RunPaths(root))
+        executor = stack.enter_context(_executor(config, RunPaths(root)))
+        opening = _opening(config, owner, run_id, executor.grounds)
+        writer = stack.enter_context(RunWriter(root, opening))
+        writer.listen(observer)
+        opened(writer.paths, writer.state)
+        return _to_the_end(writer, executor, owner, agent)
+
+
+def resume(
+    root: Path, workers: int | None, opened: Callable[[RunPaths, RunState], None], observer: Observer
+) -> RunState:
+    """Take a run up again and return its last state; a finished run is left as it is.
+
+    Raises ``RecordError`` where the run is being played elsewhere, is broken, or was begun under other versions.
+    """
+    state = read_run(root).state
+    if state.stage is Stage.FINISHED:
+        opened(RunPaths(root), state)
+        return state
+    owner = experiment.recall(state.opened.experiment)
+    agent = make(state.opened.agent)
+    with ExitStack() as stack:
+        writer = stack.enter_context(RunWriter(root))
+        executor = stack.enter_context(_executor_again(state, workers, writer.paths))
+        check_fingerprint(state.opened, executor.grounds)
+        writer.record(RunResumed(now()))
+        writer.listen(observer)
+        opened(writer.paths, writer.state)
+        return _to_the_end(writer, executor, owner, agent)
+
+
+def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
+    """Return what deals a run's cases; raise ``RecordError`` where they are not those that it committed to."""
+    environment, opened = state.opened.task.environment.name, state.opened
+    case_set = owner.cases(environment, opened.split)
+    if cases.commitment(case_set, cases.salt(owner.secret, environment)) != opened.commitment:
+        raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
+    return Dealer(case_set, owner.key(opened.split), opened.seed)
+
+
+def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent) -> RunState:
+    deal = dealer(writer.state, owner)
+    if writer.state.stage is Stage.OPEN:
+        _evolve(Rollouts(writer, executor, deal), agent)
+    finalize(Rollouts(writer, executor, deal))
+    return writer.state
+
+
+def _evolve(rollouts: Rollouts, agent: Agent) -> None:
+    """Let the agent submit until the budget is spent or its turns are over; it is gone when this returns."""
+    writer = rollouts.writer
+    paths, limits = writer.paths, writer.state.opened.task.limits
+    writer.write_document()
+    with (
+        Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+        JudgeDoor(session) as door,
+    ):
+        for turn in range(writer.state.turns, agent.max_turns):
+            if session.done:
+                break
+            session.turn_started(turn)
+            session.turn_ended(turn, _turn(session, door, agent))
+        session.raise_fault()
+        session.close()
+
+
+def _turn(session: Session, door: JudgeDoor, agent: Agent) -> Turn:
+    """Play one turn of the agent; it is stopped when the run is done."""
+    opened, paths = session.state.opened, session.writer.paths
+    desk = Desk(paths.workspace, paths.transcript, opened.seed, opened.isolation)
+    stop, future = Flag(), Future[Turn]()
+    thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)
+    thread.start()
+    try:
+        session.wait_for_end(future)
+        wait([future], AGENT_LAST_WORDS_S)
+    finally:
+        stop.set()
+        thread.join(AGENT_GRACE_S)
+    if not future.done():
+        return Turn(AgentEnd.STOPPED, f"it did not leave within {AGENT_GRACE_S:g} s")
+    return future.result()
+
+
+def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
+    try:
+        future.set_result(agent.play(desk, door, stop))
+    except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
+        future.set_result(Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500]))
+
+
+def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: Grounds) -> RunOpened:
+    environment = config.task.environment
+    case_set = owner.cases(environment.name, config.split)
+    return RunOpened(
+        time=now(),
+        run_id=run_id,
+        protocol_version=PROTOCOL_VERSION,
+        task=config.task,
+        agent=config.agent,
+        seed=config.seed,
+        split=config.split,
+        experiment=owner.identity,
+        commitment=cases.commitment(case_set, cases.salt(owner.secret, environment.name)),
+        versions=grounds.versions,
+        spec_sha256=spec_sha256(environment),
+        isolation=grounds.isolation,
+        findings=grounds.findings,
+        observation_schema=grounds.observation_schema,
+        action_schema=grounds.action_schema,
+    )
+
+
+def _forget_unopened(root: Path) -> None:
+    """Leave nothing behind of a run that could not be opened, such as for a simulator that is not installed."""
+    if not RunPaths(root).journal.exists():
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _executor(config: RunConfig, paths: RunPaths) -> LocalExecutor:
+    task = config.task
+    return LocalExecutor(
+        task.environment, task.limits, config.isolation, paths.workers, paths.simulator_log, config.workers
+    )
+
+
+def _executor_again(state: RunState, workers: int | None, paths: RunPaths) -> LocalExecutor:
+    task = state.opened.task
+    return LocalExecutor(
+        task.environment, task.limits, state.opened.isolation, paths.workers, paths.simulator_log, workers
+    )
+
+
+def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
+    """Refuse to go on under other versions than the run was begun with."""
+    for name in sorted(opened.versions.keys() | grounds.versions.keys()):
+        then, here = opened.versions.get(name), grounds.versions.get(name)
+        if then != here:
+            raise RecordError(
+                f"The run was begun with {name} {then or 'absent'}, here is {here or 'none'}: its numbers would not be "
+                f"comparable. Install {name}=={then} to go on."
+            )

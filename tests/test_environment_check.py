@@ -1,0 +1,187 @@
+"""The check of an environment: it passes what is sound, and each part of it finds what it is there to find."""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.environments import catalog
+from evopolicygym.environments.check import Finding, check
+from evopolicygym.environments.trace import trace, trace_elsewhere
+
+SLOW = {"car_racing", "parking", "roundabout"}
+
+ODD = '''
+"""A simulator with one fault, of its argument's name; none by default."""
+import os
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+EPISODES = []
+
+
+class Odd(gymnasium.Env):
+    observation_space = spaces.Box(-9.0, 9.0, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, fault=""):
+        self.fault = fault
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        EPISODES.append(seed)
+        return self.observe(), {}
+
+    def observe(self):
+        noise = {
+            "unseeded": lambda: os.urandom(1)[0],
+            "remembers": lambda: len(set(EPISODES)),
+            "hashes": lambda: hash("a") % 100,
+        }.get(self.fault, lambda: 0)()
+        dtype = np.float64 if self.fault == "dtype" else np.float32
+        return np.array([self.np_random.random(), noise], dtype)
+
+    def step(self, action):
+        self.steps += 1
+        if self.fault == "raises":
+            raise RuntimeError("out of fuel")
+        reward = np.nan if self.fault == "nan" else float(action[0])
+        terminated = self.fault == "terminates" and self.steps == 3
+        return self.observe(), reward, terminated, self.fault == "truncates" and self.steps == 3, {"part": reward}
+
+
+gymnasium.registry.pop("Odd-v0", None)
+gymnasium.register("Odd-v0", Odd)
+'''
+
+
+def odd(fault: str = "", **changes: Any) -> EnvironmentSpec:
+    sound = EnvironmentSpec(
+        *("odd", "Odd-v0", "quick", Kind.TUNING, 20, "objective", "reward", "termination"),
+        observation=("one", "two"),
+        action=("push",),
+        idle_action=[0.0],
+        imports=("odd_simulator",),
+        reward_components=("part",),
+        arguments={"fault": fault},
+    )
+    return replace(sound, **changes)
+
+
+@pytest.fixture(autouse=True)
+def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd_simulator.py").write_text(ODD, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
+
+
+def bad(findings: Iterable[Finding]) -> dict[str, str]:
+    return {finding.name: finding.detail for finding in findings if not finding.ok}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in catalog.names()]
+)
+def test_every_environment_of_ours_passes(name: str) -> None:
+    """What we ask of an outsider's spec, ours keep."""
+    assert bad(check(name)) == {}
+
+
+def test_a_sound_environment_passes_every_part() -> None:
+    """All that the check looks at is named, and nothing is found wrong with a sound simulator."""
+    names = [finding.name for finding in check(odd()) if finding.ok]
+
+    assert names == [
+        *("loads", "plays", "observations", "observation texts", "action texts", "reward components", "success"),
+        *("idle action", "truncation", "repeats", "repeats after another episode", "repeats in another process"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "words"),
+    [
+        (odd("dtype"), "observations", "float64"),
+        (odd(observation=("one",)), "observation texts", "1 meanings in 'observation' for 2"),
+        (odd(action=("one", "two")), "action texts", "2 meanings in 'action' for 1"),
+        (odd(reward_components=("part", "whole")), "reward components", "no whole; it has part"),
+        (odd("terminates", success=Success(SuccessRule.INFO, "won")), "success", "no 'won' in 3 steps"),
+        (odd(idle_action=[0.0, 0.0]), "idle action", "shape (2,)"),
+        (odd("truncates"), "truncation", "itself truncates after 3 steps, before max_steps = 20"),
+        (odd("nan"), "plays", "must be finite"),
+        (odd("remembers"), "repeats after another episode", "other bits"),
+        (odd("hashes"), "repeats in another process", "other bits"),
+    ],
+)
+def test_a_fault_is_found_by_its_part(spec: EnvironmentSpec, name: str, words: str) -> None:
+    """Each fault is found by the part of the check that is named after it."""
+    assert words in bad(check(spec))[name]
+
+
+def test_an_unseeded_simulator_never_repeats() -> None:
+    """Randomness from outside the seed is found by every comparison."""
+    assert bad(check(odd("unseeded"))).keys() == {
+        "repeats",
+        "repeats after another episode",
+        "repeats in another process",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "words"),
+    [
+        ("no_such_environment", "loads", "There is no environment named"),
+        ("no_such_file.toml", "loads", "can't be read"),
+        (odd(id="NoSuch-v0"), "plays", "which is not known"),
+        (odd(imports=("no_such_module",)), "plays", "needs no_such_module"),
+        (odd("raises"), "plays", "RuntimeError: out of fuel"),
+    ],
+)
+def test_where_nothing_can_be_played_the_check_ends(asked: Any, name: str, words: str) -> None:
+    """A spec that can't be read, made or stepped yields its reason last."""
+    *_, last = check(asked)
+
+    assert (last.name, last.ok) == (name, False)
+    assert words in last.detail
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (odd("terminates"), "not reached: the idle action terminates the episode after 3 steps"),
+        (odd(max_steps=10**9), "not tried: 1000000000 steps would take about"),
+        (odd(), "after 20 steps"),
+    ],
+)
+def test_truncation_says_what_was_seen(spec: EnvironmentSpec, words: str) -> None:
+    """A limit that was not reached, or would take too long, is not called found."""
+    details = {finding.name: finding.detail for finding in check(spec)}
+
+    assert words in details["truncation"]
+
+
+def test_a_success_key_may_come_at_the_end() -> None:
+    """A key of ``info`` that no step showed is no fault while no episode terminated."""
+    details = {finding.name: finding for finding in check(odd(success=Success(SuccessRule.INFO, "won")))}
+
+    assert details["success"].ok
+    assert "may come when an episode terminates" in details["success"].detail
+
+
+def test_a_trace_tells_seeds_apart() -> None:
+    """Another seed is another trace, and so is another number of steps."""
+    digests = {trace(odd(), seed, steps) for seed, steps in ((1, 5), (2, 5), (1, 6))}
+
+    assert len(digests) == 3
+
+
+def test_a_trace_elsewhere_that_fails_says_why() -> None:
+    """Where the other process fails, its last word is the reason."""
+    with pytest.raises(ChildProcessError, match="RuntimeError: out of fuel"):
+        trace_elsewhere(odd("raises"), 1, 5)
