@@ -135,6 +135,7 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
 def _hush_pygame() -> None:
     """Let pygame draw without a screen and come without its greeting; a user's own settings stand."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def _log_mujoco() -> None:

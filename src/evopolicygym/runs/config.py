@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import Task
 from evopolicygym.sandbox.levels import AUTO
 
@@ -28,3 +29,16 @@ class RunConfig:
     """How many episodes play at once; None for one each core."""
     runs: Path = DEFAULT_RUNS
     isolation: str = AUTO
+
+
+def split_named(name: str) -> tuple[SplitSource, Path | None]:
+    """Return what a person means by a split: ``private``, ``public``, or an existing directory."""
+    if name in (SplitSource.PRIVATE, SplitSource.PUBLIC):
+        return SplitSource(name), None
+    directory = Path(name)
+    if not directory.is_dir():
+        raise UsageError(
+            f"There is no split {name!r}: private, public, or a directory that holds train.json, valid.json and "
+            f"heldout.json is asked for."
+        )
+    return SplitSource.DIRECTORY, directory

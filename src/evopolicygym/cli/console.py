@@ -1,0 +1,55 @@
+"""Where the program prints: results on stdout, progress and complaints on stderr; colours only on a terminal."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+INTERRUPTED = 130
+
+
+@cache
+def out() -> "Console":
+    """Return the console for results."""
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+@cache
+def err() -> "Console":
+    """Return the console for progress and complaints."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False)
+
+
+def complain(message: str) -> None:
+    """Print what went wrong."""
+    from rich.text import Text
+
+    err().print(Text("Error: ", style="bold red"), Text(message), sep="", soft_wrap=True)
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Return a number for a table; a dash for none."""
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end what is going on as orderly as Ctrl-C does."""
+
+    def interrupt(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

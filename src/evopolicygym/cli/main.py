@@ -1,0 +1,62 @@
+"""The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from evopolicygym import __version__
+from evopolicygym.cli import check, environments, resume, reveal, run, show, verify
+from evopolicygym.cli.console import INTERRUPTED, complain
+from evopolicygym.core.errors import EvoPolicyGymError
+
+HELP = """
+How well does an agent improve a policy through feedback?
+
+An agent edits a policy, submits it for a few episodes, reads the feedback and edits again, until its budget is spent.
+The best checkpoint is picked on hidden cases and scored on others.
+
+[bold]First:[/bold]  evopolicygym run acrobot
+"""
+EPILOG = (
+    "Exit codes: 0 done, 1 failed, 2 asked for what can't be done, 3 record damaged or in use, 4 simulator or sandbox "
+    "failed, 5 agent could not start, 130 interrupted (resume goes on)."
+)
+
+app = typer.Typer(
+    help=HELP,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for verb in (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check):
+    app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract
+    if asked:
+        typer.echo(f"evopolicygym {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+def main() -> None:
+    """Run the program and leave with its exit code."""
+    try:
+        app()
+    except EvoPolicyGymError as error:
+        complain(str(error))
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,154 @@
+"""The live view of a run: its budget, its submissions, validation and held-out, as they come."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evopolicygym.cli.console import number
+from evopolicygym.core.cases import Split
+from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
+from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.score import estimate
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.records.paths import RunPaths
+
+SHOWN = 12
+"""Submissions in view, the latest."""
+BAR_WIDTH = 40
+
+
+class RunView:
+    """Follows one run and draws where it stands."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._state: RunState | None = None
+
+    def opened(self, paths: RunPaths, state: RunState) -> None:
+        """Say what is played and where its record lies."""
+        self._state = state
+        opened = state.opened
+        title = Text.assemble(
+            (opened.task.environment.name, "bold"),
+            f" · {opened.agent.name} · {state.budget} episodes · {opened.split} split · isolation {opened.isolation}",
+        )
+        self._console.print(title, soft_wrap=True)
+        self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
+        if opened.isolation == "none":
+            self._console.print(Text("Policies run with your own rights; the score will be unverified.", "yellow"))
+
+    def observe(self, event: Event, state: RunState) -> None:
+        """Take note of an event; without a terminal, print a line where one is due."""
+        self._state = state
+        if not self._console.is_terminal and (line := _line(event, state)):
+            self._console.print(line, soft_wrap=True)
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Draw while something goes on, on a terminal."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(get_renderable=self._draw, console=self._console, refresh_per_second=8, transient=False):
+            yield
+
+    def _draw(self) -> RenderableType:
+        state = self._state
+        if state is None:
+            return Text("getting ready …", style="dim")
+        parts: list[RenderableType] = [_bar("budget", state.spent, state.budget, _best(state))]
+        if state.submissions:
+            parts.append(submissions_table(state))
+        if state.stage is not Stage.OPEN:
+            parts.append(_bar("validation", *_validation(state)))
+        if state.selected:
+            rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
+            parts.append(_bar("held-out", len(rollout.returns), len(rollout.episodes), _mean(rollout.returns)))
+        return Group(*parts)
+
+
+def _bar(name: str, done: int, total: int, note: str = "") -> Table:
+    row = Table.grid(padding=(0, 1))
+    row.add_column(width=10)
+    row.add_column(width=BAR_WIDTH)
+    row.add_column(justify="right", min_width=9)
+    row.add_column()
+    row.add_row(name, ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH), f"{done}/{total}", note)
+    return row
+
+
+def submissions_table(state: RunState, shown: int = SHOWN) -> Table:
+    """Return a run's latest submissions as a table."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for heading in ("submission", "episodes", "mean return", "best so far", "validation"):
+        table.add_column(heading, justify="right")
+    table.add_column("status")
+    best = float("-inf")
+    rows = []
+    for submission in state.submissions:
+        best = max(best, estimate(submission.returns).mean) if submission.returns else best
+        rows.append((submission, best))
+    for submission, best_then in rows[-shown:]:
+        table.add_row(*_cells(state, submission, best_then))
+    return table
+
+
+def _cells(state: RunState, submission: SubmissionState, best: float) -> tuple[RenderableType, ...]:
+    mean = estimate(submission.returns).mean if submission.returns else None
+    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint).returns
+    chosen = state.selected is not None and state.selected.submit_index == submission.index
+    played = f"{len(submission.returns)}/{len(submission.episodes)}"
+    return (
+        str(submission.index),
+        str(len(submission.episodes)) if submission.published else played,
+        Text(number(mean), style="bold" if mean == best else ""),
+        number(best if best > float("-inf") else None),
+        number(estimate(validation).mean if validation else None),
+        Text("selected" if chosen else _status(submission), style="green" if chosen else ""),
+    )
+
+
+def _status(submission: SubmissionState) -> str:
+    if not submission.published:
+        return "playing"
+    failed = sum(episode is not None and episode.failure is not None for episode in submission.episodes)
+    return f"{submission.status}, {failed} failed" if failed else submission.status.value
+
+
+def _validation(state: RunState) -> tuple[int, int]:
+    checkpoints = {one.charged.checkpoint for one in state.candidates}
+    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in checkpoints)
+    return done, len(checkpoints) * state.opened.task.validation_cases
+
+
+def _best(state: RunState) -> str:
+    means = [estimate(one.returns).mean for one in state.submissions if one.returns and one.published]
+    return f"best mean return {number(max(means))}" if means else ""
+
+
+def _mean(returns: tuple[float, ...]) -> str:
+    if not returns:
+        return ""
+    now = estimate(returns)
+    return f"{number(now.mean)} ± {number(now.standard_error)}"
+
+
+def _line(event: Event, state: RunState) -> str:
+    """Return what is said of an event where nothing can be drawn; empty for most."""
+    match event:
+        case SubmissionPublished(submit_index=index, status=SubmissionStatus.OK):
+            mean = estimate(state.submissions[index].returns).mean
+            return f"submission {index}: mean return {number(mean)}, {state.spent}/{state.budget} episodes spent"
+        case SubmissionPublished(submit_index=index, status=status):
+            return f"submission {index}: {status}, {state.spent}/{state.budget} episodes spent"
+        case RunClosed():
+            return f"closed: {len(state.candidates)} candidates play {state.opened.task.validation_cases} hidden cases"
+        case CheckpointSelected(submit_index=index, validation_mean=mean):
+            return f"selected: submission {index}, validation {number(mean)}"
+        case _:
+            return ""

@@ -1,0 +1,27 @@
+"""``evopolicygym resume``: takes a run up again where it stopped."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.run import play_and_show
+
+EXAMPLES = """
+Examples:
+
+evopolicygym resume runs/default/tuner/acrobot/20261121-060000-ab12
+"""
+
+
+def resume(
+    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Episodes that play at once. Default: one for each core.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
+) -> None:
+    """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened."""
+    from evopolicygym.runs.run import resume as take_up
+
+    play_and_show(lambda opened, observe: take_up(run, workers, opened, observe), as_json=as_json)

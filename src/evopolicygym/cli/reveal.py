@@ -1,0 +1,25 @@
+"""``evopolicygym reveal``: publishes an experiment's secret, so that anyone can check its cases."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+evopolicygym reveal default   (once no agent is to be compared on these cases any more)
+"""
+
+
+def reveal(
+    experiment: Annotated[str, typer.Argument(help="The experiment's name.")] = "default",
+    runs: Annotated[Path, typer.Option(help="Where its records lie.")] = Path("runs"),
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+) -> None:
+    """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
+    from evopolicygym.runs.experiment import reveal as publish
+
+    if not yes:
+        typer.confirm(f"Publish the secret of {experiment!r}? Its hidden cases are hidden no more.", abort=True)
+    typer.echo(publish(runs, experiment))

@@ -1,0 +1,35 @@
+"""``evopolicygym show``: what a run's record says."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.console import out
+
+EXAMPLES = """
+Examples:
+
+evopolicygym show runs/default/tuner/acrobot/20261121-060000-ab12
+
+evopolicygym show RUN --json | jq .outcome.score
+"""
+
+
+def show(
+    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
+) -> None:
+    """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
+    from evopolicygym.cli.outcome import as_json as outcome_as_json
+    from evopolicygym.cli.outcome import show_outcome
+    from evopolicygym.cli.progress import submissions_table
+    from evopolicygym.records.reader import read_run
+
+    record = read_run(run)
+    if as_json:
+        typer.echo(outcome_as_json(run))
+        return
+    if record.state.submissions:
+        out().print(submissions_table(record.state, shown=len(record.state.submissions)))
+    show_outcome(out(), run, record.state)

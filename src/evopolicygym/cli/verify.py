@@ -1,0 +1,56 @@
+"""``evopolicygym verify``: checks a run's record, and plays its score again where asked."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evopolicygym.cli.console import err, out
+
+EXAMPLES = """
+Examples:
+
+evopolicygym verify RUN
+
+evopolicygym verify RUN --replay   (plays the held-out cases again and compares every trajectory)
+"""
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    replay: Annotated[bool, typer.Option("--replay", help="Play the held-out cases again.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails."""
+    from rich.progress import track
+
+    from evopolicygym.records.jsontext import dumps
+    from evopolicygym.records.reader import read_run
+    from evopolicygym.runs.replay import replay as play_again
+    from evopolicygym.runs.verify import findings
+
+    found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in findings(run)]
+    if replay and all(one["ok"] for one in found):
+        total = read_run(run).state.opened.task.held_out_cases
+        played = track(play_again(run, workers), "playing held-out again", total, console=err(), disable=as_json)
+        different = [one.position for one in played if not one.same]
+        detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
+        found.append({"what": "replay", "ok": not different, "detail": detail})
+    if as_json:
+        typer.echo(dumps({"run": str(run), "ok": all(one["ok"] for one in found), "findings": found}, indent=2))
+    else:
+        _print(found)
+    if not all(one["ok"] for one in found):
+        raise typer.Exit(1)
+
+
+def _print(found: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for one in found:
+        mark = Text("ok", "green") if one["ok"] else Text("FAILED", "bold red")
+        table.add_row(mark, Text(one["what"]), Text(one["detail"], "dim"))
+    out().print(table)
