@@ -425,6 +425,7 @@ def test_the_last_step_allowed_is_truncated_even_where_it_terminates(scripted: E
     endings = [environment.step(0)[2:4] for _ in range(2)]
 
     assert endings == [(False, False), (True, True)]
+    assert {type(flag) for flags in endings for flag in flags} == {bool}
 
 
 def test_only_wrappers_that_change_data_are_kept(scripted: EnvironmentSpec) -> None:
@@ -531,6 +532,17 @@ def test_simulators_come_without_a_word(name: str) -> None:
     )
 
     assert (ended.stdout, ended.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "dummy"), ("x11", "x11")])
+def test_drawing_needs_no_screen(monkeypatch: pytest.MonkeyPatch, before: str | None, after: str) -> None:
+    """Pygame is told to draw without a screen, unless the user told it otherwise."""
+    monkeypatch.delenv("SDL_VIDEODRIVER", raising=False)
+    if before is not None:
+        monkeypatch.setenv("SDL_VIDEODRIVER", before)
+    Environment(CARTPOLE)
+
+    assert os.environ["SDL_VIDEODRIVER"] == after
 
 
 def test_a_bad_state_of_mujoco_is_logged_and_leaves_no_file(

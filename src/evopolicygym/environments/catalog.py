@@ -60,7 +60,7 @@ def decode(document: Mapping[str, Any], name: str, source: str) -> EnvironmentSp
     if "name" in document:
         raise UsageError(f"{source}: the field 'name' must go; a spec's name is its file's, here {name!r}.")
     try:
-        (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}]), strict=False)
+        (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}]), strict=True)
     except ValidationError as error:
         raise UsageError(f"{source}: {_complaint(error)}") from error
     except TypeError as error:

@@ -100,7 +100,7 @@ class Environment:
 
 
 def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
-    _hush_pygame()
+    _draw_without_a_screen()
     try:
         if "mujoco" in spec.packages:
             _log_mujoco()
@@ -132,10 +132,9 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
     return bare
 
 
-def _hush_pygame() -> None:
-    """Let pygame draw without a screen and come without its greeting; a user's own settings stand."""
+def _draw_without_a_screen() -> None:
+    """Let pygame draw without a screen; a user's own setting stands. Its greeting is silenced by gymnasium itself."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 
 def _log_mujoco() -> None:

@@ -1,0 +1,50 @@
+# The recipes of the house; `make` alone lists them. PYTHON and VENV can be set: make test PYTHON=python3.12
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all check fix coverage bench anchors clean
+
+help: ## List these recipes
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16]'
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,dev]'
+	@touch $@
+
+run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
+	@$(BIN)/evopolicygym run acrobot
+
+test: $(VENV)/.installed-dev ## Install, and run the tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-dev ## Lint, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+coverage: $(VENV)/.installed-dev ## Run the tests and print which lines they reach
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term
+
+bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from one run
+	$(BIN)/python benchmarks/rollout.py
+	$(BIN)/python benchmarks/acrobot_run.py
+
+anchors: $(VENV)/.installed-dev ## Measure the random and idle anchors of all sixteen on the public split (tens of minutes)
+	$(BIN)/python benchmarks/anchors.py --write
+
+clean: ## Remove the environment and what tools left
+	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
