@@ -1,5 +1,6 @@
 """The check of an environment: it passes what is sound, and each part of it finds what it is there to find."""
 
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -78,7 +79,7 @@ def odd(fault: str = "", **changes: Any) -> EnvironmentSpec:
 def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "odd_simulator.py").write_text(ODD, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from pydantic_core import to_json
 
 from evopolicygym.core.episode import Failure
 from evopolicygym.core.rollout import Recording
@@ -96,45 +97,25 @@ def _write_steps(directory: Path, files: EpisodeFiles) -> None:
         observations: list[Any] | None = None
     else:
         observations = _rows(trajectory.observations)
-    with (directory / "trajectory.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(dumps(line) + "\n" for line in _lines(files, observations))
+    (directory / "trajectory.jsonl").write_bytes(_json_lines(files, observations))
 
 
-def _lines(files: EpisodeFiles, observations: list[Any] | None) -> Iterator[dict[str, Any]]:
+def _json_lines(files: EpisodeFiles, *, inline: bool) -> Iterator[str]:
+    """Yield one JSON text a step."""
     trajectory, names = files.trajectory, files.reward_components
     last = len(trajectory.rewards) - 1
-    actions, rewards = _rows(trajectory.actions), trajectory.rewards.tolist()
-    for t, info in enumerate(trajectory.infos):
-        line: dict[str, Any] = {"t": t}
-        if observations is not None:
-            line["obs"] = observations[t]
-        line |= {
-            "action": actions[t],
-            "reward": rewards[t],
-            "terminated": trajectory.terminated and t == last,
-            "truncated": trajectory.truncated and t == last,
-            "info": info,
-            "reward_components": {name: info.get(name) for name in names},
-        }
-        if t in trajectory.clipped:
-            line["action_clipped"] = True
-        if t == last and observations is not None:
-            line["final_obs"] = observations[t + 1]
-        yield line
-
-
-def _rows(columns: Any) -> list[Any]:  # noqa: ANN401 - columns of any space
-    """Return columns as one JSON value a step."""
-    match columns:
-        case dict():
-            parts = [_rows(part) for part in columns.values()]
-            return [dict(zip(columns, values, strict=True)) for values in zip(*parts, strict=True)]
-        case tuple():
-            return [list(values) for values in zip(*(_rows(part) for part in columns), strict=True)]
-        case list():
-            return columns
-        case _:
-            return cast("list[Any]", columns.tolist())
+    observations = [f'"obs":{text},' for text in steps.rows(trajectory.observations)] if inline else [""] * (last + 2)
+    actions, rewards = steps.rows(trajectory.actions), steps.rows(trajectory.rewards)
+    infos, parts = steps.infos(trajectory.infos), steps.components(trajectory.infos, names)
+    ending = f'"terminated":{_truth(trajectory.terminated)},"truncated":{_truth(trajectory.truncated)}'
+    going_on = f'"terminated":{_truth(False)},"truncated":{_truth(False)}'
+    for t in range(last + 1):
+        yield (
+            f'{{"t":{t},{observations[t]}"action":{actions[t]},"reward":{rewards[t]},'
+            f'{ending if t == last else going_on},"info":{infos[t]},"reward_components":{parts[t]}'
+            f'{CLIPPED if t in trajectory.clipped else ""}'
+            f'{f""","final_{observations[t + 1][1:-1]}""" if t == last and inline else ""}}}\n'
+        )
 
 
 def _size(columns: Any) -> int:  # noqa: ANN401 - as above
