@@ -39,8 +39,10 @@ def audit(root: Path) -> Iterator[Finding]:
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
+    if state.stage is not Stage.FINISHED:
+        return
     yield _document(paths)
-    if state.stage is Stage.FINISHED and state.finished and state.finished.score is not None:
+    if state.finished and state.finished.score is not None:
         yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
 
 

@@ -33,6 +33,7 @@ class Session:
         self.rollouts = rollouts
         self.writer = rollouts.writer
         self._capture = capture
+        self._accepting = threading.Lock()
         self._changed = threading.Condition(threading.RLock())
         self._awaited: dict[int, Future[None]] = {}
         self._finish_asked = False
@@ -60,7 +61,7 @@ class Session:
 
         The same key again returns the same submission.
         """
-        with self._changed:
+        with self._accepting:
             if known := self.state.by_key(request.key):
                 return known
             self._demand_open()
@@ -68,8 +69,10 @@ class Session:
             most = min(task.budget.most, self.state.remaining)
             indices = parse_env_instances(request.env_instances, task.train_cases, most)
             task.budget.check(len(indices), self.state.remaining)
-            charged = submit.charge(self.writer, indices, self._capture(), request.key)
-            self._changed.notify_all()
+            checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
+            with self._changed:
+                charged = submit.charge(self.writer, indices, checkpoint, request.key)
+                self._changed.notify_all()
             return charged
 
     def published(self, submit_index: int) -> "Future[None]":

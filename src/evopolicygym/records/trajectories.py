@@ -10,19 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from pydantic_core import to_json
 
 from evopolicygym.core.episode import Failure
 from evopolicygym.core.rollout import Recording
+from evopolicygym.records import steps
 from evopolicygym.records.jsontext import dumps
 
 INLINE_NUMBERS = 256
 """An observation of more numbers goes into ``observations.npz`` instead of into every line."""
 COMPRESSION_LEVEL = 1
 """Of zlib: pictures of a simulator shrink as far at 1 as at 6, in a sixth of the time."""
+GOING_ON = '"terminated":false,"truncated":false'
+"""What every step but the last says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,30 +94,35 @@ def _error_text(failure: Failure) -> str:
 
 def _write_steps(directory: Path, files: EpisodeFiles) -> None:
     trajectory = files.trajectory
-    if _size(trajectory.observations) > INLINE_NUMBERS:
+    inline = _size(trajectory.observations) <= INLINE_NUMBERS
+    if not inline:
         _write_arrays(directory / "observations.npz", _named(trajectory.observations, "observations"))
-        observations: list[Any] | None = None
-    else:
-        observations = _rows(trajectory.observations)
-    (directory / "trajectory.jsonl").write_bytes(_json_lines(files, observations))
+    lines = _json_lines(trajectory, files.reward_components, inline=inline)
+    (directory / "trajectory.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def _json_lines(files: EpisodeFiles, *, inline: bool) -> Iterator[str]:
-    """Yield one JSON text a step."""
-    trajectory, names = files.trajectory, files.reward_components
-    last = len(trajectory.rewards) - 1
-    observations = [f'"obs":{text},' for text in steps.rows(trajectory.observations)] if inline else [""] * (last + 2)
-    actions, rewards = steps.rows(trajectory.actions), steps.rows(trajectory.rewards)
-    infos, parts = steps.infos(trajectory.infos), steps.components(trajectory.infos, names)
-    ending = f'"terminated":{_truth(trajectory.terminated)},"truncated":{_truth(trajectory.truncated)}'
-    going_on = f'"terminated":{_truth(False)},"truncated":{_truth(False)}'
-    for t in range(last + 1):
+def _json_lines(trajectory: Trajectory, components: tuple[str, ...], *, inline: bool) -> Iterator[str]:
+    """Yield one JSON text a step; observations stand in it where ``inline`` says so."""
+    observations = steps.rows(trajectory.observations) if inline else []
+    infos = trajectory.infos
+    parts = steps.infos([{name: info.get(name) for name in components} for info in infos])
+    columns = zip(
+        steps.rows(trajectory.actions), steps.rows(trajectory.rewards), steps.infos(infos), parts, strict=True
+    )
+    last = len(infos) - 1
+    for t, (action, reward, info, part) in enumerate(columns):
+        seen = f'"obs":{observations[t]},' if observations else ""
+        ending = GOING_ON if t < last else _ending(trajectory)
+        clipped = ',"action_clipped":true' if t in trajectory.clipped else ""
+        final = f',"final_obs":{observations[-1]}' if t == last and observations else ""
         yield (
-            f'{{"t":{t},{observations[t]}"action":{actions[t]},"reward":{rewards[t]},'
-            f'{ending if t == last else going_on},"info":{infos[t]},"reward_components":{parts[t]}'
-            f'{CLIPPED if t in trajectory.clipped else ""}'
-            f'{f""","final_{observations[t + 1][1:-1]}""" if t == last and inline else ""}}}\n'
+            f'{{"t":{t},{seen}"action":{action},"reward":{reward},{ending},"info":{info},"reward_components":{part}'
+            f"{clipped}{final}}}\n"
         )
+
+
+def _ending(trajectory: Trajectory) -> str:
+    return f'"terminated":{dumps(trajectory.terminated)},"truncated":{dumps(trajectory.truncated)}'
 
 
 def _size(columns: Any) -> int:  # noqa: ANN401 - as above

@@ -72,6 +72,8 @@ def resume(
     """
     state = read_run(root).state
     if state.stage is Stage.FINISHED:
+        with RunWriter(root) as writer:
+            writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
     owner = experiment.recall(state.opened.experiment)
