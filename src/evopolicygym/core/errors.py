@@ -17,12 +17,23 @@ A policy that fails is not an error of ours: it is data (``core.episode.Failure`
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class EvoPolicyGymError(Exception):
     """The root of the tree: catch this to catch all that the project raises on purpose."""
 
     exit_code = 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes as what was said, whatever a constructor takes."""
+        return _said_again, (type(self), self.args, self.__dict__)
+
+
+def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dict[str, Any]) -> EvoPolicyGymError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(EvoPolicyGymError):

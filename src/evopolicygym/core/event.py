@@ -131,6 +131,13 @@ class SubmissionPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class FinishAsked:
+    """The agent wants no more, and the run allows it: nothing more is charged."""
+
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunClosed:
     """No more submissions are taken; the agent is gone."""
 
@@ -168,6 +175,7 @@ Event = (
     | EpisodePlayed
     | EpisodeRepeated
     | SubmissionPublished
+    | FinishAsked
     | RunClosed
     | CheckpointSelected
     | RunFinished

@@ -4,20 +4,23 @@ An event that breaks a rule of the protocol raises ``RecordError``: what can be 
 resuming of a run and ``verify`` all stand on this one file.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import RecordError, RequestRefused
 from evopolicygym.core.event import (
     AgentEnded,
     AgentStarted,
     CheckpointSelected,
+    CloseReason,
     EpisodePlayed,
     EpisodeRepeated,
     Event,
+    FinishAsked,
     RunClosed,
     RunFinished,
     RunOpened,
@@ -105,6 +108,7 @@ class RunState:
     hidden: tuple[HiddenRollout, ...] = ()
     turns: int = 0
     """Turns of the agent that have ended."""
+    finish_asked: FinishAsked | None = None
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
     finished: RunFinished | None = None
@@ -123,6 +127,18 @@ class RunState:
     def remaining(self) -> int:
         """Episodes left."""
         return self.budget - self.spent
+
+    @property
+    def takes_submissions(self) -> bool:
+        """Whether anything more may be charged."""
+        return self.stage is Stage.OPEN and self.remaining > 0 and self.finish_asked is None
+
+    @property
+    def close_reason(self) -> CloseReason:
+        """Why the run closes, if it closes now."""
+        if self.remaining == 0:
+            return CloseReason.BUDGET_SPENT
+        return CloseReason.FINISH_ASKED if self.finish_asked else CloseReason.AGENT_ENDED
 
     @property
     def playing(self) -> tuple[SubmissionState, ...]:
@@ -206,16 +222,18 @@ def after(state: RunState | None, event: Event) -> RunState:
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
-        case RunResumed() | AgentStarted() | EpisodeRepeated():
+        case RunResumed() | EpisodeRepeated():
             return state
-        case AgentEnded():
-            return replace(state, turns=state.turns + 1)
+        case AgentStarted() | AgentEnded():
+            return _turned(state, event)
         case SubmissionCharged():
             return _charged(state, event)
         case EpisodePlayed():
             return _trained(state, event) if event.split is Split.TRAIN else _evaluated(state, event)
         case SubmissionPublished():
             return _published(state, event)
+        case FinishAsked():
+            return _finish_asked(state, event)
         case RunClosed():
             return _closed(state, event)
         case CheckpointSelected():
@@ -224,12 +242,23 @@ def after(state: RunState | None, event: Event) -> RunState:
             return _finished(state, event)
 
 
+def _turned(state: RunState, event: AgentStarted | AgentEnded) -> RunState:
+    _demand(state.stage is Stage.OPEN, "The agent played on after the run closed.")
+    _demand(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
+    return state if isinstance(event, AgentStarted) else replace(state, turns=state.turns + 1)
+
+
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:
     count = len(event.env_instances)
     _demand(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
+    _demand(state.finish_asked is None, f"Submission {event.submit_index} was charged after the agent had finished.")
     _demand(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
     _demand(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
     _demand(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
+    try:
+        state.opened.task.budget.check(count, state.remaining)
+    except RequestRefused as refused:
+        raise RecordError(f"Submission {event.submit_index} breaks the budget's rule: {refused}") from refused
     cases = state.cases(Split.TRAIN)
     _demand(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
     submission = SubmissionState(event, state.spent, state.remaining - count, (None,) * count)
@@ -265,14 +294,26 @@ def _published(state: RunState, event: SubmissionPublished) -> RunState:
     _demand(0 <= event.submit_index < len(state.submissions), "A submission was published that was never charged.")
     submission = state.submissions[event.submit_index]
     _demand(submission.published is None, f"Submission {event.submit_index} was published twice.")
-    played = not submission.missing
-    _demand(played or event.status is not SubmissionStatus.OK, f"Submission {event.submit_index} is ok but unplayed.")
+    if event.status is SubmissionStatus.OK:
+        _demand(not submission.missing, f"Submission {event.submit_index} is ok but unplayed.")
+    else:
+        ends = event.status is not SubmissionStatus.INTERRUPTED
+        _demand(ends, f"Submission {event.submit_index} was published while it was interrupted.")
+        unplayed = all(episode is None for episode in submission.episodes)
+        _demand(unplayed, f"Submission {event.submit_index} is {event.status} but played.")
     return _with_submission(state, replace(submission, published=event))
+
+
+def _finish_asked(state: RunState, event: FinishAsked) -> RunState:
+    _demand(state.takes_submissions, "The agent finished a run that was over.")
+    _demand(state.opened.task.finish_allowed, "The agent finished a run that must be played to its end.")
+    return replace(state, finish_asked=event)
 
 
 def _closed(state: RunState, event: RunClosed) -> RunState:
     _demand(state.stage is Stage.OPEN, "The run was closed twice.")
     _demand(not state.playing, "The run was closed while a submission was playing.")
+    _demand(event.reason is state.close_reason, f"The run was closed for {event.reason}, not {state.close_reason}.")
     return replace(state, stage=Stage.CLOSED, closed=event)
 
 
@@ -281,8 +322,10 @@ def _selected(state: RunState, event: CheckpointSelected) -> RunState:
     unplayed = any(state.rollout(Split.VALIDATION, one.charged.checkpoint).missing for one in state.candidates)
     _demand(not unplayed, "A checkpoint was selected before validation was complete.")
     best = state.choice()
-    right = best is not None and best.submit_index == event.submit_index
-    _demand(right, f"Submission {event.submit_index} was selected, but validation names another.")
+    if best is None or best.submit_index != event.submit_index:
+        raise RecordError(f"Submission {event.submit_index} was selected, but validation names another.")
+    same = _same(best.validation_mean, event.validation_mean)
+    _demand(same, f"The validation mean {event.validation_mean} is not the played {best.validation_mean}.")
     named = state.submissions[event.submit_index].charged.checkpoint == event.checkpoint
     _demand(named, "The selected checkpoint is not its submission's.")
     return replace(state, stage=Stage.SELECTED, selected=event)
@@ -291,11 +334,12 @@ def _selected(state: RunState, event: CheckpointSelected) -> RunState:
 def _finished(state: RunState, event: RunFinished) -> RunState:
     if event.status is RunStatus.NO_OK_SUBMIT:
         _demand(state.stage is Stage.CLOSED and not state.candidates, "A run with candidates ended without a score.")
+        _demand(event.score is None and event.standard_error is None, "A run without candidates was scored.")
     else:
         held_out = state.held_out()
         _demand(held_out is not None, "The run was scored before its held-out cases were played.")
         assert held_out is not None  # noqa: S101 - for the type checker; demanded above
-        same = (held_out.mean, held_out.standard_error) == (event.score, event.standard_error)
+        same = _same(held_out.mean, event.score) and _same(held_out.standard_error, event.standard_error)
         _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
     return replace(state, stage=Stage.FINISHED, finished=event)
 
@@ -309,6 +353,10 @@ def _filled(episodes: tuple[Episode | None, ...], event: EpisodePlayed) -> tuple
 def _with_submission(state: RunState, submission: SubmissionState) -> RunState:
     before, behind = state.submissions[: submission.index], state.submissions[submission.index + 1 :]
     return replace(state, submissions=(*before, submission, *behind))
+
+
+def _same(one: float, other: float | None) -> bool:
+    return one == other or (other is not None and math.isnan(one) and math.isnan(other))
 
 
 def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence

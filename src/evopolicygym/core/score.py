@@ -26,11 +26,19 @@ class Candidate:
 def estimate(values: Sequence[float]) -> Estimate:
     """Return mean and standard error of at least one value."""
     count = len(values)
-    mean = math.fsum(values) / count
+    mean = total(values) / count
     if count == 1:
         return Estimate(mean, 0.0, 1)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    variance = total([(value - mean) * (value - mean) for value in values]) / (count - 1)
     return Estimate(mean, math.sqrt(variance / count), count)
+
+
+def total(values: Sequence[float]) -> float:
+    """Return the sum of values, exact where it is finite; infinite or not a number where it is not."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return sum(values)
 
 
 def select(candidates: Iterable[Candidate]) -> Candidate | None:
@@ -41,9 +49,13 @@ def select(candidates: Iterable[Candidate]) -> Candidate | None:
     return max(candidates, key=_merit, default=None)
 
 
-def _merit(candidate: Candidate) -> tuple[float, int]:
-    mean = candidate.validation_mean
-    return (-math.inf if math.isnan(mean) else mean, candidate.submit_index)
+def _merit(candidate: Candidate) -> tuple[bool, float, int]:
+    return *_worth(candidate.validation_mean), candidate.submit_index
+
+
+def _worth(value: float) -> tuple[bool, float]:
+    """Return what values are compared by: every number, even minus infinity, is better than none."""
+    return (False, 0.0) if math.isnan(value) else (True, value)
 
 
 def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
@@ -58,8 +70,9 @@ def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def rank(scores: Mapping[str, float], name: str) -> int:
-    """Return 1 + the number of entries strictly better than ``name``."""
-    return 1 + sum(other > scores[name] for other in scores.values())
+    """Return 1 + the number of entries strictly better than ``name``; what is not a number is worse than any."""
+    own = _worth(scores[name])
+    return 1 + sum(_worth(other) > own for other in scores.values())
 
 
 def normalised(score: float, random: float, best: float) -> float:

@@ -41,8 +41,6 @@ def infos(steps: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _numbers(column: "np.ndarray[Any, Any]") -> str:
     """Return an array as JSON without spaces."""
-    if column.dtype.kind in "iu":  # what repr writes is JSON, and it is the quicker of the two for integers
-        return str(column.tolist()).replace(" ", "")
     text = to_json(column.tolist()).decode()
     if np.isfinite(column).all():
         return text
@@ -60,12 +58,13 @@ def _cut(text: str, depth: int) -> list[str]:
 
 def _info(step: Mapping[str, Any]) -> str:
     # The quick encoder writes what is not finite in its own words and refuses some of what json takes: then slowly.
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in step.items()}
     try:
-        text = to_json(step, fallback=_plain).decode()
+        text = to_json(plain, fallback=_plain).decode()
     except ValueError:
         return dumps(step)
     return dumps(step) if "NaN" in text or "Infinity" in text else text
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what a simulator puts into info
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
