@@ -155,7 +155,11 @@ def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
     episodes = max(1, round(SLICE_S / seconds_an_episode))
     with bench.executor("bubblewrap") as ours, bench.executor("none") as unconfined:
         limit_s, ours_s, unconfined_s = paired(
-            [lambda: bench.plain(episodes), lambda: bench.ours(ours, episodes), lambda: bench.ours(unconfined, episodes)],
+            [
+                lambda: bench.plain(episodes),
+                lambda: bench.ours(ours, episodes),
+                lambda: bench.ours(unconfined, episodes),
+            ],
             slices,
         )
     fixed_s, unconfined_fixed_s = _fixed(bench, slices)

@@ -35,11 +35,14 @@ def audit(root: Path) -> Iterator[Finding]:
         yield Finding("journal", ok=False, detail=str(error))
         return
     state, paths = record.state, record.paths
-    yield Finding("journal", ok=True, detail=f"{len(record.events)} events, chain unbroken, every rule kept")
+    finished = state.stage is Stage.FINISHED
+    torn = f"; {record.torn} bytes at its end are no line" if record.torn else ""
+    detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
+    yield Finding("journal", not (torn and finished), detail)
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
-    if state.stage is not Stage.FINISHED:
+    if not finished:
         return
     yield _document(paths)
     if state.finished and state.finished.score is not None:

@@ -58,5 +58,8 @@ def main() -> None:
     except EvoPolicyGymError as error:
         complain(str(error))
         sys.exit(error.exit_code)
+    except OSError as error:
+        complain(str(error))
+        sys.exit(EvoPolicyGymError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -39,7 +39,7 @@ class Registry:
             return _from_outside(self.kind, name)
         for point in entry_points(group=self.group):
             if point.name == name:
-                return point.load()
+                return _from_outside(self.kind, f"{point.module}:{point.attr}")
         if name not in self.names():
             raise UnknownName(self.kind, name, self.names())
         try:
@@ -52,7 +52,7 @@ def _from_outside(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
             f"The {kind} {name!r} can't be loaded: {error}. A name from outside is written package.module:Class, and "
             f"the package must be importable."

@@ -17,10 +17,8 @@ class Dealer:
     """Of the experiment; policies' seeds are derived from it."""
     run_seed: int
 
-    def job(
-        self, split: Split, index: int, position: int, directory: Path | None, recording: Recording
-    ) -> EpisodeJob:
-        """Return the job that plays one case at a place in a rollout, and writes its files into ``directory``, if any."""
+    def job(self, split: Split, index: int, position: int, directory: Path | None, recording: Recording) -> EpisodeJob:
+        """Return the job that plays one case at a place in a rollout; its files go into ``directory``, if any."""
         return EpisodeJob(
             position=position,
             seed=self.cases.seed(split, index),

@@ -3,8 +3,8 @@
 Never in here: a seed, anything of validation or held-out, anchors, paths of the host.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from statistics import fmean, pstdev
 from typing import Any
 
 from evopolicygym.core.episode import Episode, FailureReason
@@ -12,6 +12,7 @@ from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
@@ -65,13 +66,23 @@ def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:
     lengths = [episode.length for episode in episodes] or None
     return {
         "returns": returns,
-        "mean_return": fmean(returns) if returns else None,
-        "std_return": pstdev(returns) if returns else None,
+        "mean_return": _mean(returns) if returns else None,
+        "std_return": _deviation(returns) if returns else None,
         "min_return": min(returns) if returns else None,
         "max_return": max(returns) if returns else None,
         "episode_lengths": lengths,
-        "mean_episode_length": fmean(lengths) if lengths else None,
+        "mean_episode_length": _mean(lengths) if lengths else None,
     }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return total(values) / len(values)
+
+
+def _deviation(values: Sequence[float]) -> float:
+    """Return the population's standard deviation."""
+    mean = _mean(values)
+    return math.sqrt(_mean([(value - mean) * (value - mean) for value in values]))
 
 
 def _failed(episodes: Sequence[Episode], *, timeouts: bool) -> list[int]:
@@ -85,7 +96,7 @@ def _failed(episodes: Sequence[Episode], *, timeouts: bool) -> list[int]:
 
 def _components(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, Any]:
     each: list[Mapping[str, float]] = [episode.reward_components for episode in episodes]
-    mean = {name: fmean(components[name] for components in each) for name in names} if each else None
+    mean = {name: _mean([components[name] for components in each]) for name in names} if each else None
     return {
         "reward_components_mean": mean or None,
         "reward_components_per_episode": [dict(components) for components in each] if mean else None,
@@ -93,7 +104,7 @@ def _components(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, 
 
 
 def _success_rate(episodes: Sequence[Episode]) -> float | None:
-    return fmean(bool(episode.success) for episode in episodes) if episodes else None
+    return _mean([bool(episode.success) for episode in episodes]) if episodes else None
 
 
 def _error_line(error: LoadError, time: str) -> dict[str, Any]:

@@ -127,8 +127,10 @@ class _Guarded:
 
 
 def _application(session: Session, prefix: str) -> Starlette:
+    grounds = session.rollouts.executor.grounds
+
     async def info(_: Request) -> Response:
-        return _answer(task_text.info(session.state, session.rollouts.executor.grounds))
+        return _answer(task_text.info(session.state, grounds))
 
     async def task(_: Request) -> Response:
         return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
@@ -170,7 +172,7 @@ def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
     returns = submission.returns if submission.status is SubmissionStatus.OK else ()
     return {
         "submit_id": submission.index,
-        "status": submission.status.value if submission.published else "playing",
+        "status": submission.status.value if session.in_place(submission) else "playing",
         "n_episodes": len(submission.episodes),
         "progress": session.progress(submission),
         "mean_return": sum(returns) / len(returns) if returns else None,
@@ -178,7 +180,7 @@ def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
 
 
 def _progress(session: Session, submission: SubmissionState) -> dict[str, Any]:
-    if submission.published:
+    if session.in_place(submission):
         return _result(session, submission.index)
     progress = session.progress(submission)
     return {"submit_id": submission.index, "status": "playing", "progress": progress, "summary": None}

@@ -5,7 +5,6 @@ in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
 """
 
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Self
@@ -13,22 +12,19 @@ from typing import Any, Self
 from evopolicygym.core.agent import Turn
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
-from evopolicygym.core.event import AgentEnded, AgentStarted, CloseReason, RunClosed
-from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.event import AgentEnded, AgentStarted, FinishAsked, RunClosed
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge import submit
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import Rollouts, Stopped
 from evopolicygym.records.feedback import publish
 
-Capture = Callable[[], str]
-"""Takes a checkpoint of the workspace and returns its name."""
-
 
 class Session:
     """One open run."""
 
-    def __init__(self, rollouts: Rollouts, capture: Capture) -> None:
+    def __init__(self, rollouts: Rollouts, capture: submit.Capture) -> None:
         """Take up a run where its journal stands; submissions that were interrupted play on at once."""
         self.rollouts = rollouts
         self.writer = rollouts.writer
@@ -36,11 +32,10 @@ class Session:
         self._accepting = threading.Lock()
         self._changed = threading.Condition(threading.RLock())
         self._awaited: dict[int, Future[None]] = {}
-        self._finish_asked = False
         self.fault: BaseException | None = None
         """What stopped the run from going on, such as a simulator that fails; None while all is well."""
         for submission in self.state.submissions:
-            if submission.published:
+            if submission.published:  # its process may have died before it was in place
                 publish(self.writer.paths, submission.index)
         self._player = threading.Thread(target=self._play, name="player", daemon=True)
         self._player.start()
@@ -69,8 +64,12 @@ class Session:
             most = min(task.budget.most, self.state.remaining)
             indices = parse_env_instances(request.env_instances, task.train_cases, most)
             task.budget.check(len(indices), self.state.remaining)
-            checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
+            try:
+                checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
+            except OSError as error:
+                raise submit.not_stored() from error
             with self._changed:
+                self._demand_open()
                 charged = submit.charge(self.writer, indices, checkpoint, request.key)
                 self._changed.notify_all()
             return charged
@@ -91,14 +90,25 @@ class Session:
                     RefusalStatus.INVALID_REQUEST,
                     f"This run ends when its budget is spent; {self.state.remaining} episodes are left.",
                 )
-            self._finish_asked = True
+            try:
+                self.writer.record(FinishAsked(now()))
+            except OSError as error:
+                raise submit.not_stored() from error
             self._changed.notify_all()
 
     @property
     def done(self) -> bool:
         """Whether nothing more can be submitted and nothing is playing, or the run can't go on."""
-        over = self.state.remaining == 0 or self._finish_asked or self.state.stage is not Stage.OPEN
-        return self.fault is not None or (over and not self.state.playing)
+        return self.fault is not None or (not self.state.takes_submissions and self._idle)
+
+    @property
+    def _idle(self) -> bool:
+        """Whether the feedback of every submission lies where the agent reads it."""
+        return all(self.in_place(submission) for submission in self.state.submissions)
+
+    def in_place(self, submission: SubmissionState) -> bool:
+        """Return whether a submission's feedback lies where the agent reads it: a moment after it is recorded."""
+        return submission.published is not None and self.writer.paths.published(submission.index).is_dir()
 
     def wait_for_end(self, agent: "Future[Turn]") -> None:
         """Wait until the run is ``done``, or until the agent's turn has ended."""
@@ -117,16 +127,9 @@ class Session:
     def close(self) -> None:
         """Take no more submissions; those that are charged are played first. The agent is gone by now."""
         with self._changed:
-            self._changed.wait_for(lambda: not self.state.playing or self.fault is not None)
+            self._changed.wait_for(lambda: self._idle or self.fault is not None)
             self.raise_fault()
-            reason = (
-                CloseReason.BUDGET_SPENT
-                if self.state.remaining == 0
-                else CloseReason.FINISH_ASKED
-                if self._finish_asked
-                else CloseReason.AGENT_ENDED
-            )
-            self.writer.record(RunClosed(now(), reason))
+            self.writer.record(RunClosed(now(), self.state.close_reason))
 
     def stop(self) -> None:
         """Stop playing; what is in the middle of being played is left for whoever takes the run up again."""
@@ -147,8 +150,7 @@ class Session:
     def _demand_open(self) -> None:
         if self.fault is not None:
             raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
-        stopping = self.rollouts.stop.is_set()
-        if self.state.stage is not Stage.OPEN or self.state.remaining == 0 or self._finish_asked or stopping:
+        if not self.state.takes_submissions or self.rollouts.stop.is_set():
             raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are taken.", 409)
 
     def _play(self) -> None:
@@ -174,7 +176,7 @@ class Session:
 
     def _resolve(self) -> None:
         for index, future in list(self._awaited.items()):
-            if self.state.submissions[index].published:
+            if self.in_place(self.state.submissions[index]):
                 del self._awaited[index]
                 future.set_result(None)
             elif self.fault is not None:

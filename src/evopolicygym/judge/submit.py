@@ -4,6 +4,7 @@ Nothing of the agent's runs before the charge is on disk, and everything after t
 episodes. Each step is recorded before it is acted on, so that a submission interrupted anywhere can be played on.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 
@@ -16,9 +17,12 @@ from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.judge import feedback
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.records.feedback import feedback_sha256, publish
+from evopolicygym.records.feedback import publish, seal
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.writer import RunWriter
+
+Capture = Callable[[], str]
+"""Takes a checkpoint of the workspace and returns its name; raises ``RequestRefused`` where it can't be taken."""
 
 
 def charge(writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str) -> SubmissionState:
@@ -27,10 +31,14 @@ def charge(writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: st
     try:
         state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key))
     except OSError as error:
-        raise RequestRefused(
-            RefusalStatus.UNAVAILABLE, "The charge can't be stored now; nothing was charged. Ask again later.", 503
-        ) from error
+        raise not_stored() from error
     return state.submissions[index]
+
+
+def not_stored() -> RequestRefused:
+    """Return the refusal of what can't be written, such as on a disk that is full."""
+    message = "The request can't be stored now; nothing was charged. Ask again later."
+    return RequestRefused(RefusalStatus.UNAVAILABLE, message, 503)
 
 
 def play(rollouts: Rollouts, submission: SubmissionState) -> None:
@@ -68,6 +76,5 @@ def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: fl
     status = error.status if error else SubmissionStatus.OK
     published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error)
     feedback.write_summary(writer.paths, writer.state, index, published)
-    digest = feedback_sha256(writer.paths.staged(index))
-    writer.record(replace(published, feedback_sha256=digest))
+    writer.record(replace(published, feedback_sha256=seal(writer.paths.staged(index))))
     publish(writer.paths, index)

@@ -45,7 +45,10 @@ def decode_event(document: Mapping[str, Any]) -> Event:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"][1:])
         raise RecordError(f"The journal holds a {kind} that can't be read: {where}: {problem['msg']}.") from error
-    return _with_numbers(event) if isinstance(event, RunOpened) else event
+    try:
+        return _with_numbers(event) if isinstance(event, RunOpened) else event
+    except (ValueError, TypeError, KeyError) as error:
+        raise RecordError(f"The journal holds a {kind} whose spaces can't be read: {error}.") from error
 
 
 @cache

@@ -6,25 +6,39 @@ from pathlib import Path
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file beside, flush it to disk, and rename it into place."""
-    beside = path.with_name(path.name + ".part")
+    rename(_written_beside(path, text), path)
+
+
+def create_text(path: Path, text: str) -> None:
+    """Write a whole file as ``write_text`` does; raise ``FileExistsError`` where somebody else has made it by then."""
+    beside = _written_beside(path, text)
+    try:
+        path.hardlink_to(beside)
+    finally:
+        beside.unlink()
+    flush(path.parent)
+
+
+def _written_beside(path: Path, text: str) -> Path:
+    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     with beside.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    rename(beside, path)
+    return beside
 
 
 def rename(source: Path, target: Path) -> None:
     """Rename within one file system, and flush the directories that the names stand in."""
     source.rename(target)
-    flush_directory(target.parent)
+    flush(target.parent)
     if source.parent != target.parent:
-        flush_directory(source.parent)
+        flush(source.parent)
 
 
-def flush_directory(path: Path) -> None:
-    """Flush a directory's names to disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def flush(path: Path) -> None:
+    """Flush a file's content or a directory's names to disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

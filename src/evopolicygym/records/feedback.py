@@ -23,12 +23,19 @@ def feedback_sha256(directory: Path) -> str:
     return total.hexdigest()
 
 
+def seal(directory: Path) -> str:
+    """Have all files of a feedback on disk, and return their ``feedback_sha256``."""
+    for path in (directory, *directory.rglob("*")):
+        durable.flush(path)
+    return feedback_sha256(directory)
+
+
 def publish(paths: RunPaths, submit_index: int) -> None:
     """Move a submission's feedback from staging to where the agent reads it, read-only; harmless when done before."""
     staged, published = paths.staged(submit_index), paths.published(submit_index)
-    if not staged.is_dir():
-        return
-    for path in sorted(staged.rglob("*"), reverse=True):
-        path.chmod(READ_ONLY_DIRECTORY if path.is_dir() else READ_ONLY_FILE)
-    durable.rename(staged, published)
-    published.chmod(READ_ONLY_DIRECTORY)
+    if staged.is_dir():
+        for path in sorted(staged.rglob("*"), reverse=True):
+            path.chmod(READ_ONLY_DIRECTORY if path.is_dir() else READ_ONLY_FILE)
+        durable.rename(staged, published)
+    if published.is_dir():
+        published.chmod(READ_ONLY_DIRECTORY)

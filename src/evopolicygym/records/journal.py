@@ -4,8 +4,8 @@
 
     {"sequence":7,"previous":"<sha256 of line 6>","length":123,"checksum":"<sha256 of the event>","event":{…}}
 
-A torn end (a last line without its newline, cut short, or filled with zeros) is cut off with a note. A line that
-doesn't fit in the middle means that the file was changed, and nothing goes on from there.
+A torn end (a last line without its newline, or one that the disk filled with zeros) is cut off with a note. Any other
+line that doesn't fit means that the file was changed, and nothing goes on from there.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from typing import Self
 
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event
+from evopolicygym.records import durable
 from evopolicygym.records.documents import decode_event, encode_event
-from evopolicygym.records.durable import flush_directory
 from evopolicygym.records.jsontext import dumps
 
 BEGINNING = "0" * 64
@@ -43,23 +43,32 @@ class Contents:
     """Bytes after it, which are no line."""
 
 
+@dataclass(frozen=True, slots=True)
+class _End:
+    """Where the next line goes."""
+
+    sequence: int
+    last: str
+    size: int
+
+
 class Journal:
     """An open journal. Its owner holds the run's lock."""
 
     def __init__(self, path: Path) -> None:
         """Open or begin a journal; a torn end is cut off, a broken chain raises ``RecordError``."""
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        flush_directory(path.parent)
+        path.touch()
+        durable.flush(path.parent)
         contents = read(path)
         self.events = contents.events
         """What the file held when it was opened."""
         self.torn = contents.torn
         """Bytes of a torn end that were cut off."""
-        self._sequence, self._last, self._size = len(contents.events), contents.last, contents.size
+        self._end = _End(len(contents.events), contents.last, contents.size)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         if contents.torn:
             os.ftruncate(self._descriptor, contents.size)
             os.fsync(self._descriptor)
-        os.lseek(self._descriptor, contents.size, os.SEEK_SET)
 
     def __enter__(self) -> Self:
         return self
@@ -70,20 +79,18 @@ class Journal:
     def append(self, event: Event, *, flush: bool) -> None:
         """Append an event; with ``flush`` it is on disk when this returns.
 
-        Where it can't be written (``OSError``), the file stays as it was.
+        Where it can't be written (``OSError``) or is interrupted, the file stays as it was.
         """
-        line = _line(event, self._sequence, self._last)
+        end = self._end
+        line = _line(event, end.sequence, end.last)
         try:
-            _write_whole(self._descriptor, line)
+            _write_whole(self._descriptor, line, end.size)
             if flush:
                 os.fsync(self._descriptor)
-        except OSError:
-            os.ftruncate(self._descriptor, self._size)
-            os.lseek(self._descriptor, self._size, os.SEEK_SET)
+            self._end = _End(end.sequence + 1, _hash(line), end.size + len(line))
+        except BaseException:
+            os.ftruncate(self._descriptor, self._end.size)
             raise
-        self._size += len(line)
-        self._sequence += 1
-        self._last = _hash(line)
 
     def flush(self) -> None:
         """Have all that was appended on disk."""
@@ -101,7 +108,7 @@ def read(path: Path) -> Contents:
     for number, line in enumerate(_whole_lines(content)):
         event = _event(line, number, last)
         if event is None:
-            if size + len(line) + 1 < len(content) and content[size + len(line) + 1 :].strip(b"\0\n"):
+            if b"\0" not in line or content[size + len(line) + 1 :].strip(b"\0\n"):
                 raise RecordError(
                     f"{path}: line {number + 1} does not follow from the line before: the journal was changed."
                 )
@@ -141,7 +148,7 @@ def _hash(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def _write_whole(descriptor: int, line: bytes) -> None:
+def _write_whole(descriptor: int, line: bytes, offset: int) -> None:
     written = 0
     while written < len(line):
-        written += os.write(descriptor, line[written:])
+        written += os.pwrite(descriptor, line[written:], offset + written)

@@ -18,6 +18,8 @@ class RunRecord:
     paths: RunPaths
     events: tuple[Event, ...]
     state: RunState
+    torn: int
+    """Bytes of a line at the journal's end that was not written whole; resuming cuts it off."""
 
 
 def read_run(root: Path) -> RunRecord:
@@ -25,10 +27,10 @@ def read_run(root: Path) -> RunRecord:
     paths = RunPaths(root)
     if not paths.journal.is_file():
         raise UsageError(_not_a_run(root))
-    events = journal.read(paths.journal).events
-    if not events:
+    contents = journal.read(paths.journal)
+    if not contents.events:
         raise RecordError(f"{paths.journal} holds no event: the run was never opened.")
-    return RunRecord(paths, events, fold(events))
+    return RunRecord(paths, contents.events, fold(contents.events), contents.torn)
 
 
 def find_runs(below: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ told in ``records/trajectories.py``.
 
 import hashlib
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,8 @@ class Recorder:
         self._frame = np.frombuffer(frame, np.uint8)[offset:]
         # Pages that no step is written to are never taken from the system.
         self._observations = np.empty((max_steps + 1, len(self._frame)), np.uint8)
-        self._action = bytearray(layout.size(action_space, wide=False))
-        self._action_view = np.frombuffer(self._action, np.uint8)
-        self._write_action = layout.bind(action_space, self._action, wide=False).write
-        self._actions = np.empty((max_steps, len(self._action)), np.uint8)
+        self._actions, typed = layout.rows(action_space, max_steps)
+        self._keep_action = self._kept_by_bytes(action_space) if typed is None else typed.__setitem__
         self._rewards = np.empty(max_steps, np.float64)
         self._infos: list[dict[str, Any]] = []
         self.clipped: list[int] = []
@@ -43,12 +42,26 @@ class Recorder:
     def add(self, action: Any, reward: float, info: dict[str, Any]) -> None:  # noqa: ANN401 - of any space
         """Keep a step, and the observation after it, which lies in the frame."""
         step = self.length
-        self._write_action(action)
-        self._actions[step] = self._action_view
+        self._keep_action(step, action)
         self._rewards[step] = reward
         self._infos.append(info)
         self.length = step = step + 1
         self._observations[step] = self._frame
+
+    def _kept_by_bytes(self, action_space: dict[str, Any]) -> Callable[[int, Any], None]:
+        """Return what keeps an action of a composite space: by way of its bytes."""
+        action = bytearray(layout.size(action_space, wide=False))
+        write, cells, rows = (
+            layout.bind(action_space, action, wide=False).write,
+            np.frombuffer(action, np.uint8),
+            self._actions,
+        )
+
+        def keep(step: int, value: Any) -> None:  # noqa: ANN401 - of any space
+            write(value)
+            rows[step] = cells
+
+        return keep
 
     @property
     def episode_return(self) -> float:

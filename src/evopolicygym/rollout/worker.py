@@ -20,7 +20,7 @@ from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.messages import Fault, Load, Play, Reply, WorkerConfig
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
-from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
+from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
 from evopolicygym.sandbox.levels import choose
 
 
@@ -30,7 +30,10 @@ class Worker:
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
         self._chosen = choose(config.isolation)
-        self._zygote = Zygote(self._chosen.backend, prepare_ground(config.root, config.limits))
+        self._ground = prepare_ground(config.root, config.limits)
+        self._zygotes = {LIGHT: Zygote(self._chosen.backend, self._ground)}
+        self._zygote = self._zygotes[LIGHT]
+        """The one that the present checkpoint's policies are forked from."""
         self._laid: Path | None = None
 
     def describe(self) -> Grounds:
@@ -51,7 +54,7 @@ class Worker:
             versions=versions(spec),
             isolation=self._chosen.backend.level.value,
             findings={**self._chosen.findings, "landlock": landlock},
-            allowed_imports=self._zygote.ground.library.versions,
+            allowed_imports=self._ground.library.versions,
         )
 
     def answer(self, request: Load | Play) -> Reply:
@@ -66,14 +69,21 @@ class Worker:
             return Fault(f"{type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """Kill the sandbox."""
-        self._zygote.close()
+        """Kill the sandboxes."""
+        for zygote in self._zygotes.values():
+            zygote.close()
 
     def _lay(self, checkpoint: Path) -> None:
         if checkpoint != self._laid:
             self._laid = None
-            lay_checkpoint(self._zygote.ground, checkpoint)
+            lay_checkpoint(self._ground, checkpoint)
+            self._zygote = self._zygote_for(SCIENTIFIC if uses_scipy(self._ground.policy) else LIGHT)
             self._laid = checkpoint
+
+    def _zygote_for(self, preload: tuple[str, ...]) -> Zygote:
+        if preload not in self._zygotes:
+            self._zygotes[preload] = Zygote(self._chosen.backend, self._ground, preload)
+        return self._zygotes[preload]
 
     def _load(self, request: Load) -> LoadError | None:
         policy = PolicyProcess(self._zygote, request.context, self._config.limits)

@@ -7,11 +7,13 @@ the directory of runs there is only the experiment's name for it.
 import json
 import os
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
@@ -25,6 +27,8 @@ class Experiment:
 
     identity: str
     secret: bytes
+    read: Mapping[str, CaseSet] = field(default_factory=dict)
+    """Cases by environment that were read from a directory, where they were revealed with the secret."""
 
     def cases(self, environment: str, split: SplitSource) -> CaseSet:
         """Return the cases of one environment; those of a directory as they were when the first run began."""
@@ -34,10 +38,10 @@ class Experiment:
             case SplitSource.PUBLIC:
                 return derive(PUBLIC_KEY, environment)
             case SplitSource.DIRECTORY:
-                return _kept_cases(self.identity, environment)
+                return self.read.get(environment) or _kept_cases(self.identity, environment)
 
     def key(self, split: SplitSource) -> bytes:
-        """Return what policies' seeds are derived from: of a public split they are public too."""
+        """Return what policies' seeds and the commitment's salt are derived from: of a public split, known to all."""
         return PUBLIC_KEY if split is SplitSource.PUBLIC else self.secret
 
 
@@ -56,8 +60,21 @@ def begin(runs: Path, name: str) -> Experiment:
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
     directory.mkdir(parents=True, exist_ok=True)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
-    durable.write_text(file, json.dumps({"experiment": identity}) + "\n")
+    try:
+        durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
+    except FileExistsError:  # another run of this experiment began at the same moment
+        return recall(_identity(file))
     return Experiment(identity, secret)
+
+
+def of_run(run: Path, opened: RunOpened) -> Experiment:
+    """Return a run's experiment, as it was revealed beside it or as this machine recalls it; of a public split, as is.
+
+    Raises ``UsageError`` where its secret is neither revealed nor on this machine.
+    """
+    if opened.split is SplitSource.PUBLIC:
+        return Experiment(opened.experiment, PUBLIC_KEY)
+    return revealed(run, opened.experiment) or recall(opened.experiment)
 
 
 def recall(identity: str) -> Experiment:
@@ -106,7 +123,12 @@ def reveal(runs: Path, name: str) -> Path:
         known = sorted(path.parent.name for path in runs.glob(f"*/{EXPERIMENT_FILE}"))
         raise UsageError(f"There is no experiment {name!r} in {runs}. Known: {', '.join(known) or 'none'}.")
     experiment = recall(_identity(directory / EXPERIMENT_FILE))
-    document = {"experiment": experiment.identity, "secret": experiment.secret.hex()}
+    kept = sorted((state_directory() / experiment.identity).glob("cases-*.json"))
+    document = {
+        "experiment": experiment.identity,
+        "secret": experiment.secret.hex(),
+        "cases": {file.stem.removeprefix("cases-"): json.loads(file.read_text(encoding="utf-8")) for file in kept},
+    }
     durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
     return directory / REVEALED_FILE
 
@@ -116,9 +138,13 @@ def revealed(run: Path, identity: str) -> Experiment | None:
     for directory in run.resolve().parents:
         file = directory / REVEALED_FILE
         if file.is_file():
-            document = json.loads(file.read_text(encoding="utf-8"))
-            if document.get("experiment") == identity:
-                return Experiment(identity, bytes.fromhex(document["secret"]))
+            try:
+                document = json.loads(file.read_text(encoding="utf-8"))
+                if document["experiment"] == identity:
+                    read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
+                    return Experiment(identity, bytes.fromhex(document["secret"]), read)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
     return None
 
 
@@ -146,4 +172,8 @@ def _kept_cases(identity: str, environment: str) -> CaseSet:
         document = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"The cases that this run read from a directory are not on this machine: {file}.") from error
+    return _case_set(environment, document)
+
+
+def _case_set(environment: str, document: Mapping[str, list[int]]) -> CaseSet:
     return CaseSet(environment, {Split(split): tuple(seeds) for split, seeds in document.items()})

@@ -43,7 +43,7 @@ def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
     state = record.state
     if state.selected is None:
         raise UsageError(f"{root} has no selected checkpoint to play again; it is {state.stage}.")
-    owner = experiment.revealed(root, state.opened.experiment) or experiment.recall(state.opened.experiment)
+    owner = experiment.of_run(root, state.opened)
     rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
     context = state.context(state.first_with(state.selected.checkpoint))
     with (

@@ -76,7 +76,7 @@ def resume(
             writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
-    owner = experiment.recall(state.opened.experiment)
+    owner = experiment.of_run(root, state.opened)
     agent = make(state.opened.agent)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root))
@@ -92,7 +92,7 @@ def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
     """Return what deals a run's cases; raise ``RecordError`` where they are not those that it committed to."""
     environment, opened = state.opened.task.environment.name, state.opened
     case_set = owner.cases(environment, opened.split)
-    if cases.commitment(case_set, cases.salt(owner.secret, environment)) != opened.commitment:
+    if cases.commitment(case_set, cases.salt(owner.key(opened.split), environment)) != opened.commitment:
         raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
     return Dealer(case_set, owner.key(opened.split), opened.seed)
 
@@ -160,7 +160,7 @@ def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, groun
         seed=config.seed,
         split=config.split,
         experiment=owner.identity,
-        commitment=cases.commitment(case_set, cases.salt(owner.secret, environment.name)),
+        commitment=cases.commitment(case_set, cases.salt(owner.key(config.split), environment.name)),
         versions=grounds.versions,
         spec_sha256=spec_sha256(environment),
         isolation=grounds.isolation,
@@ -172,7 +172,8 @@ def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, groun
 
 def _forget_unopened(root: Path) -> None:
     """Leave nothing behind of a run that could not be opened, such as for a simulator that is not installed."""
-    if not RunPaths(root).journal.exists():
+    journal = RunPaths(root).journal
+    if not journal.exists() or journal.stat().st_size == 0:
         shutil.rmtree(root, ignore_errors=True)
 
 
@@ -192,6 +193,11 @@ def _executor_again(state: RunState, workers: int | None, paths: RunPaths) -> Lo
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
     """Refuse to go on under other versions than the run was begun with."""
+    if opened.protocol_version != PROTOCOL_VERSION:
+        raise RecordError(
+            f"The run was begun with protocol_version {opened.protocol_version}, here is {PROTOCOL_VERSION}: go on "
+            f"with a version of evopolicygym that keeps that protocol."
+        )
     for name in sorted(opened.versions.keys() | grounds.versions.keys()):
         then, here = opened.versions.get(name), grounds.versions.get(name)
         if then != here:

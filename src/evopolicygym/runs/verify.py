@@ -21,8 +21,7 @@ def findings(root: Path) -> Iterator[Finding]:
         return
     state = read_run(root).state
     try:
-        owner = experiment.revealed(root, state.opened.experiment) or experiment.recall(state.opened.experiment)
-        dealer(state, owner)
+        dealer(state, experiment.of_run(root, state.opened))
     except UsageError:
         yield Finding("commitment", ok=True, detail="not checked: the secret is neither on this machine nor revealed")
     except EvoPolicyGymError as error:

@@ -64,6 +64,21 @@ def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> B
             return _bind_array(view, "fiu" if schema["type"] == "Box" else "iu")
 
 
+def rows(schema: Schema, count: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]":
+    """Return room for many values, not wide: as bytes of shape (count, bytes), and where it can be, ready to assign to.
+
+    The second is the same memory as an array of the space's own dtype, to whose i-th element a value is assigned as it
+    is: one step instead of two. None for spaces that are not one array or one integer.
+    """
+    width = size(schema, wide=False)
+    room = np.zeros((count, width), np.uint8)  # zeros, so that padding is the same everywhere; pages come when written
+    if schema["type"] in {"Tuple", "Dict", "Text"}:
+        return room, None
+    shape, dtype = (() if schema["type"] == "Discrete" else _shape(schema)), _dtype(schema, wide=False)
+    inner = np.empty(shape, dtype).strides
+    return room, np.ndarray((count, *shape), dtype, room.data, 0, (width, *inner))
+
+
 def columns(schema: Schema, rows: "np.ndarray[Any, Any]", offset: int = 0) -> Any:
     """Return many values at once, from rows of laid-out bytes, not wide: an array a leaf, its first axis the rows.
 

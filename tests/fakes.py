@@ -1,0 +1,279 @@
+"""Trusted fakes: an executor that plays at once what a policy's text says, and the smallest run around it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.core import cases
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.core.environment import Anchor, EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.core.episode import Episode, Failure
+from evopolicygym.core.event import (
+    CheckpointSelected,
+    CloseReason,
+    EpisodePlayed,
+    Event,
+    RunClosed,
+    RunFinished,
+    RunOpened,
+    RunStatus,
+    SubmissionCharged,
+    SubmissionPublished,
+)
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.protocol import PROTOCOL_VERSION
+from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.spaces import Box, Discrete, to_schema
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.task import Task
+from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.session import Session
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.rollout.checkpoint import capture
+
+SECRET = bytes(range(32))
+TIME = "2026-01-01T00:00:00.000Z"
+PATIENCE_S = 30.0
+"""Seconds after which a test that waits for a thread gives up."""
+
+TOY = EnvironmentSpec(
+    name="toy",
+    id="Toy-v0",
+    family="toys",
+    kind=Kind.TUNING,
+    max_steps=3,
+    objective="Return the number that stands in the policy.",
+    reward="The number, in three parts.",
+    termination="After three steps.",
+    observation=("place", "speed"),
+    action=("stay", "go"),
+    idle_action=0,
+    reward_components=("gain", "cost"),
+    success=Success(SuccessRule.POSITIVE_RETURN, meaning="the number is positive"),
+    random_anchor=Anchor(-123.456, 0.789, 256),
+)
+GROUNDS = Grounds(
+    observation_schema=to_schema(Box((2,), "float32", -np.inf, np.inf)),
+    action_schema=to_schema(Discrete(2)),
+    versions={"python": "3", "toy": "1"},
+    isolation="none",
+    allowed_imports=("numpy==2",),
+)
+
+
+class FakeExecutor:
+    """Plays at once; a policy is a text whose first word is the return of its every episode.
+
+    A policy that begins with the name of a status (``import_error``, …) can't be loaded.
+    """
+
+    grounds = GROUNDS
+
+    def __init__(self) -> None:
+        self.loaded: list[str] = []
+        """Names of the checkpoints that were constructed, in order."""
+        self.played: list[tuple[str, EpisodeJob, PolicyContext]] = []
+        """Checkpoint, case and context of each episode, in order."""
+        self.failures: dict[int, Failure] = {}
+        """How the policy fails, by the position of the episode."""
+        self.fault: Exception | None = None
+        """What playing raises."""
+        self.gate = Flag()
+        """Cleared, it holds up every episode."""
+        self.gate.set()
+
+    def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:  # noqa: ARG002 - the contract's
+        self.loaded.append(checkpoint.name)
+        word = _first_word(checkpoint)
+        return LoadError(SubmissionStatus(word), "it can't", "Traceback …") if word in set(SubmissionStatus) else None
+
+    def play(
+        self,
+        checkpoint: Path,
+        context: PolicyContext,
+        jobs: Sequence[EpisodeJob],
+        repeated: Callable[[EpisodeJob, str], None],  # noqa: ARG002 - nothing of ours fails
+    ) -> Iterator[tuple[EpisodeJob, Episode]]:
+        for job in jobs:
+            if not self.gate.wait(PATIENCE_S):
+                raise TimeoutError("nobody opened the gate")
+            if self.fault:
+                raise self.fault
+            self.played.append((checkpoint.name, job, context))
+            yield job, self._episode(float(_first_word(checkpoint)), job)
+
+    def close(self) -> None:
+        """There is nothing to stop."""
+
+    def _episode(self, value: float, job: EpisodeJob) -> Episode:
+        failure = self.failures.get(job.position)
+        if job.directory:
+            trajectory = Trajectory(
+                observations=np.zeros((4, 2)),
+                actions=np.zeros(3, dtype=np.int64),
+                rewards=np.full(3, value / 3),
+                infos=[{"gain": value, "cost": 0.0}] * 3,
+                clipped=frozenset(),
+                terminated=True,
+                truncated=False,
+            )
+            files = EpisodeFiles(trajectory, b"printed", b"", failure, TOY.reward_components)
+            write_episode(job.directory, files, job.recording)
+        return replace(episode(value), failure=failure)
+
+
+def episode(value: float) -> Episode:
+    """Return what comes of one case of the toy."""
+    return Episode(
+        episode_return=value,
+        length=3,
+        terminated=True,
+        truncated=False,
+        trajectory_sha256="ab" * 32,
+        success=value > 0,
+        reward_components={"gain": 3 * value, "cost": 0.0},
+    )
+
+
+def task(**changes: Any) -> Task:
+    """Return a task of the toy: a budget of 8, two cases for validation, three held out."""
+    plain: dict[str, Any] = {"budget": BudgetRule(8), "validation_cases": 2, "held_out_cases": 3, "train_cases": 16}
+    return Task(TOY, **(plain | changes))
+
+
+def opening(**changes: Any) -> RunOpened:
+    """Return the first event of a run on the toy."""
+    case_set = cases.derive(SECRET, "toy")
+    opened = RunOpened(
+        time=TIME,
+        run_id="run",
+        protocol_version=PROTOCOL_VERSION,
+        task=task(),
+        agent=AgentConfig("scripted"),
+        seed=0,
+        split=SplitSource.PRIVATE,
+        experiment="experiment",
+        commitment=cases.commitment(case_set, cases.salt(SECRET, "toy")),
+        versions=GROUNDS.versions,
+        spec_sha256="00" * 32,
+        isolation="none",
+        observation_schema=GROUNDS.observation_schema,
+        action_schema=GROUNDS.action_schema,
+    )
+    return replace(opened, **changes)
+
+
+def charged(index: int, count: int = 2, checkpoint: str = "a", key: str = "") -> SubmissionCharged:
+    """Return the charge of a submission of the first train cases."""
+    return SubmissionCharged(TIME, index, checkpoint, tuple(range(count)), key)
+
+
+def trained(index: int, position: int, value: float = 1.0, checkpoint: str = "a") -> EpisodePlayed:
+    """Return a train episode."""
+    return EpisodePlayed(Split.TRAIN, checkpoint, position, episode(value), index)
+
+
+def published(index: int, status: SubmissionStatus = SubmissionStatus.OK) -> SubmissionPublished:
+    """Return the publication of a submission's feedback."""
+    error = None if status is SubmissionStatus.OK else LoadError(status, "it can't")
+    return SubmissionPublished(TIME, index, status, "cd" * 32, 0.1, error)
+
+
+def submitted(index: int, values: Sequence[float], checkpoint: str = "a") -> list[Event]:
+    """Return all events of a submission that went well."""
+    episodes = [trained(index, place, value, checkpoint) for place, value in enumerate(values)]
+    return [charged(index, len(values), checkpoint), *episodes, published(index)]
+
+
+def validated(checkpoint: str, values: Sequence[float]) -> list[EpisodePlayed]:
+    """Return a checkpoint's validation."""
+    return [EpisodePlayed(Split.VALIDATION, checkpoint, place, episode(value)) for place, value in enumerate(values)]
+
+
+def held_out(checkpoint: str, values: Sequence[float]) -> list[EpisodePlayed]:
+    """Return a checkpoint's held-out cases."""
+    return [EpisodePlayed(Split.HELD_OUT, checkpoint, place, episode(value)) for place, value in enumerate(values)]
+
+
+def whole_run() -> list[Event]:
+    """Return all events of a run: two checkpoints, the second wins."""
+    return [
+        opening(),
+        *submitted(0, [1.0, 2.0, 3.0, 4.0], "a"),
+        *submitted(1, [5.0, 6.0, 7.0, 8.0], "b"),
+        RunClosed(TIME, CloseReason.BUDGET_SPENT),
+        *validated("a", [1.0, 2.0]),
+        *validated("b", [3.0, 4.0]),
+        CheckpointSelected(TIME, 1, "b", 3.5),
+        *held_out("b", [1.0, 2.0, 3.0]),
+        RunFinished(TIME, RunStatus.SCORED, 2.0, 0.5773502691896257),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run on the toy, open and behind its door."""
+
+    paths: RunPaths
+    writer: RunWriter
+    executor: FakeExecutor
+    rollouts: Rollouts
+    session: Session
+    door: JudgeDoor
+
+    def write_policy(self, text: str) -> None:
+        """Put a policy of the fake's kind into the workspace."""
+        (self.paths.system / "policy.py").write_text(text, encoding="utf-8")
+
+    def journal(self) -> bytes:
+        """Return the journal as it is on disk."""
+        return self.paths.journal.read_bytes()
+
+    def feedback(self, index: int) -> Path:
+        """Return where a submission's feedback is read."""
+        return self.paths.published(index)
+
+
+@dataclass(frozen=True, slots=True)
+class RunMaker:
+    """Opens runs on the toy below one directory."""
+
+    below: Path
+    stack: ExitStack = field(default_factory=ExitStack)
+
+    def __call__(self, name: str = "run", **changes: Any) -> OpenRun:
+        return self.stack.enter_context(open_run(self.below / name, changes))
+
+
+@contextmanager
+def open_run(root: Path, changes: Mapping[str, Any] | None = None) -> Iterator[OpenRun]:
+    """Open a run on the toy, or take it up again where ``changes`` is None."""
+    paths, executor = RunPaths(root), FakeExecutor()
+    for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
+        directory.mkdir(parents=True, exist_ok=True)
+    if not (paths.system / "policy.py").exists():
+        (paths.system / "policy.py").write_text("1", encoding="utf-8")
+    first = None if changes is None else opening(task=task(**changes))
+    with RunWriter(root, first) as writer:
+        limits = writer.state.opened.task.limits
+        rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0))
+        with (
+            Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+            JudgeDoor(session) as door,
+        ):
+            yield OpenRun(paths, writer, executor, rollouts, session, door)
+
+
+def _first_word(checkpoint: Path) -> str:
+    return (checkpoint / "policy.py").read_text(encoding="utf-8").split()[0]
