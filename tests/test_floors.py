@@ -33,8 +33,6 @@ NEVER = {
     "viewer": MAKING,
 }
 LONGEST = 400
-STANDALONE = "evopolicygym.runs.desk"
-"""Laid in a workspace as files."""
 GUEST = "evopolicygym.rollout.guest"
 
 
@@ -46,6 +44,10 @@ def module_of(file: Path) -> str:
 FILES = sorted(SOURCE.rglob("*.py"))
 MODULES = {module_of(file): file for file in FILES}
 every = pytest.mark.parametrize("module", sorted(MODULES))
+
+
+def each_below(prefix: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("module", sorted(one for one in MODULES if one.startswith(f"{PACKAGE}.{prefix}")))
 
 
 def imports(module: str) -> Iterator[str]:
@@ -97,11 +99,9 @@ def test_what_must_never_be_imported_is_not(module: str) -> None:
     assert met == set()
 
 
-@every
+@each_below("rollout.guest")
 def test_the_guest_stands_alone(module: str) -> None:
     """What the sandbox sees of us imports the standard library, numpy and itself."""
-    if not module.startswith(GUEST):
-        return
     foreign = {
         one for one in imports(module) if not one.startswith(GUEST) and one.split(".")[0] not in _plain_libraries()
     }
@@ -109,22 +109,17 @@ def test_the_guest_stands_alone(module: str) -> None:
     assert foreign == set()
 
 
-@every
+@each_below("core")
 def test_the_words_stand_on_numpy_alone(module: str) -> None:
     """The core imports the standard library, numpy and itself."""
-    if room(module) != "core":
-        return
     foreign = {one for one in imports(module) if one.split(".")[0] not in _plain_libraries() | {PACKAGE}}
 
     assert foreign == set()
 
 
-@every
+@each_below("runs.desk")
 def test_the_desk_stands_alone(module: str) -> None:
     """What is laid in a workspace imports nothing of ours."""
-    if not module.startswith(STANDALONE):
-        return
-
     assert our_imports(module) == set()
 
 

@@ -1,0 +1,82 @@
+"""The episode budget: what may be asked for, and that no run becomes impossible to end."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.task import Task
+from fakes import TOY
+
+rules = some.builds(
+    lambda episodes, least, more: BudgetRule(episodes, min(least, episodes), min(least, episodes) + more),
+    some.integers(1, 200),
+    some.integers(1, 50),
+    some.none().map(lambda _: 0) | some.integers(0, 100),
+)
+
+
+def allowed(rule: BudgetRule, asked: int, remaining: int) -> bool:
+    try:
+        rule.check(asked, remaining)
+    except RequestRefused as refused:
+        assert refused.status == RefusalStatus.BUDGET_INVALID
+        return False
+    return True
+
+
+def test_the_papers_profile_is_the_default() -> None:
+    """128 episodes, 16 validation and 32 held-out cases, 1024 train cases, unless somebody says otherwise."""
+    plain = Task(TOY)
+    found = plain.budget.episodes, plain.validation_cases, plain.held_out_cases, plain.train_cases
+
+    assert found == (128, 16, 32, 1024)
+
+
+@pytest.mark.parametrize("rule", [(0,), (-1,), (4, 0), (4, 5), (4, 2, 1), (4, 1, 0)])
+def test_a_budget_nothing_fits_into_is_refused(rule: tuple[int, ...]) -> None:
+    """A budget under which no submission could be made is refused when it is written down."""
+    with pytest.raises(UsageError):
+        BudgetRule(*rule)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"validation_cases": 65},
+        {"validation_cases": 0},
+        {"held_out_cases": 257},
+        {"train_cases": 1025},
+    ],
+)
+def test_a_profile_beyond_the_splits_is_refused(changes: dict[str, int]) -> None:
+    """A task asks for no more cases than a split has."""
+    with pytest.raises(UsageError, match=str(next(iter(changes.values())))):
+        Task(TOY, **changes)  # type: ignore[arg-type]
+
+
+@given(rules, some.integers(-5, 300), some.integers(1, 200))
+def test_what_is_allowed_lies_between_least_and_most(rule: BudgetRule, asked: int, remaining: int) -> None:
+    """A submission has at least the minimum, or all that is left, and at most the maximum and what is left."""
+    remaining = min(remaining, rule.episodes)
+    expected = min(rule.min_per_submission, remaining) <= asked <= min(rule.most, remaining)
+
+    assert expected == allowed(rule, asked, remaining)
+
+
+@given(rules)
+def test_every_budget_can_be_spent(rule: BudgetRule) -> None:
+    """Whatever is left, there is a submission that is allowed."""
+    assert all(
+        any(allowed(rule, asked, left) for asked in range(1, left + 1)) for left in range(1, rule.episodes + 1, 7)
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"), [(9, "9 episodes were asked for, but only 6"), (5, "at most 4"), (1, "at least 2")]
+)
+def test_a_refusal_names_the_rule_and_the_value(asked: int, named: str) -> None:
+    """A refusal tells how many were asked for and how many would do."""
+    with pytest.raises(RequestRefused, match=named):
+        BudgetRule(8, 2, 4).check(asked, 6)
