@@ -52,7 +52,7 @@ def _from_outside(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
     module, _, attribute = name.partition(":")
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UsageError(
             f"The {kind} {name!r} can't be loaded: {error}. A name from outside is written package.module:Class, and "
             f"the package must be importable."

@@ -215,8 +215,8 @@ def _discrete_reader(space: Discrete) -> Callable[[Any], tuple[int, bool]]:
 
 
 def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
-    low, high = space.limits()
     dtype = np.dtype(space.dtype)
+    low, high = _representable(space)
     whole = dtype.kind in "iu"
     pairs = tuple(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
     few = len(space.shape) == 1 and len(pairs) <= 8  # noqa: PLR2004 - below this, a loop of floats beats numpy's calls
@@ -269,11 +269,23 @@ def _sample_box(space: Box, random: np.random.Generator) -> "NDArray[Any]":
     dtype = np.dtype(space.dtype)
     low, high = space.limits()
     if dtype.kind in "iu":
+        low, high = _representable(space)
         return random.integers(low.astype(np.int64), high.astype(np.int64), endpoint=True).astype(dtype)
     bounded = np.isfinite(low) & np.isfinite(high)
     uniform = random.uniform(np.where(bounded, low, 0.0), np.where(bounded, high, 1.0))
     drawn = np.where(bounded, uniform, np.clip(random.standard_normal(space.shape), low, high))
     return np.asarray(drawn, dtype=dtype)
+
+
+def _representable(space: Box) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+    """Return a Box's bounds, those that are infinite as the largest numbers of its dtype."""
+    dtype = np.dtype(space.dtype)
+    known = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    least, most = float(known.min), float(known.max)
+    if dtype.kind in "iu" and int(most) > known.max:  # the nearest float64 of a 64-bit maximum lies above it
+        most = math.nextafter(most, 0.0)
+    low, high = space.limits()
+    return np.maximum(low, least), np.minimum(high, most)
 
 
 def _spread(bounds: Bounds, shape: tuple[int, ...]) -> "NDArray[np.float64]":

@@ -6,6 +6,7 @@ requests are refused, and no answer holds a traceback, a path or a version.
 
 import asyncio
 import json
+import logging
 import secrets
 import socket
 import threading
@@ -40,6 +41,9 @@ JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
 the second too, but never without an Origin, and that is refused."""
 
 Handler = Callable[[Request], Awaitable[Response]]
+
+for logger in ("uvicorn.error", "uvicorn.asgi"):
+    logging.getLogger(logger).disabled = True  # what a client sends is not printed, nor does it fill a log
 
 
 class JudgeDoor:
@@ -100,9 +104,11 @@ class JudgeDoor:
             await asyncio.sleep(0.001)
 
     async def _shut(self) -> None:
-        for server, _ in self._servers:
-            server.should_exit = server.force_exit = True
-        await asyncio.gather(*(task for _, task in self._servers), return_exceptions=True)
+        for server, _ in self._servers:  # not by uvicorn's own way, which takes its time
+            for listening in server.servers:
+                listening.close()
+            for connection in list(server.server_state.connections):
+                connection.transport.abort()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in others:
             task.cancel()

@@ -5,6 +5,7 @@ of this an agent may see is not decided here but in ``judge/feedback.py``.
 """
 
 import gc
+import re
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,10 @@ COMPRESSION_LEVEL = 1
 """Of zlib: pictures of a simulator shrink as far at 1 as at 6, in a sixth of the time."""
 GOING_ON = '"terminated":false,"truncated":false'
 """What every step but the last says."""
+
+
+DOUBTFUL = re.compile(r"[^\x20-\x7e\n\t]")
+"""What is looked at one by one before it is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +83,19 @@ def write_episode(directory: Path, files: EpisodeFiles, recording: Recording) ->
             _write_arrays(beside / "steps.npz", _named(files.trajectory.actions, "actions") | rewards)
         case Recording.OUTPUT:
             pass
+    shutil.rmtree(directory, ignore_errors=True)  # of an attempt whose worker died before it could tell of it
     beside.rename(directory)
 
 
 def printable(output: bytes) -> str:
     """Return what a process printed as text that is safe to show: control characters and bad UTF-8 are escaped."""
     text = output.decode("utf-8", "backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else f"\\x{ord(char):02x}" for char in text)
+    return DOUBTFUL.sub(_escaped, text)
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    char = found.group()
+    return char if char.isprintable() else f"\\x{ord(char):02x}"
 
 
 def _error_text(failure: Failure) -> str:

@@ -1,7 +1,8 @@
 """The attendant of one policy process: a thread that drains what it prints and kills it when its time is up.
 
 The worker's own loop holds no clock and polls nothing. It only counts: ``beat`` is odd while the policy's answer is
-awaited, even while the environment has the turn. Twenty times a second the attendant looks at that number.
+awaited, even while the environment has the turn. Twenty times a second the attendant looks at that number. What becomes
+of a simulator that hangs is told in ``rollout/watchdog.py``.
 """
 
 import os
@@ -9,14 +10,17 @@ import select
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Protocol
 
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout.watchdog import Watchdog
 
 TICK_S = 0.05
 KILL_GRACE_S = 1.0
-"""Seconds after a kill until the whole sandbox is killed: something else must be holding the policy's pipes."""
+"""Seconds after a kill until the whole sandbox is killed."""
+CHUNK = 1 << 16
 CUT_MARK = b"\n[output cut here: more than the limit was printed]\n"
 
 
@@ -32,68 +36,82 @@ class Awaited(Protocol):
 class Attendant:
     """Watches one policy process from fork to end."""
 
-    def __init__(self, awaited: Awaited, handle: int, answers: int, outputs: tuple[int, int], limits: Limits) -> None:
+    def __init__(
+        self,
+        awaited: Awaited,
+        handle: int,
+        answers: int,
+        outputs: tuple[int, int],
+        limits: Limits,
+        watchdog: Watchdog,
+        last_resort: Callable[[], None],
+    ) -> None:
+        """Begin to watch; ``last_resort`` kills all that may keep the process from ending."""
         self._awaited = awaited
         self._handle = handle
         self._answers = answers
         self._left_s = limits.episode_s
-        self._kept = {one: Kept(limits.output_kb * 1024) for one in outputs}
         self._outputs = outputs
+        self._kept = {one: Kept(limits.output_kb * 1024) for one in outputs}
+        self._watchdog = watchdog
+        self._last_resort = last_resort
+        self._killed_at = 0.0
         self.timed_out = ""
         """In words, which limit was reached; empty while none was."""
-        self._killed_at = 0.0
-        self._dismissed_at = 0.0
-        self.last_resort: Callable[[], None] = lambda: None
-        """Kills all that may still hold the policy's pipes."""
+        for output in outputs:
+            os.set_blocking(output, False)
         self._thread = threading.Thread(target=self._watch, name="attendant", daemon=True)
         self._thread.start()
 
     def dismiss(self, grace_s: float) -> tuple[bytes, bytes]:
         """Wait for the process to end, kill it after ``grace_s``; return what it printed on stdout and stderr."""
         self._thread.join(grace_s)
-        if self._thread.is_alive():
-            self.kill()
-            self._thread.join(KILL_GRACE_S)
-        if self._thread.is_alive():
-            self.last_resort()
-            self._thread.join()
+        self.kill()
+        self._thread.join()
         out, err = (self._kept[one].content() for one in self._outputs)
         return out, err
 
     def kill(self) -> None:
         """Kill the process; a signal to its handle never hits another."""
         self._killed_at = self._killed_at or monotonic()
-        try:
+        with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
-        except ProcessLookupError:
-            return
 
     def _watch(self) -> None:
+        """Watch until the process has ended, whoever may still hold its outputs then."""
         poll = select.poll()
-        for output in self._outputs:
-            poll.register(output, select.POLLIN)
-        open_outputs, last_beat, since, last_tick = len(self._outputs), -1, monotonic(), monotonic()
-        while open_outputs:
+        for descriptor in (self._handle, *self._outputs):
+            poll.register(descriptor, select.POLLIN)
+        last_beat, since, last_tick = -1, monotonic(), monotonic()
+        while True:
             for descriptor, _ in poll.poll(TICK_S * 1000):
-                if not self._kept[descriptor].take(os.read(descriptor, 1 << 16)):
+                if descriptor == self._handle:
+                    self._drain()
+                    return
+                if not self._kept[descriptor].take(_read(descriptor)):
                     poll.unregister(descriptor)
-                    open_outputs -= 1
             now, beat = monotonic(), self._awaited.beat
             if now - last_tick < TICK_S:
                 continue
-            if beat % 2 and not self._has_answered():
-                self._left_s -= now - last_tick
-                if beat == last_beat:
-                    self._judge(now - since)
+            self._look(beat, now - last_tick, now - since if beat == last_beat else 0.0)
             if beat != last_beat:
                 last_beat, since = beat, last_tick
             last_tick = now
-            if self._killed_at and now - self._killed_at > KILL_GRACE_S:
-                self.last_resort()
+
+    def _look(self, beat: int, passed_s: float, waited_s: float) -> None:
+        """Judge by whose turn it is: ``passed_s`` since the last look, ``waited_s`` within this turn."""
+        if self._killed_at:
+            if monotonic() - self._killed_at > KILL_GRACE_S:
+                self._last_resort()
+            return
+        if beat % 2 and not self._has_answered():
+            self._watchdog.rest()
+            self._left_s -= passed_s
+            self._judge(waited_s)
+        elif not waited_s:
+            self._watchdog.rest()
 
     def _judge(self, waited_s: float) -> None:
-        if self._killed_at:
-            return
         if waited_s > self._awaited.patience_s:
             self.timed_out = f"it took more than the {self._awaited.patience_s:g} s allowed"
         elif self._left_s < 0:
@@ -104,6 +122,19 @@ class Attendant:
     def _has_answered(self) -> bool:
         """Return whether an answer lies in the pipe: then it is the worker that hasn't come to read it."""
         return bool(select.select([self._answers], [], [], 0)[0])
+
+    def _drain(self) -> None:
+        """Take what lies in the pipes, and no more than fits in them: a child of the process may go on printing."""
+        for output in self._outputs:
+            for _ in range(2):
+                self._kept[output].take(_read(output))
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, CHUNK)
+    except BlockingIOError:
+        return b""
 
 
 class Kept:

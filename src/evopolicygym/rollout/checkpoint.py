@@ -90,16 +90,17 @@ def _copy_all(system: Path, target: Path, limits: Limits) -> str:
     except OSError as error:
         _refuse(f"it can't be opened as a directory: {error.strerror}")
     tally = _Tally(limits, os.fstat(root).st_dev)
-    pending = [(root, PurePosixPath())]
+    # The directories from the root to the present one are open, and no others: no tree exhausts our descriptors.
+    path = [(root, _copy_directory(root, PurePosixPath(), target, tally))]
     try:
-        while pending:
-            directory, at = pending.pop()
-            try:
-                pending.extend(_copy_directory(directory, at, target, tally))
-            finally:
-                os.close(directory)
+        while path:
+            found = next(path[-1][1], None)
+            if found is None:
+                os.close(path.pop()[0])
+            else:
+                path.append((found[0], _copy_directory(*found, target, tally)))
     finally:
-        for directory, _ in pending:
+        for directory, _ in path:
             os.close(directory)
     if POLICY_FILE not in tally.digests:
         _refuse(f"it holds no file {POLICY_FILE}")

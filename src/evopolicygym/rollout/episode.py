@@ -6,6 +6,7 @@ environment's exception on a valid action is let through; the caller names it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isfinite
 from time import perf_counter
 from typing import Any
 
@@ -23,6 +24,7 @@ from evopolicygym.records.trajectories import EpisodeFiles, write_episode
 from evopolicygym.rollout.guest import frames
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess
 from evopolicygym.rollout.recorder import Recorder
+from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Zygote
 
 Answer = Callable[[], tuple[Any, bool]]
@@ -39,20 +41,21 @@ class Ending:
 
 
 def play_episode(
-    spec: EnvironmentSpec, zygote: Zygote, context: PolicyContext, limits: Limits, job: EpisodeJob
+    spec: EnvironmentSpec, zygote: Zygote, context: PolicyContext, limits: Limits, watchdog: Watchdog, job: EpisodeJob
 ) -> Episode:
     """Play one case with the checkpoint that lies in the zygote's ground, and write its files where the job says."""
     began = perf_counter()
-    policy = PolicyProcess(zygote, context, limits, job.position, job.policy_seed)
+    policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
     try:
         environment = Environment(spec)
         try:
-            result = _play(environment, policy, context, job)
+            recorder, ending, failure = _play(environment, policy, context, job, watchdog)
         finally:
             environment.close()
     finally:
         output = policy.end()
-    recorder, ending, failure = result
+    if not isfinite(recorder.episode_return):
+        raise EnvironmentFault(f"{spec.id} gave rewards that are no finite numbers on valid actions.")
     if job.directory:
         trajectory = recorder.trajectory(terminated=ending.terminated, truncated=ending.truncated)
         files = EpisodeFiles(trajectory, output.stdout, output.stderr, failure, spec.reward_components)
@@ -61,7 +64,7 @@ def play_episode(
 
 
 def _play(
-    environment: Environment, policy: PolicyProcess, context: PolicyContext, job: EpisodeJob
+    environment: Environment, policy: PolicyProcess, context: PolicyContext, job: EpisodeJob, watchdog: Watchdog
 ) -> tuple[Recorder, Ending, Failure | None]:
     schemas = dict(context.obs_space), dict(context.action_space)
     recorder = Recorder(policy.question, frames.HEADER.size, *schemas, context.max_episode_steps)
@@ -73,7 +76,7 @@ def _play(
         answer = _policys(policy, environment)
         return recorder, _steps(environment, policy, recorder, answer), None
     except PolicyFailed as failed:
-        answer = _anchors(environment, job.seed)
+        answer = _anchors(environment, job.seed, watchdog)
         return recorder, _steps(environment, policy, recorder, answer), failed.failure
 
 
@@ -109,17 +112,20 @@ def _policys(policy: PolicyProcess, environment: Environment) -> Answer:
     return answer
 
 
-def _anchors(environment: Environment, seed: int) -> Answer:
+def _anchors(environment: Environment, seed: int, watchdog: Watchdog) -> Answer:
     random, space = np.random.default_rng(seed), environment.action_space
-    return lambda: (sample(space, random), False)
+
+    def answer() -> tuple[Any, bool]:
+        watchdog.rest()  # no attendant sees the anchor's progress
+        return sample(space, random), False
+
+    return answer
 
 
 def _summed_up(
     environment: Environment, recorder: Recorder, ending: Ending, failure: Failure | None, seconds: float
 ) -> Episode:
     episode_return = recorder.episode_return
-    if episode_return != episode_return:  # noqa: PLR0124 - the test for NaN
-        raise EnvironmentFault(f"{environment.spec.id} gave rewards that are no numbers on valid actions.")
     return Episode(
         episode_return=episode_return,
         length=recorder.length,

@@ -1,10 +1,12 @@
 """What an executor and its workers say to each other."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, SandboxError, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
@@ -22,6 +24,8 @@ class WorkerConfig:
     """The processor that the worker and its policies are pinned to; None for any."""
     root: Path
     """A directory of the worker's own, which it makes."""
+    hang_s: float
+    """Seconds after which a simulator that makes no progress is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,47 @@ class Play:
     job: EpisodeJob
 
 
+class Blame(StrEnum):
+    """Whose fault it is that a worker can't do what it was asked."""
+
+    SIMULATOR = "simulator"
+    """It raised, hung, crashed or answered nonsense."""
+    SANDBOX = "sandbox"
+    """It can't be made here, or broke by itself."""
+    USAGE = "usage"
+    """What was asked for can't be done: no such environment, a package is missing."""
+
+
+ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
+    Blame.SIMULATOR: EnvironmentFault,
+    Blame.SANDBOX: SandboxError,
+    Blame.USAGE: UsageError,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The simulator failed on a valid action, or the sandbox broke by itself."""
+    """What went wrong in a worker, other than a policy's failure."""
 
     message: str
-    sandbox: bool = False
+    blame: Blame = Blame.SIMULATOR
+
+    def error(self, before: str = "") -> EvoPolicyGymError:
+        """Return the error that tells of it, after some words of the caller's."""
+        return ERRORS[self.blame](before + self.message)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Return what an exception in a worker is called; what is none of ours came from the simulator."""
+    match error:
+        case SandboxError():
+            return Fault(str(error), Blame.SANDBOX)
+        case UsageError():
+            return Fault(str(error), Blame.USAGE)
+        case EvoPolicyGymError():
+            return Fault(str(error))
+        case _:
+            return Fault(f"{type(error).__name__}: {error}")
 
 
 Reply = Grounds | LoadError | Episode | Fault | None

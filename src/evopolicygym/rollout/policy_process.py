@@ -8,15 +8,18 @@ import fcntl
 import json
 import os
 import signal
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.attendant import Attendant
 from evopolicygym.rollout.guest import frames, layout
+from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Child, Zygote
 
 END_GRACE_S = 0.5
@@ -48,7 +51,13 @@ class PolicyProcess:
     """One policy, from the fork to the end of its one episode."""
 
     def __init__(
-        self, zygote: Zygote, context: PolicyContext, limits: Limits, position: int = 0, policy_seed: int = 0
+        self,
+        zygote: Zygote,
+        context: PolicyContext,
+        limits: Limits,
+        watchdog: Watchdog,
+        position: int = 0,
+        policy_seed: int = 0,
     ) -> None:
         """Have it forked; it loads while the caller does other things."""
         self._zygote = zygote
@@ -70,17 +79,24 @@ class PolicyProcess:
             "policy_seed": policy_seed,
         }
         self._child = self._fork(setup)
-        self._attendant = Attendant(self, self._child.handle, self._answers, (self._out, self._err), limits)
-        self._attendant.last_resort = zygote.kill
+        outputs = (self._out, self._err)
+        self._attendant = Attendant(
+            self, self._child.handle, self._answers, outputs, limits, watchdog, last_resort=zygote.kill
+        )
 
     def _fork(self, setup: dict[str, Any]) -> Child:
         pipes = [os.pipe() for _ in range(4)]
         (questions, self._questions), (self._answers, answers), (self._out, out), (self._err, err) = pipes
         if len(self.question) > PIPE_BYTES:
-            fcntl.fcntl(self._questions, F_SETPIPE_SZ, len(self.question))
+            with suppress(OSError):  # a user may be refused more room: then writing waits for the policy to read
+                fcntl.fcntl(self._questions, F_SETPIPE_SZ, len(self.question))
         theirs = (questions, answers, out, err)
         try:
             return self._zygote.fork(setup, theirs)
+        except SandboxError:
+            for descriptor in (self._questions, self._answers, self._out, self._err):
+                os.close(descriptor)
+            raise
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
@@ -124,7 +140,6 @@ class PolicyProcess:
         """End the process and return what it printed."""
         os.close(self._questions)
         out, err = self._attendant.dismiss(END_GRACE_S)
-        self._attendant.kill()
         self._zygote.reap(self._child)
         for descriptor in (self._answers, self._out, self._err, self._child.handle):
             os.close(descriptor)

@@ -14,12 +14,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
-from evopolicygym.rollout.messages import Fault, Load, Play, Reply, WorkerConfig
+from evopolicygym.rollout.messages import Load, Play, Reply, WorkerConfig, fault_of
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
+from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
 from evopolicygym.sandbox.levels import choose
 
@@ -29,9 +29,10 @@ class Worker:
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config
+        self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
         self._ground = prepare_ground(config.root, config.limits)
-        self._zygotes = {LIGHT: Zygote(self._chosen.backend, self._ground)}
+        self._zygotes: dict[tuple[str, ...], Zygote] = {LIGHT: Zygote(self._chosen.backend, self._ground)}
         self._zygote = self._zygotes[LIGHT]
         """The one that the present checkpoint's policies are forked from."""
         self._laid: Path | None = None
@@ -42,11 +43,13 @@ class Worker:
         from evopolicygym.environments.versions import versions
 
         spec = self._config.spec
+        self._watchdog.rest()
         environment = Environment(spec)
         environment.reset(0)
         schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
         environment.close()
         self._zygote.ready()
+        self._watchdog.chain()
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(
             observation_schema=schemas[0],
@@ -59,14 +62,15 @@ class Worker:
 
     def answer(self, request: Load | Play) -> Reply:
         """Do what is asked; a policy's failure is part of the answer, ours is a ``Fault``."""
+        self._watchdog.rest()
         try:
             self._lay(request.checkpoint)
             return self._load(request) if isinstance(request, Load) else self._play(request)
-        except SandboxError as error:
-            return Fault(str(error), sandbox=True)
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
             traceback.print_exc()
-            return Fault(f"{type(error).__name__}: {error}")
+            return fault_of(error)
+        finally:
+            self._watchdog.chain()
 
     def close(self) -> None:
         """Kill the sandboxes."""
@@ -86,7 +90,7 @@ class Worker:
         return self._zygotes[preload]
 
     def _load(self, request: Load) -> LoadError | None:
-        policy = PolicyProcess(self._zygote, request.context, self._config.limits)
+        policy = PolicyProcess(self._zygote, request.context, self._config.limits, self._watchdog)
         try:
             policy.wait_until_loaded()
         except PolicyFailed as failed:
@@ -99,7 +103,7 @@ class Worker:
         from evopolicygym.rollout.episode import play_episode
 
         config = self._config
-        return play_episode(config.spec, self._zygote, request.context, config.limits, request.job)
+        return play_episode(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job)
 
 
 def main(descriptor: int) -> None:
@@ -118,13 +122,11 @@ def main(descriptor: int) -> None:
         connection.send(worker.describe())
         while (request := connection.recv()) is not None:
             connection.send(worker.answer(request))
-    except SandboxError as error:
-        connection.send(Fault(str(error), sandbox=True))
     except EOFError:
         pass
     except Exception as error:  # noqa: BLE001 - told to the executor, who names it
         traceback.print_exc()
-        connection.send(error)
+        connection.send(fault_of(error))
     finally:
         if worker:
             worker.close()

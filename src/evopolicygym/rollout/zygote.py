@@ -1,9 +1,12 @@
 """The worker's handle on a zygote: starts one in a sandbox, has it fork, and starts another where one dies."""
 
 import json
+import os
 import shutil
+import signal
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -104,9 +107,12 @@ class Zygote:
             raise SandboxError(f"A policy's setup of {len(message)} bytes is more than {MESSAGE_LIMIT}.")
         try:
             return self._fork(message, descriptors)
-        except OSError:
+        except OSError:  # it is gone, or was killed with a policy that would not end
             self.restart()
+        try:
             return self._fork(message, descriptors)
+        except OSError as error:
+            raise SandboxError(f"A policy's zygote ended twice while it forked: {error}.") from error
 
     def _fork(self, message: bytes, descriptors: Sequence[int]) -> Child:
         self.ready()
@@ -123,10 +129,15 @@ class Zygote:
             answer = self._control.recv(MESSAGE_LIMIT)
             return int(json.loads(answer)["code"]) if answer else None
         except OSError:
+            self.kill()  # an answer that came late would be taken for the next one's
             return None
 
     def kill(self) -> None:
         """Kill the sandbox and all that is in it."""
+        number = self._inside.process.pid
+        with suppress(ProcessLookupError):
+            if os.getpgid(number) == number:  # where there are no namespaces, its children are in its group
+                os.killpg(number, signal.SIGKILL)
         self._inside.process.kill()
 
     def restart(self) -> None:
@@ -137,7 +148,7 @@ class Zygote:
     def close(self) -> None:
         """Kill the sandbox and wait until it is gone."""
         self._control.close()
-        self._inside.process.kill()
+        self.kill()
         self._inside.process.wait()
 
     def _start(self) -> tuple[Inside, socket.socket]:

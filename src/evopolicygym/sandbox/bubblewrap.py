@@ -1,8 +1,9 @@
 """Policies in namespaces of their own, by bubblewrap: as root and as an ordinary user.
 
 Inside there is an interpreter with its standard library, the allowed distributions, the guest's code and the
-checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing writable. A
-zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back from it.
+checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing
+writable. A zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back
+from it.
 """
 
 import os
@@ -92,10 +93,11 @@ def bwrap() -> str:
 
 def _view(ground: Ground) -> Iterator[str]:
     """Yield the words that lay out what a zygote sees."""
-    for path in library_directories():
-        yield from ("--ro-bind", path, path)
-        for python in sorted(Path(path).glob("python3*")):
-            yield from ("--tmpfs", str(python))
+    hidden = [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
+    for root in library_directories():
+        yield from ("--ro-bind", root, root)
+    for python in hidden:
+        yield from ("--tmpfs", python)
     yield from _links()
     for entry in standard_library():
         yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
@@ -108,7 +110,9 @@ def _view(ground: Ground) -> Iterator[str]:
     yield from ("--ro-bind", str(ground.policy), POLICY)
     for device in ("/dev/null", "/dev/urandom"):
         yield from ("--dev-bind", device, device)
-    yield from ("--remount-ro", "/", "--chdir", POLICY)
+    for place in (*hidden, "/"):
+        yield from ("--remount-ro", place)
+    yield from ("--chdir", POLICY)
 
 
 def _links() -> Iterator[str]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any, Self
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EnvironmentFault, SandboxError
+from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.messages import Fault, Load, Play, WorkerConfig
+from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
+from evopolicygym.rollout.watchdog import HANG_S
 
 
 @dataclass(slots=True)
@@ -61,7 +63,7 @@ class LocalExecutor:
         count = workers or len(cores)
         places = [cores[place % len(cores)] if count <= len(cores) else None for place in range(count)]
         configs = (
-            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}")
+            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S)
             for place, core in enumerate(places)
         )
         self._seats = [self._start(config) for config in configs]
@@ -86,7 +88,7 @@ class LocalExecutor:
             if not isinstance(reply, Fault):
                 return reply  # type: ignore[no-any-return] # a LoadError or None, by the worker's contract
             if attempt == ATTEMPTS:
-                raise SandboxError(reply.message)
+                raise reply.error()
             self._replace(seat)
         raise AssertionError("unreachable")
 
@@ -104,7 +106,8 @@ class LocalExecutor:
                 for seat in self._seats:
                     if waiting and seat.job is None and self._is_ready(seat):
                         seat.job = waiting.popleft()
-                        seat.connection.send(Play(checkpoint, context, seat.job))
+                        with suppress(OSError):  # it died while it had nothing to do: its end is its answer
+                            seat.connection.send(Play(checkpoint, context, seat.job))
                 for seat in self._answered():
                     job, reply = seat.job, self._received(seat)
                     if job is None:
@@ -160,9 +163,7 @@ class LocalExecutor:
         if seat.grounds is None:
             reply = self._read(seat)
             if isinstance(reply, Fault):
-                raise SandboxError(reply.message)
-            if isinstance(reply, Exception):
-                raise reply
+                raise reply.error()
             seat.grounds = reply
         return seat.grounds
 
@@ -204,7 +205,7 @@ class LocalExecutor:
             seat.connection.send(request)
             return seat.connection.recv()
         except (EOFError, OSError):
-            return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", sandbox=True)
+            return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", Blame.SANDBOX)
 
     def _ended(self, seat: Seat) -> int | None:
         try:
@@ -215,6 +216,5 @@ class LocalExecutor:
     @staticmethod
     def _count(attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
         if attempts[job.position] == ATTEMPTS:
-            error = SandboxError if fault.sandbox else EnvironmentFault
-            raise error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: {fault.message}")
+            raise fault.error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: ")
         attempts[job.position] += 1

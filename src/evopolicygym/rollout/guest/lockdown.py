@@ -7,12 +7,13 @@ on itself: resource limits, no_new_privs, Landlock, seccomp. Nothing here can be
 import ctypes
 import os
 import resource
+import signal
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 38, 4
+PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE, PR_SET_PDEATHSIG = 38, 4, 1
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 SYSTEM_CALLS = {
     "x86_64": {"seccomp": 317, "landlock_create_ruleset": 444},
@@ -55,6 +56,11 @@ def confine(how: Prepared) -> None:
         os.close(how.ruleset)
     if how.filter:
         _filter_system_calls(how.libc, how.filter)
+
+
+def die_with_parent(how: Prepared) -> None:
+    """Have the kernel kill this process when the zygote ends; without namespaces nothing else would."""
+    _demand(how.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def landlock_version() -> int:

@@ -2,8 +2,8 @@
 
 It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR``, and obeys the worker over one socket. A
 request is one JSON message: ``fork`` comes with the descriptors of the child's pipes and is answered by the child's
-number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended. What libraries its
-children find loaded is settled in the greeting, so that nothing of one episode can be read from that in another.
+number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended. What libraries
+its children find loaded is settled in the greeting, so that nothing of one episode can be read from that in another.
 """
 
 import gc
@@ -15,7 +15,8 @@ import sys
 import traceback
 from dataclasses import replace
 from importlib import import_module
-from typing import Any
+from io import TextIOWrapper
+from typing import Any, cast
 
 from . import episode, lockdown
 
@@ -33,7 +34,7 @@ def main(descriptor: int) -> None:
     for name in greeting["preload"]:
         _load(name)
     for stream in (sys.stdout, sys.stderr):  # here, not in every child: to make them there costs half a millisecond
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        cast("TextIOWrapper", stream).reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     # A collection in a child would write to, and so copy, every page that holds an object of the zygote's.
     gc.collect()
     gc.freeze()
@@ -65,6 +66,7 @@ def _serve(
 
 def _become_policy(setup: dict[str, Any], confinement: lockdown.Prepared, descriptors: list[int]) -> None:
     try:
+        lockdown.die_with_parent(confinement)
         ruleset = _arrange(descriptors, confinement.ruleset)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         episode.live(setup, replace(confinement, ruleset=ruleset))

@@ -1,0 +1,119 @@
+"""Simulators that only tests play, registered with gymnasium by the import of this module; and how they misbehave."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from evopolicygym.core.environment import EnvironmentSpec, Kind
+
+STEPS = 5
+RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE = range(100, 106)
+"""Seeds on which ``Faulty-v0`` misbehaves at its third step."""
+
+
+def spec(simulator: str, max_steps: int = STEPS, **arguments: Any) -> EnvironmentSpec:
+    """Return the spec of one of the simulators below."""
+    words = {"objective": "o", "reward": "r", "termination": "t", "observation": (), "action": ()}
+    return EnvironmentSpec(
+        name=simulator.lower(),
+        id=f"{simulator}-v0",
+        family="tests",
+        kind=Kind.TUNING,
+        max_steps=max_steps,
+        idle_action=[0.0],
+        imports=("simulators",),
+        arguments=arguments,
+        reward_components=("effort",) if simulator == "Plain" else (),
+        **words,  # type: ignore[arg-type] # all of them are texts or tuples of texts
+    )
+
+
+class Plain(gymnasium.Env[Any, Any]):
+    """Two numbers that drift by the seed; the reward is what the action costs."""
+
+    observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
+    action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (2,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed, options=options)
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        effort = -float(np.abs(action).sum())
+        return self._observe(), effort - 1.0, False, False, {"effort": effort, "level": np.float32(0.5)}
+
+    def _observe(self) -> Any:
+        return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+
+class Chooser(Plain):
+    """The same, with one of three actions."""
+
+    action_space = spaces.Discrete(3, start=-1)
+
+
+class Composite(Plain):
+    """An observation and an action of every kind."""
+
+    observation_space = spaces.Dict(
+        {
+            "picture": spaces.Box(0, 255, (2, 3), np.uint8),
+            "count": spaces.Discrete(5, start=1),
+            "pair": spaces.Tuple([spaces.MultiBinary(3), spaces.MultiDiscrete([4, 5])]),
+            "word": spaces.Text(8, charset="abcü"),
+        }
+    )  # type: ignore[assignment] # not the space of Plain
+    action_space = spaces.Dict({"go": spaces.Discrete(2), "aim": spaces.Box(-1.0, 1.0, (2,), np.float32)})
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._observe(), float(action["go"]), False, False, {}
+
+    def _observe(self) -> Any:
+        picture = np.arange(6, dtype=np.uint8).reshape(2, 3)
+        pair = (np.array([1, 0, 1], np.int8), np.array([3, 4]))
+        return {"picture": picture, "count": np.int64(5), "pair": pair, "word": "cabü"}
+
+
+class Faulty(Plain):
+    """Misbehaves at its third step, by the seed."""
+
+    def __init__(self, marker: str = "") -> None:
+        self._marker = Path(marker)
+        self._seed = self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._seed = seed or 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, *rest = super().step(action)
+        self._steps += 1
+        if self._steps == 3:
+            observation, reward = self._misbehave(observation, reward)
+        return observation, reward, *rest  # type: ignore[return-value] # as Plain has it
+
+    def _misbehave(self, observation: Any, reward: float) -> tuple[Any, float]:
+        match self._seed:
+            case 100:
+                raise RuntimeError("the simulator broke")
+            case 101 if not self._marker.exists():
+                self._marker.touch()
+                raise RuntimeError("the simulator broke once")
+            case 102:
+                time.sleep(600)
+            case 103:
+                os._exit(3)
+            case 104:
+                reward = float("nan")
+            case 105:
+                observation = np.zeros(7, np.float32)
+        return observation, reward
+
+
+for _simulator in (Plain, Chooser, Composite, Faulty):
+    gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

@@ -1,0 +1,163 @@
+"""What an executor promises: the same results however many play, faults that are named, nothing left behind."""
+
+import os
+import select
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playground import Playground, local_executor, policy
+from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
+from evopolicygym.core.rollout import ATTEMPTS
+from evopolicygym.rollout.executors import local
+
+NOISY = policy("return np.random.uniform(-2, 2, 2)")
+ENDED_S = 10.0
+"""Seconds within which what was killed is gone."""
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """An executor with two workers on the plain simulator."""
+    with local_executor("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("pair"), workers=2) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """An executor with one worker on the simulator that misbehaves."""
+    root = tmp_path_factory.mktemp("faulty")
+    with local_executor("process", spec("Faulty", marker=str(root / "marker")), root) as ground:
+        yield ground
+
+
+def test_results_do_not_depend_on_who_plays(pair: Playground, tmp_path: Path) -> None:
+    """One worker and two, at another level and in another order, give the same trajectories bit for bit."""
+    by_two = [one.episode.trajectory_sha256 for one in pair.play(NOISY, 0, 1, 2, 3)]
+    with local_executor("process", spec("Plain"), tmp_path) as alone:
+        by_one = [one.episode.trajectory_sha256 for one in alone.play(NOISY, 3, 2, 1, 0)]
+
+    assert by_two == by_one[::-1]
+    assert 4 == len(set(by_two))
+
+
+def test_files_hold_what_was_played(pair: Playground) -> None:
+    """Two workers leave the same files as each other for the same case."""
+    first, second = pair.play(NOISY, 5, 5)
+
+    assert first.read("trajectory.jsonl") == second.read("trajectory.jsonl")
+
+
+def test_grounds_tell_what_was_found(pair: Playground) -> None:
+    """An executor says at which level policies play, what they may import, and how many play at once."""
+    grounds = pair.executor.grounds
+
+    assert ("bubblewrap", 2) == (grounds.isolation, grounds.workers)
+    assert ["numpy", "scipy"] == [name.split("==")[0] for name in grounds.allowed_imports]
+    assert {"namespaces", "seccomp", "landlock", "chosen"} == set(grounds.findings)
+
+
+def test_a_rollout_may_be_left(pair: Playground) -> None:
+    """A rollout that nobody wants any more is stopped in the middle, and the next one plays as ever."""
+    second_is_slow = policy("time.sleep(self.wait_s); return self.still", reset="self.wait_s = 30 * episode_index")
+    checkpoint = pair.checkpoint(second_is_slow)
+    playing = pair.executor.play(checkpoint, pair.context, pair.jobs(0, 1), print)
+    first, _ = next(playing)
+    playing.close()  # type: ignore[attr-defined] # an iterator by contract, a generator in fact
+    episode = pair.play_one(policy()).episode
+
+    assert (0, STEPS, None) == (first.position, episode.length, episode.failure)
+
+
+def test_nothing_is_left_behind(tmp_path: Path) -> None:
+    """When an executor is closed, all processes that it started are gone, and its directory too."""
+    before = set(_descendants(os.getpid()))
+    with local_executor("bubblewrap", spec("Plain"), tmp_path, workers=2) as ground:
+        ground.play(
+            policy("import threading; threading.Thread(target=time.sleep, args=(60,)).start(); return [0, 0]"), 0
+        )
+        handles = [os.pidfd_open(number) for number in set(_descendants(os.getpid())) - before]
+    survivors = {n: Path(f'/proc/{n}/cmdline').read_text()+Path(f'/proc/{n}/status').read_text()[:300] for n in () }
+    gone = [bool(select.select([handle], [], [], ENDED_S)[0]) for handle in handles]
+
+    assert (True, False) == (all(gone), (tmp_path / "scratch").exists())
+    assert len(gone) >= 4
+
+
+def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
+    """A case whose simulator fails on a valid action is played again, and only the last attempt counts."""
+    played = faulty.play_one(policy(), RAISES_ONCE)
+
+    assert (["RuntimeError: the simulator broke once"], STEPS) == (faulty.repeated[-1:], played.episode.length)
+
+
+@pytest.mark.parametrize(
+    ("seed", "why"),
+    [
+        (RAISES, "RuntimeError: the simulator broke"),
+        (EXITS, "the simulator's process ended by itself, exit code 3"),
+        (GIVES_NAN, "Faulty-v0 gave rewards that are no finite numbers on valid actions."),
+        (GIVES_NONSENSE, "Unreadable: an array of shape (2,) is due, not of shape (7,)"),
+    ],
+)
+def test_a_simulator_that_keeps_failing_is_an_error(faulty: Playground, seed: int, why: str) -> None:
+    """After three attempts it is the environment's fault; the policy's record stays clean, and others play on."""
+    faulty.repeated.clear()
+    with pytest.raises(EnvironmentFault, match=r"^Case 0 was played 3 times and failed each time: ") as caught:
+        faulty.play(policy(), seed)
+
+    assert [why] * (ATTEMPTS - 1) == faulty.repeated
+    assert str(caught.value).endswith(why)
+    assert STEPS == faulty.play_one(policy()).episode.length
+
+
+def test_a_simulator_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator that makes no progress is killed with its worker, and the case counts as failed."""
+    monkeypatch.setattr(local, "HANG_S", 4.0)
+    monkeypatch.setattr(local, "ATTEMPTS", 1)
+    with (
+        local_executor("process", spec("Faulty"), tmp_path) as ground,
+        pytest.raises(EnvironmentFault, match="exit code -14"),
+    ):
+        ground.play(policy(), HANGS)
+
+
+def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
+    """A worker that dies while idle costs one attempt, no more."""
+    with local_executor("process", spec("Plain"), tmp_path) as ground:
+        ground.play(policy(), 0)
+        worker = ground.executor._seats[0].process  # type: ignore[attr-defined] # looks inside
+        worker.kill()
+        worker.wait()
+        loaded = ground.load(policy())
+        worker = ground.executor._seats[0].process  # type: ignore[attr-defined] # as above
+        worker.kill()
+        worker.wait()
+        played = ground.play_one(policy())
+
+    assert (None, STEPS, 1) == (loaded, played.episode.length, len(ground.repeated))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (replace(spec("Plain"), id="Nowhere-v0"), UsageError),
+        (replace(spec("Plain"), imports=("no_such_simulator",)), UsageError),
+        (spec("Faulty", no_such_argument=1), EnvironmentFault),
+    ],
+)
+def test_what_can_not_be_opened(tmp_path: Path, wrong: EnvironmentSpec, error: type[EvoPolicyGymError]) -> None:
+    """An environment that can't be made is told when the executor is first asked, and whose fault it is."""
+    with local_executor("process", wrong, tmp_path) as ground, pytest.raises(error):
+        _ = ground.executor.grounds
+
+
+def _descendants(number: int) -> Iterator[int]:
+    for thread in Path(f"/proc/{number}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            yield int(child)
+            yield from _descendants(int(child))

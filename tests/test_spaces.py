@@ -1,0 +1,212 @@
+"""Spaces: schemas round-trip, whatever is sampled is an action, and one rule reads all actions."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from evopolicygym.core.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    InvalidAction,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Text,
+    Tuple,
+    action_reader,
+    from_schema,
+    sample,
+    to_schema,
+)
+from evopolicygym.records.jsontext import dumps
+
+names = some.text("abcdefgh", min_size=1, max_size=4)
+shapes = some.lists(some.integers(1, 4), min_size=1, max_size=3).map(tuple)
+edges = some.floats(-1e6, 1e6, width=32) | some.sampled_from([-math.inf, math.inf])
+
+
+@some.composite
+def boxes(draw: some.DrawFn) -> Box:
+    shape = draw(shapes)
+    size = math.prod(shape)
+    if draw(some.booleans()):
+        return Box(shape, draw(some.sampled_from(["uint8", "int64"])), 0.0, float(draw(some.integers(0, 255))))
+    pairs = draw(some.lists(some.tuples(edges, edges), min_size=size, max_size=size))
+    low = [min(pair) if min(pair) < math.inf else 0.0 for pair in pairs]
+    high = [max(pair) if max(pair) > -math.inf else 0.0 for pair in pairs]
+    dtype = draw(some.sampled_from(["float32", "float64"]))
+    fields = draw(some.just(()) | some.just(tuple(f"field {place}" for place in range(size))))
+    return Box(shape, dtype, _shared(low), _shared(high), fields)
+
+
+def _shared(bounds: list[float]) -> float | tuple[float, ...]:
+    return bounds[0] if len(set(bounds)) == 1 else tuple(bounds)
+
+
+@some.composite
+def multi_discretes(draw: some.DrawFn) -> MultiDiscrete:
+    nvec = tuple(draw(some.lists(some.integers(1, 9), min_size=1, max_size=5)))
+    return MultiDiscrete(nvec, tuple(draw(some.lists(some.integers(-5, 5), min_size=len(nvec), max_size=len(nvec)))))
+
+
+plain = (
+    boxes()
+    | multi_discretes()
+    | some.builds(Discrete, some.integers(1, 50), some.integers(-9, 9))
+    | some.builds(lambda n: Discrete(n, 0, tuple(f"value {v}" for v in range(n))), some.integers(1, 5))
+    | some.builds(MultiBinary, shapes)
+    | some.builds(Text, some.integers(0, 20))
+)
+spaces = some.recursive(
+    plain,
+    lambda inner: (
+        some.lists(inner, min_size=1, max_size=3).map(lambda parts: Tuple(tuple(parts)))
+        | some.dictionaries(names, inner, min_size=1, max_size=3).map(lambda parts: Dict(tuple(parts.items())))
+    ),
+    max_leaves=6,
+)
+
+
+def transported(space: Space, value: Any) -> Any:
+    """Return a value as it arrives from a policy's process."""
+    match space:
+        case Box():
+            return np.asarray(value, dtype=np.float64)
+        case MultiDiscrete() | MultiBinary():
+            return np.asarray(value, dtype=np.int64)
+        case Tuple():
+            return tuple(transported(part, one) for part, one in zip(space.spaces, value, strict=True))
+        case Dict():
+            return {name: transported(part, value[name]) for name, part in space.spaces}
+        case _:
+            return value
+
+
+def same(one: Any, other: Any) -> bool:
+    match one:
+        case dict():
+            return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        case tuple():
+            return len(one) == len(other) and all(map(same, one, other))
+        case np.ndarray():
+            return one.dtype == other.dtype and np.array_equal(one, other)
+        case _:
+            return bool(one == other)
+
+
+@given(spaces)
+def test_schemas_round_trip(space: Space) -> None:
+    """A space survives its schema."""
+    assert space == from_schema(to_schema(space))
+
+
+@given(spaces)
+def test_schemas_round_trip_through_json(space: Space) -> None:
+    """A space survives its schema's JSON, infinite bounds included."""
+    assert space == from_schema(json.loads(dumps(to_schema(space))))
+
+
+@given(spaces, some.integers(0, 2**32 - 1))
+def test_what_is_sampled_is_an_action(space: Space, seed: int) -> None:
+    """Every sample is read as it is, unclipped, in the space's own dtype."""
+    drawn = sample(space, np.random.default_rng(seed))
+    action, clipped = action_reader(space)(transported(space, drawn))
+
+    assert not clipped
+    assert same(drawn, action)
+
+
+@given(spaces, some.integers(0, 2**32 - 1))
+def test_samples_follow_their_seed(space: Space, seed: int) -> None:
+    """The same seed draws the same value: the anchor plays a case the same way each time."""
+    first, second = (sample(space, np.random.default_rng(seed)) for _ in range(2))
+
+    assert same(first, second)
+
+
+@given(boxes(), some.data())
+def test_numbers_outside_a_box_are_clipped(space: Box, data: some.DataObject) -> None:
+    """Whatever finite whole numbers come, the action lies in the box, and it says when it was clipped."""
+    values = data.draw(some.lists(some.integers(-(10**7), 10**7), min_size=space.size, max_size=space.size))
+    raw = np.array(values, dtype=np.float64).reshape(space.shape)
+    low, high = space.limits()
+    action, clipped = action_reader(space)(raw)
+
+    assert clipped == bool(((raw < low) | (raw > high)).any())
+    assert np.array_equal(np.clip(raw, low, high).astype(space.dtype), action)
+    assert np.dtype(space.dtype) == action.dtype
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("shape", [(2,), (3, 4)])
+@pytest.mark.parametrize("edge", [1.0, math.inf])
+def test_what_is_not_finite_is_refused(bad: float, shape: tuple[int, ...], edge: float) -> None:
+    """NaN and infinities are no action, even where the box has no bounds."""
+    raw = np.zeros(shape)
+    raw.flat[-1] = bad
+
+    with pytest.raises(InvalidAction, match="not finite"):
+        action_reader(Box(shape, "float32", -edge, edge))(raw)
+
+
+@pytest.mark.parametrize(
+    ("space", "raw"),
+    [
+        (Discrete(3), 3),
+        (Discrete(3), -1),
+        (Discrete(3, 5), 4),
+        (MultiDiscrete((2, 3), (0, 1)), np.array([2, 1])),
+        (MultiDiscrete((2, 3), (0, 1)), np.array([0, 0])),
+        (MultiBinary((2,)), np.array([0, 2])),
+        (Text(3), "four"),
+        (Box((2,), "uint8", 0.0, 255.0), np.array([0.5, 1.0])),
+        (Box((2,), "int64", 0.0, 255.0), np.array([math.nan, 1.0])),
+        (Tuple((Discrete(2), Discrete(2))), (0, 2)),
+        (Dict((("a", Discrete(2)),)), {"a": 2}),
+    ],
+)
+def test_what_is_out_of_range_is_refused(space: Space, raw: Any) -> None:
+    """What has no nearest value, or should be whole and isn't, is no action."""
+    with pytest.raises(InvalidAction):
+        action_reader(space)(raw)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [("float32", float(np.finfo("float32").max)), ("int64", math.nextafter(2.0**63, 0.0)), ("uint8", 255.0)],
+)
+def test_an_unbounded_box_ends_with_its_dtype(dtype: str, expected: float) -> None:
+    """A number too large for the space's own dtype is clipped to the largest that it holds."""
+    action, clipped = action_reader(Box((1,), dtype, -math.inf, math.inf))(np.array([1e300]))
+
+    assert clipped
+    assert action.tolist() == [expected]
+
+
+def test_a_clipped_part_marks_the_whole() -> None:
+    """A composite says clipped where any part was."""
+    space = Dict((("a", Discrete(2)), ("b", Tuple((Box((1,), "float32", -1.0, 1.0),)))))
+    action, clipped = action_reader(space)({"a": 1, "b": (np.array([3.0]),)})
+
+    assert clipped
+    assert action["b"][0].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "Graph"}, {"type": None}])
+def test_an_unknown_schema_is_refused(schema: dict[str, Any]) -> None:
+    """A type of another library is named, not guessed at."""
+    with pytest.raises(ValueError, match="not known"):
+        from_schema(schema)
+
+
+def test_large_boxes_are_written_briefly() -> None:
+    """A picture's bounds are two numbers, not two megabytes."""
+    schema = to_schema(Box((96, 96, 3), "uint8", 0.0, 255.0))
+
+    assert (schema["low"], schema["high"]) == (0.0, 255.0)
