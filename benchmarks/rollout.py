@@ -234,9 +234,11 @@ def _every_core() -> Iterator[None]:
 
 def table(rows: list[Row]) -> str:
     """Return the figures as text for people."""
-    head = f"{'environment':<16}{'limit':>9}{'ours':>9}{'share':>7}{'asked':>7}{'none':>9}{'fixed':>8}{'none':>7}{'cores':>7}"
-    units = f"{'':<16}{'us/step':>9}{'us/step':>9}{'':>7}{'':>7}{'us/step':>9}{'ms/ep':>8}{'ms/ep':>7}{'':>7}"
-    return "\n".join([head, units, *map(_line, rows)])
+    heads = (
+        f"{'environment':<16}{'limit':>9}{'ours':>9}{'share':>7}{'asked':>7}{'none':>9}{'fixed':>8}{'none':>7}{'cores':>7}",
+        f"{'':<16}{'us/step':>9}{'us/step':>9}{'':>7}{'':>7}{'us/step':>9}{'ms/ep':>8}{'ms/ep':>7}{'':>7}",
+    )
+    return "\n".join([*heads, *map(_line, rows)])
 
 
 def _line(row: Row) -> str:

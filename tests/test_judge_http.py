@@ -469,6 +469,7 @@ def test_a_token_is_no_guess(new_run: RunMaker) -> None:
         ("DELETE", "/submissions/0", 405),
         ("PUT", "/finish", 405),
         ("GET", "/secret", 404),
+        ("GET", "/info/", 404),
         ("GET", "/submissions/7", 404),
         ("GET", "/submissions/-1", 404),
         ("GET", "/submissions/x", 404),

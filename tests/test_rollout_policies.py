@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from playground import Playground, one_worker, policy
-from simulators import STEPS, spec
 
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.attendant import CUT_MARK
+from playground import Playground, one_worker, policy
+from simulators import STEPS, spec
 
 HASTY = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=1.0, memory_mb=1024, output_kb=1)
 """For tests of limits; loading is given more time than it ever takes, but where a test is about it."""
@@ -63,7 +63,7 @@ def test_a_box_arrives_as_an_array(yard: Playground) -> None:
     """Observations arrive as numpy arrays of the space's shape and dtype, never as lists."""
     played = yard.play_one(policy("print(type(obs) is np.ndarray, obs.dtype, obs.shape)\nreturn self.still"))
 
-    assert ["True float32 (2,)"] * STEPS == played.read().splitlines()
+    assert played.read().splitlines() == ["True float32 (2,)"] * STEPS
 
 
 def test_composites_arrive_as_what_they_are(composite: Playground) -> None:
@@ -89,7 +89,7 @@ def test_composite_actions_are_recorded(composite: Playground) -> None:
     played = composite.play_one(policy('return {"go": 1, "aim": np.array([0.5, -7.0])}'))
     line = json.loads(played.read("trajectory.jsonl").splitlines()[0])
 
-    assert ({"aim": [0.5, -1.0], "go": 1}, True) == (line["action"], line["action_clipped"])
+    assert (line["action"], line["action_clipped"]) == ({"aim": [0.5, -1.0], "go": 1}, True)
 
 
 def test_every_episode_has_a_fresh_policy(yard: Playground) -> None:
@@ -97,7 +97,7 @@ def test_every_episode_has_a_fresh_policy(yard: Playground) -> None:
     remember = "seen.append(1); Policy.count = getattr(Policy, 'count', 0) + 1; print(len(seen), Policy.count)"
     played = yard.play(policy(reset=remember, top="seen = []"), 0, 1, 2)
 
-    assert ["1 1\n"] * 3 == [one.read() for one in played]
+    assert [one.read() for one in played] == ["1 1\n"] * 3
 
 
 def test_what_a_constructor_is_told(yard: Playground) -> None:
@@ -114,7 +114,7 @@ def test_episode_indices_stay_within_the_submission(yard: Playground) -> None:
     """In a longer rollout than its submission a policy meets the same indices again."""
     played = yard.play(policy(reset="print(episode_index)"), 0, 0, 0)
 
-    assert ["0\n", "1\n", "0\n"] == [one.read() for one in played]
+    assert [one.read() for one in played] == ["0\n", "1\n", "0\n"]
 
 
 def test_random_numbers_repeat(yard: Playground) -> None:
@@ -133,8 +133,8 @@ def test_what_is_out_of_bounds_is_clipped(yard: Playground) -> None:
     played = yard.play_one(policy("return [0.5, 3]"))
     lines = [json.loads(line) for line in played.read("trajectory.jsonl").splitlines()]
 
-    assert STEPS == played.episode.actions_clipped
-    assert [([0.5, 1.0], True)] * STEPS == [(line["action"], line["action_clipped"]) for line in lines]
+    assert played.episode.actions_clipped == STEPS
+    assert [(line["action"], line["action_clipped"]) for line in lines] == [([0.5, 1.0], True)] * STEPS
 
 
 @pytest.mark.parametrize("action", NO_BOX_ACTIONS)
@@ -143,7 +143,7 @@ def test_what_is_no_array_is_a_failure(yard: Playground, action: str) -> None:
     text = policy(f"self.n += 1\nreturn self.still if self.n < 3 else {action}", init="self.n = 0", top=HOSTILE)
     failure = yard.play_one(text).episode.failure
 
-    assert (FailureReason.INVALID_ACTION, 2) == (failure and failure.reason, failure and failure.step)
+    assert (failure and failure.reason, failure and failure.step) == (FailureReason.INVALID_ACTION, 2)
 
 
 @pytest.mark.parametrize("action", NO_CHOICES)
@@ -151,14 +151,14 @@ def test_what_is_no_choice_is_a_failure(chooser: Playground, action: str) -> Non
     """A Discrete action must be an integer of the space, and no truth value."""
     failure = chooser.play_one(policy(f"return {action}")).episode.failure
 
-    assert FailureReason.INVALID_ACTION == (failure and failure.reason)
+    assert (failure and failure.reason) == FailureReason.INVALID_ACTION
 
 
 def test_numpy_integers_are_choices(chooser: Playground) -> None:
     """An integer of numpy's is an integer."""
     episode = chooser.play_one(policy("return np.int32(-1)")).episode
 
-    assert (None, STEPS) == (episode.failure, episode.length)
+    assert (episode.failure, episode.length) == (None, STEPS)
 
 
 @pytest.mark.parametrize(
@@ -190,14 +190,14 @@ def test_failing_never_pays(yard: Playground) -> None:
     acts = ("raise ValueError", "return None", "os._exit(1)", "sys.exit()", "return [np.nan, 1]")
     returns = {yard.play_one(policy(act), seed=7).episode.episode_return for act in acts}
 
-    assert 1 == len(returns)
+    assert len(returns) == 1
 
 
 def test_a_failure_is_shown_with_its_traceback(yard: Playground) -> None:
     """What a policy's process says of its failure is written down for the agent."""
     error = yard.play_one(policy("raise ValueError('wrong turn')")).read("error.txt")
 
-    assert "error at step 0: ValueError: wrong turn" == error.splitlines()[0]
+    assert error.splitlines()[0] == "error at step 0: ValueError: wrong turn"
     assert 'File "policy.py"' not in error.splitlines()[1]
     assert "raise ValueError('wrong turn')" in error
 
@@ -227,7 +227,7 @@ def test_memory_runs_out(hasty: Playground) -> None:
     """A policy's memory is bounded by its own limit."""
     failure = hasty.play_one(policy("return bytes(1 << 30)")).episode.failure
 
-    assert FailureReason.MEMORY == (failure and failure.reason)
+    assert (failure and failure.reason) == FailureReason.MEMORY
 
 
 def test_printing_is_cut(hasty: Playground) -> None:
@@ -245,7 +245,7 @@ def test_printing_is_made_safe(yard: Playground) -> None:
     act = "os.write(1, b'a\\x1b[31m\\x00\\xff\\n'); print('ü\\u202e\\ud800')\nreturn self.still"
     played = yard.play_one(policy(act))
 
-    assert "a\\x1b[31m\\x00\\xff\nü\\x202e\\ud800\n" * STEPS == played.read()
+    assert played.read() == "a\\x1b[31m\\x00\\xff\nü\\x202e\\ud800\n" * STEPS
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_loading_takes_too_long(tmp_path_factory: pytest.TempPathFactory) -> Non
     with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("slow"), limits) as ground:
         error = ground.load("while True: pass")
 
-    assert SubmissionStatus.INIT_TIMEOUT == (error and error.status)
+    assert (error and error.status) == SubmissionStatus.INIT_TIMEOUT
 
 
 def test_a_good_policy_loads(yard: Playground) -> None:
@@ -290,7 +290,7 @@ def test_modules_beside_the_policy(yard: Playground) -> None:
     text = policy(reset="print(tables.VALUE, len(open('tables.py').read()))", top="import tables")
     played = yard.play_one(text, tables="VALUE = 3")
 
-    assert "3 9\n" == played.read()
+    assert played.read() == "3 9\n"
 
 
 def test_names_of_ours_may_be_taken(yard: Playground) -> None:
@@ -301,7 +301,7 @@ def test_names_of_ours_may_be_taken(yard: Playground) -> None:
         text, numpy=broken, random=broken, json=broken, traceback=broken, guest=broken, struct=broken
     )
 
-    assert "error at step 0: ValueError: as usual" == played.read("error.txt").splitlines()[0]
+    assert played.read("error.txt").splitlines()[0] == "error at step 0: ValueError: as usual"
 
 
 def test_scipy_is_at_hand(yard: Playground) -> None:
@@ -309,7 +309,7 @@ def test_scipy_is_at_hand(yard: Playground) -> None:
     look = "print('sci' + 'py.linalg' in sys.modules)"
     uses = policy(reset="import scipy.linalg\nprint(float(scipy.linalg.norm([3, 4])))", init=look)
 
-    assert ("True\n5.0\n", "False\n") == (yard.play_one(uses).read(), yard.play_one(policy(init=look)).read())
+    assert (yard.play_one(uses).read(), yard.play_one(policy(init=look)).read()) == ("True\n5.0\n", "False\n")
 
 
 def test_recordings(yard: Playground) -> None:
@@ -330,4 +330,4 @@ def test_reward_components_are_summed(yard: Playground) -> None:
     """The parts of the reward that the spec declares are summed over the episode."""
     episode = yard.play_one(policy("return [0.5, 0.25]")).episode
 
-    assert ({"effort": -0.75 * STEPS}, -1.75 * STEPS) == (dict(episode.reward_components), episode.episode_return)
+    assert (dict(episode.reward_components), episode.episode_return) == ({"effort": -0.75 * STEPS}, -1.75 * STEPS)

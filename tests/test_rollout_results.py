@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playground import Playground, local_executor, policy
-from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS
 from evopolicygym.rollout.executors import local
+from playground import Playground, local_executor, policy
+from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
 
 NOISY = policy("return np.random.uniform(-2, 2, 2)")
 ENDED_S = 10.0
@@ -42,7 +42,7 @@ def test_results_do_not_depend_on_who_plays(pair: Playground, tmp_path: Path) ->
         by_one = [one.episode.trajectory_sha256 for one in alone.play(NOISY, 3, 2, 1, 0)]
 
     assert by_two == by_one[::-1]
-    assert 4 == len(set(by_two))
+    assert len(set(by_two)) == 4
 
 
 def test_files_hold_what_was_played(pair: Playground) -> None:
@@ -56,8 +56,8 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
     """An executor says at which level policies play, what they may import, and how many play at once."""
     grounds = pair.executor.grounds
 
-    assert ("bubblewrap", 2) == (grounds.isolation, grounds.workers)
-    assert ["numpy", "scipy"] == [name.split("==")[0] for name in grounds.allowed_imports]
+    assert (grounds.isolation, grounds.workers) == ("bubblewrap", 2)
+    assert [name.split("==")[0] for name in grounds.allowed_imports] == ["numpy", "scipy"]
     assert {"namespaces", "seccomp", "landlock", "chosen"} == set(grounds.findings)
 
 
@@ -70,21 +70,20 @@ def test_a_rollout_may_be_left(pair: Playground) -> None:
     playing.close()  # type: ignore[attr-defined] # an iterator by contract, a generator in fact
     episode = pair.play_one(policy()).episode
 
-    assert (0, STEPS, None) == (first.position, episode.length, episode.failure)
+    assert (first.position, episode.length, episode.failure) == (0, STEPS, None)
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """When an executor is closed, all processes that it started are gone, and its directory too."""
-    before = set(_descendants(os.getpid()))
     with local_executor("bubblewrap", spec("Plain"), tmp_path, workers=2) as ground:
         ground.play(
             policy("import threading; threading.Thread(target=time.sleep, args=(60,)).start(); return [0, 0]"), 0
         )
-        handles = [os.pidfd_open(number) for number in set(_descendants(os.getpid())) - before]
-    survivors = {n: Path(f'/proc/{n}/cmdline').read_text()+Path(f'/proc/{n}/status').read_text()[:300] for n in () }
+        workers = [seat.process.pid for seat in ground.executor._seats]  # type: ignore[attr-defined] # looks inside
+        handles = [os.pidfd_open(number) for worker in workers for number in (worker, *_descendants(worker))]
     gone = [bool(select.select([handle], [], [], ENDED_S)[0]) for handle in handles]
 
-    assert (True, False) == (all(gone), (tmp_path / "scratch").exists())
+    assert (all(gone), (tmp_path / "scratch").exists()) == (True, False)
     assert len(gone) >= 4
 
 
@@ -92,7 +91,7 @@ def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
     """A case whose simulator fails on a valid action is played again, and only the last attempt counts."""
     played = faulty.play_one(policy(), RAISES_ONCE)
 
-    assert (["RuntimeError: the simulator broke once"], STEPS) == (faulty.repeated[-1:], played.episode.length)
+    assert (faulty.repeated[-1:], played.episode.length) == (["RuntimeError: the simulator broke once"], STEPS)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +111,7 @@ def test_a_simulator_that_keeps_failing_is_an_error(faulty: Playground, seed: in
 
     assert [why] * (ATTEMPTS - 1) == faulty.repeated
     assert str(caught.value).endswith(why)
-    assert STEPS == faulty.play_one(policy()).episode.length
+    assert faulty.play_one(policy()).episode.length == STEPS
 
 
 def test_a_simulator_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +138,7 @@ def test_a_worker_that_is_killed_is_replaced(tmp_path: Path) -> None:
         worker.wait()
         played = ground.play_one(policy())
 
-    assert (None, STEPS, 1) == (loaded, played.episode.length, len(ground.repeated))
+    assert (loaded, played.episode.length, len(ground.repeated)) == (None, STEPS, 1)
 
 
 @pytest.mark.parametrize(

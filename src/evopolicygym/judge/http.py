@@ -171,7 +171,9 @@ def _application(session: Session, prefix: str) -> Starlette:
         Route(f"{prefix}/finish", finish, methods=["POST"]),
     ]
     handlers: dict[Any, Any] = {RequestRefused: _on_refusal, RecordError: _on_stop, 404: _on_unknown, 405: _on_unknown}
-    return Starlette(routes=routes, exception_handlers=handlers)
+    application = Starlette(routes=routes, exception_handlers=handlers)
+    application.router.redirect_slashes = False
+    return application
 
 
 def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:

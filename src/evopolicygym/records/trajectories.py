@@ -110,7 +110,8 @@ def _write_steps(directory: Path, files: EpisodeFiles) -> None:
         _write_arrays(directory / "observations.npz", _named(trajectory.observations, "observations"))
     with _uncollected():
         lines = "".join(_json_lines(trajectory, files.reward_components, inline=inline))
-    (directory / "trajectory.jsonl").write_text(lines, encoding="utf-8")
+    # Half of a surrogate pair has no UTF-8, and what replaces it here is its escape in JSON.
+    (directory / "trajectory.jsonl").write_text(lines, encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager

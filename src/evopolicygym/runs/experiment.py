@@ -87,7 +87,7 @@ def recall(identity: str) -> Experiment:
             f"The secret of experiment {identity} is not on this machine: {kept} does not exist. Hidden cases can only "
             f"be played where it is; copy that file from where the experiment began."
         ) from None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{kept} can't be read as a secret: {error}") from error
 
 
@@ -151,7 +151,7 @@ def revealed(run: Path, identity: str) -> Experiment | None:
 def _identity(file: Path) -> str:
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["experiment"])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{file} can't be read as an experiment's name: {error}") from error
 
 

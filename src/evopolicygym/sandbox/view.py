@@ -1,0 +1,148 @@
+"""What an agent's program sees of this machine: the words for bwrap that lay it out.
+
+Its workspace, a system with a Python, what its command names by absolute path; no simulator, nothing else of the host.
+How it is started and stopped is not told here but in ``workplace.py``.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+WORKSPACE, HOME = "/workspace", "/home/agent"
+SIMULATORS = ("gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_env", "Box2D")
+"""Modules that no Python of an agent may import."""
+PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
+ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
+SYSTEM = ("/usr", "/proc", "/dev", "/sys")
+CONFIGURATION = ("ssl", "ca-certificates", "pki", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives")
+"""Of ``/etc``: what programs need to find libraries, each other, and certificates."""
+ACCOUNTS = {
+    "passwd": f"agent:x:1000:1000:agent:{HOME}:/bin/sh\n",
+    "group": "agent:x:1000:\n",
+    "hosts": "127.0.0.1 localhost\n",
+    "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+"""The rest of ``/etc``: nothing of the host's users and names."""
+SITE_PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
+SCRATCH_BYTES = 4 << 30
+"""The most that may lie in the home and in ``/tmp``, each."""
+
+
+def words(workspace: Path, command: Sequence[str]) -> Iterator[str]:
+    """Yield the words that lay out what a command's program sees."""
+    trees = _trees(command)
+    yield from _system()
+    for place in ("/tmp", HOME):  # noqa: S108 - the sandbox's own
+        yield from ("--size", str(SCRATCH_BYTES), "--tmpfs", place)
+    for tree in trees:
+        yield from ("--ro-bind", tree, tree)
+    for tree in ("/usr", *trees):
+        yield from _without_simulators(Path(tree))
+    yield from ("--ro-bind", str(workspace), WORKSPACE, "--bind", str(workspace / "system"), f"{WORKSPACE}/system")
+    yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
+    for name, value in (("PATH", ":".join(search_path())), ("HOME", HOME), ("LANG", "C.UTF-8")):
+        yield from ("--setenv", name, value)
+
+
+def search_path() -> tuple[str, ...]:
+    """Return where programs are looked for; this Python's own directory where the system has no Python."""
+    own = () if _system_has_python() else (f"{sys.base_prefix}/bin",)
+    return (*own, *PATH)
+
+
+def python_of(command: Sequence[str]) -> str | None:
+    """Return the Python that a command starts by absolute path, itself or by its first line; None where none."""
+    if not command or not Path(command[0]).is_absolute():
+        return None
+    if Path(command[0]).name.startswith("python"):
+        return command[0]
+    interpreter = _interpreter(Path(command[0]))
+    return interpreter if Path(interpreter).name.startswith("python") else None
+
+
+def _trees(command: Sequence[str]) -> list[str]:
+    """Return the paths to be seen as they are: those that the command names, and what its Python needs."""
+    named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
+    if command and (interpreter := _interpreter(Path(command[0]))):
+        named.append(interpreter)
+    if python := python_of(command):
+        named += _prefixes(Path(python))
+    if not _system_has_python():
+        named += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
+    shown = {os.path.normpath(path) for path in named}
+    return sorted(path for path in shown if not _is_there(path) and not _is_within(path, shown))
+
+
+def _is_within(path: str, trees: Iterable[str]) -> bool:
+    """Return whether a path comes with one of the trees."""
+    return any(path != tree and Path(path).is_relative_to(tree) for tree in trees)
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a path is part of the system's view, or is the root, which is never shown whole."""
+    place = Path(os.path.realpath(Path(path).parent), Path(path).name)
+    return path == "/" or any(place.is_relative_to(part) for part in (*SYSTEM, *ROOT_DIRECTORIES))
+
+
+def _interpreter(program: Path) -> str:
+    """Return the absolute path in a script's first line; empty where there is none."""
+    if not program.is_absolute() or not program.is_file():
+        return ""
+    with program.open("rb") as file:
+        first = file.readline(256)
+    if not first.startswith(b"#!"):
+        return ""
+    parts = first[2:].decode("utf-8", "replace").split()
+    return parts[0] if parts and Path(parts[0]).exists() else ""
+
+
+def _prefixes(python: Path) -> list[str]:
+    """Return the directories that a Python needs: its environment, and the installation behind it."""
+    prefix = python.parent.parent
+    configuration = prefix / "pyvenv.cfg"
+    if not configuration.is_file():
+        base = Path(os.path.realpath(python)).parent.parent
+        return [str(base)] if (base / "lib").is_dir() else []
+    pairs = (line.partition("=") for line in configuration.read_text(encoding="utf-8").splitlines())
+    home = next((value.strip() for name, _, value in pairs if name.strip() == "home"), "")
+    bases = [str(Path(home).parent), os.path.dirname(os.path.realpath(home))] if home else []  # noqa: PTH120 - as text
+    return [str(prefix), *bases, str(Path(os.path.realpath(python)).parent.parent)]
+
+
+def _system() -> Iterator[str]:
+    """Yield the words for programs, libraries and their configuration."""
+    yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
+    for directory in map(Path, ROOT_DIRECTORIES):
+        if directory.is_symlink():
+            yield from ("--symlink", str(directory.readlink()), str(directory))
+        elif directory.is_dir():
+            yield from ("--ro-bind", str(directory), str(directory))
+    for name in CONFIGURATION:
+        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _without_simulators(tree: Path) -> Iterator[str]:
+    """Yield the words that lay a tree's site-packages out again, less the simulators, where they hold any."""
+    for directory in _site_packages(tree):
+        entries = sorted(directory.iterdir())
+        hidden = {entry for entry in entries if entry.name.partition(".")[0].partition("-")[0] in SIMULATORS}
+        if hidden:
+            yield from ("--tmpfs", str(directory))
+            for entry in entries:
+                if entry not in hidden:
+                    yield from ("--ro-bind-try", str(entry), str(entry))
+            yield from ("--remount-ro", str(directory))
+
+
+def _site_packages(tree: Path) -> list[Path]:
+    """Return the directories of a tree that hold packages: of a prefix, or of prefixes one level below."""
+    patterns = [f"{above}{pattern}" for above in ("", "*/") for pattern in SITE_PACKAGES]
+    own = [tree] if tree.name in {"site-packages", "dist-packages"} else []
+    found = [directory for pattern in patterns for directory in sorted(tree.glob(pattern))]
+    # One that is reached through a link, as lib64 to lib, is met again where it lies.
+    return own + [place for place in found if place.resolve() == tree.resolve() / place.relative_to(tree)]
+
+
+def _system_has_python() -> bool:
+    return any(os.access(f"{place}/python3", os.X_OK) for place in PATH)

@@ -1,0 +1,58 @@
+"""A judge that dies: plays a run and kills itself, and all that it started, after its n-th event.
+
+``python dying.py RUNS N`` plays a real run on cartpole, ``python dying.py --toy ROOT N`` the fake's.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from evopolicygym.core.event import Event
+from evopolicygym.core.run import RunState
+from evopolicygym.judge.finalize import finalize
+from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.judge.session import Session
+from evopolicygym.runs.run import play
+from fakes import open_run
+from whole_runs import config
+
+POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
+
+
+class Death:
+    """Comes at the n-th event."""
+
+    def __init__(self, count: int) -> None:
+        self._left = count
+
+    def __call__(self, _event: Event, _state: RunState) -> None:
+        """Count an event."""
+        self._left -= 1
+        if not self._left:
+            os.killpg(0, signal.SIGKILL)
+
+
+def spend(session: Session, system: Path) -> None:
+    """Submit what has not been submitted; with keys, so that nothing is charged twice."""
+    for place, (policy, asked) in enumerate(POLICIES):
+        (system / "policy.py").write_text(policy, encoding="utf-8")
+        submission = session.accept(SubmitRequest(asked, key=f"step {place}"))
+        session.published(submission.index).result(30)
+    session.close()
+
+
+def play_toy(root: Path, count: int) -> None:
+    """Play the fake's run to its end, if death doesn't come first."""
+    with open_run(root, {}) as run:
+        run.writer.listen(Death(count))
+        spend(run.session, run.paths.system)
+        finalize(run.rollouts)
+
+
+if __name__ == "__main__":
+    os.setpgid(0, 0)
+    if sys.argv[1] == "--toy":
+        play_toy(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        play(config(Path(sys.argv[1])), lambda _paths, _state: None, Death(int(sys.argv[2])))

@@ -1,0 +1,91 @@
+"""Agents for tests of whole runs, named from outside as ``players:make_…``."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+
+from evopolicygym.agents.scripted import ScriptedAgent, Step, Submit, Write
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+
+PAPER_CLIENT = Path(__file__).with_name("paper_client.py")
+
+CARTPOLE = """\
+import json, random
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        self.env_meta = env_meta
+
+    def reset(self, episode_index):
+        told = {{name: value for name, value in self.env_meta.items() if "space" not in name}}
+        print(json.dumps({{"env_meta": told, "episode_index": episode_index, "random": random.random()}}))
+
+    def act(self, obs):
+        return int({rule} > 0)
+"""
+GOOD, BAD, BROKEN = CARTPOLE.format(rule="obs[2] + obs[3]"), CARTPOLE.format(rule="-obs[2]"), "raise ValueError('no')"
+WORSE_IS_EQUAL = GOOD + "# another checkpoint that plays the same\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Player:
+    """An agent whose every turn is a call."""
+
+    turn: Callable[[Desk, Door], Turn]
+    max_turns: int = 1
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it is quick
+        """Play one turn."""
+        return self.turn(desk, door)
+
+
+def _submit(policy: str, count: int) -> tuple[Step, Step]:
+    return Write("policy.py", policy), Submit(tuple(range(count)))
+
+
+def make_evolver(_config: AgentConfig) -> ScriptedAgent:
+    """Spend a budget of 10: a bad policy, a good one twice, its equal, a broken one."""
+    plan = ((BAD, 2), (GOOD, 3), (GOOD, 1), (WORSE_IS_EQUAL, 2), (BROKEN, 2))
+    return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
+
+
+def make_idler(_config: AgentConfig) -> ScriptedAgent:
+    """Submit two episodes and leave."""
+    return ScriptedAgent(_submit(GOOD, 2))
+
+
+def make_breaker(_config: AgentConfig) -> ScriptedAgent:
+    """Spend a budget of two on what can't be loaded."""
+    return ScriptedAgent(_submit(BROKEN, 2))
+
+
+def make_raiser(_config: AgentConfig) -> Player:
+    """Raise at once, in every turn."""
+
+    def play(_desk: Desk, _door: Door) -> Turn:
+        raise RuntimeError("the model is gone")
+
+    return Player(play, max_turns=2)
+
+
+def make_paper_client(_config: AgentConfig) -> Player:
+    """Run the program that knows only what the paper's release promised."""
+
+    def play(desk: Desk, door: Door) -> Turn:
+        with desk.transcript.open("wb") as transcript:
+            done = subprocess.run(
+                [sys.executable, "-I", PAPER_CLIENT],
+                cwd=desk.workspace,
+                env={"PATH": os.environ["PATH"], **door.endpoint.environment},
+                stdout=transcript,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+        return Turn(AgentEnd.CRASHED if done.returncode else AgentEnd.FINISHED)
+
+    return Player(play)

@@ -1,0 +1,361 @@
+"""The command line: every verb, what it prints where, and how it leaves."""
+
+import json
+import re
+import runpy
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym import __version__
+from evopolicygym.cli import main as cli
+from evopolicygym.environments import catalog
+from whole_runs import Told, config, played, state_kept_in
+
+VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check"]
+HEAVY = ["numpy", "gymnasium", "pydantic", "starlette", "uvicorn", "cmaes", "scipy"]
+ESCAPE = "\x1b"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """How the program left."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Types commands."""
+
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: object) -> Left:
+        self.monkeypatch.setattr(sys, "argv", ["evopolicygym", *map(str, arguments)])
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as leaving:
+            code = leaving.code or 0
+        captured = self.capsys.readouterr()
+        return Left(code, captured.out, captured.err)
+
+    def json(self, *arguments: object) -> Any:
+        """Return what a command printed, all of which must be one JSON value."""
+        left = self(*arguments, "--json")
+        assert left.err == ""
+        return json.loads(left.out)
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Return a shell of 120 columns that is no terminal."""
+    monkeypatch.setenv("COLUMNS", "120")
+    return Shell(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where a run lies with its secret."""
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Told:
+    """Return a finished run."""
+    with state_kept_in(place / "state"):
+        return played(config(place / "runs"))
+
+
+@pytest.fixture
+def at_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be where the secret is."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+
+
+def plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+# Help
+
+
+def test_help_names_every_verb(shell: Shell) -> None:
+    """The program's help lists its verbs, its exit codes, and where to begin."""
+    left = shell("--help")
+
+    assert left.code == 0
+    assert all(f" {verb} " in left.out for verb in VERBS)
+    assert "130" in left.out
+    assert "evopolicygym run acrobot" in left.out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_has_examples(shell: Shell, verb: str) -> None:
+    """The help of a verb ends with commands that can be copied."""
+    left = shell(verb, "--help")
+
+    assert left.code == 0
+    assert "Examples" in left.out
+    assert f"evopolicygym {verb}" in left.out
+
+
+def test_nothing_asked_is_answered_with_help(shell: Shell) -> None:
+    """Who types the program's name alone is shown what it can do."""
+    left = shell()
+
+    assert "Usage" in left.out + left.err
+
+
+def test_the_version(shell: Shell) -> None:
+    """--version says which this is."""
+    assert f"evopolicygym {__version__}\n" == shell("--version").out
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["--version"], ["verify", "-h"]])
+def test_help_is_quick(arguments: list[str]) -> None:
+    """Asking for help loads neither numpy, a simulator, a web server nor an optimiser."""
+    program = (
+        "import sys; sys.argv[0] = 'evopolicygym'\n"
+        "from evopolicygym.cli.main import main\n"
+        "try: main()\n"
+        f"except SystemExit: print('LOADED', [name for name in {HEAVY} if name in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
+
+    assert "LOADED []" in found.stdout
+
+
+def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """python -m evopolicygym is the same program."""
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", "--version"])
+    with pytest.raises(SystemExit):
+        runpy.run_module("evopolicygym", run_name="__main__")
+
+    assert f"evopolicygym {__version__}\n" == capsys.readouterr().out
+
+
+# What can't be done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "cartpol"], "There is no environment named 'cartpol'. Did you mean 'cartpole'? Known: "),
+        (["run", "cartpole", "--agent", "randon"], "There is no agent named 'randon'. Did you mean 'random'? Known: "),
+        (["run", "cartpole", "--isolation", "chroot"], "There is no isolation level named 'chroot'."),
+        (["run", "cartpole", "--split", "secret"], "There is no split 'secret': private, public, or a directory"),
+        (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
+        (["run", "cartpole", "--validation", "65"], "65 validation cases were asked for; from 1 to 64"),
+        (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
+        (["run", "nowhere.toml"], "nowhere.toml can't be read"),
+        (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
+        (["check", "environment", "earth"], "There is no environment named 'earth'."),
+        (["show", "nowhere"], "nowhere does not exist; a run's directory is asked for."),
+        (["resume", "nowhere"], "nowhere does not exist"),
+        (["verify", "nowhere"], "nowhere does not exist"),
+        (["reveal", "nothing", "--yes"], "There is no experiment 'nothing' in runs. Known: none."),
+    ],
+)
+def test_what_can_t_be_done_is_told(
+    shell: Shell, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that nothing answers to leaves with 2, a sentence on stderr, and nothing on stdout."""
+    monkeypatch.chdir(tmp_path)
+    left = shell(*arguments)
+
+    assert (left.code, left.out) == (2, "")
+    assert plain(left.err).startswith(f"Error: {said}")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["run"], ["run", "cartpole", "--budget", "many"], ["run", "cartpole", "--nothing"], ["fly"], ["show"]],
+)
+def test_what_can_t_be_read_is_told(shell: Shell, arguments: list[str]) -> None:
+    """An option or verb that doesn't exist leaves with 2 and the usage."""
+    left = shell(*arguments)
+
+    assert (left.code, left.out) == (2, "")
+    assert "Usage" in left.err
+
+
+@pytest.mark.parametrize("verb", ["show", "resume"])
+def test_a_damaged_record_is_told(shell: Shell, run: Told, tmp_path: Path, verb: str) -> None:
+    """A record that was changed leaves with 3."""
+    content = run.paths.journal.read_bytes()
+    (tmp_path / "journal.jsonl").write_bytes(content.replace(b'"seed":0', b'"seed":1', 1))
+    left = shell(verb, tmp_path)
+
+    assert (left.code, left.out) == (3, "")
+    assert "the journal was changed" in plain(left.err)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_place_that_can_t_be_written_is_told(shell: Shell) -> None:
+    """An error of the system is a sentence, not a traceback."""
+    left = shell("run", "cartpole", "--agent", "random", "--runs", "/proc/nowhere")
+
+    assert (left.code, left.out) == (1, "")
+    assert "/proc/nowhere" in left.err
+    assert "Traceback" not in left.err
+
+
+# Runs
+
+
+def test_a_run(shell: Shell, tmp_path: Path) -> None:
+    """A run prints its progress on stderr and its outcome on stdout, without colours where nobody looks."""
+    numbers = ("--budget", 2, "--validation", 1, "--held-out", 2, "--workers", 1)
+    left = shell("run", "cartpole", "--agent", "random", *numbers, "--runs", tmp_path)
+
+    assert left.code == 0
+    assert "held-out score" in left.out
+    assert "record " in left.out
+    assert "evopolicygym verify --replay" in left.out
+    assert "submission 0: mean return" in left.err
+    assert ESCAPE not in left.out + left.err
+
+
+def test_a_run_in_json(shell: Shell, tmp_path: Path) -> None:
+    """With --json a run prints its document and nothing else."""
+    numbers = ("--budget", 2, "--validation", 1, "--held-out", 2, "--workers", 1, "--isolation", "process")
+    found = shell.json("run", "cartpole", "--agent", "players:make_idler", *numbers, "--runs", tmp_path)
+
+    assert (
+        found["stage"],
+        found["outcome"]["closed"],
+        len(found["outcome"]["held_out_returns"]),
+    ) == ("finished", "budget_spent", 2)
+    assert Path(found["run"]).is_dir()
+    assert found["isolation"]["level"] == "process"
+
+
+def test_a_run_without_a_wall_warns(shell: Shell, tmp_path: Path) -> None:
+    """Isolation none is played only when asked for by name, and is said to be unverified."""
+    numbers = ("--budget", 2, "--validation", 1, "--held-out", 2, "--workers", 1, "--isolation", "none")
+    left = shell("run", "cartpole", "--agent", "players:make_idler", *numbers, "--runs", tmp_path)
+
+    assert "unverified" in plain(left.err)
+    assert "unverified" in plain(left.out)
+
+
+@pytest.mark.usefixtures("at_home")
+def test_resuming_a_finished_run_shows_it(shell: Shell, run: Told) -> None:
+    """A run that is finished is shown as it is."""
+    left = shell("resume", run.paths.root)
+
+    assert (left.code, "held-out score" in left.out) == (0, True)
+    assert run.state.opened.run_id == shell.json("resume", run.paths.root)["run_id"]
+
+
+def test_show(shell: Shell, run: Told) -> None:
+    """A run is shown with its submissions and its score."""
+    left = shell("show", run.paths.root)
+
+    assert (left.code, left.err) == (0, "")
+    assert all(word in left.out for word in ("held-out score", "selected", "import_error", "validation"))
+    assert ESCAPE not in left.out
+
+
+def test_show_in_json(shell: Shell, run: Told) -> None:
+    """With --json a run's document is printed, with where it lies."""
+    found = shell.json("show", run.paths.root)
+    written = json.loads(run.paths.document.read_text(encoding="utf-8"))
+
+    assert {"run": str(run.paths.root), **written} == found
+
+
+@pytest.mark.usefixtures("at_home")
+@pytest.mark.parametrize("options", [[], ["--replay", "--workers", "1"]])
+def test_verify(shell: Shell, run: Told, options: list[str]) -> None:
+    """A record in order leaves with 0; with --replay its score was played again."""
+    found = shell.json("verify", run.paths.root, *options)
+
+    assert found["ok"]
+    assert bool(options) == any(one["what"] == "replay" for one in found["findings"])
+
+
+@pytest.mark.usefixtures("at_home")
+def test_verify_for_a_person(shell: Shell, run: Told) -> None:
+    """Findings are a table, without colours where nobody looks."""
+    left = shell("verify", run.paths.root)
+
+    assert (left.code, left.err) == (0, "")
+    assert re.search(r"ok +journal", left.out)
+    assert ESCAPE not in left.out
+
+
+def test_verify_of_a_changed_record(shell: Shell, run: Told, tmp_path: Path) -> None:
+    """A record that was changed leaves with 1 and names what."""
+    content = run.paths.journal.read_bytes()
+    (tmp_path / "journal.jsonl").write_bytes(content.replace(b'"seed":0', b'"seed":1', 1))
+    left = shell("verify", tmp_path)
+
+    assert left.code == 1
+    assert re.search(r"FAILED +journal", left.out)
+
+
+@pytest.mark.usefixtures("at_home")
+def test_reveal_asks_first(shell: Shell, run: Told, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret is published only on a yes."""
+    monkeypatch.setattr("typer.confirm", lambda _question, **_: sys.exit(7))
+    left = shell("reveal", "--runs", place / "runs")
+
+    assert (left.code, (run.paths.root.parents[2] / "revealed.json").exists()) == (7, False)
+
+
+def test_reveal(shell: Shell, tmp_path: Path) -> None:
+    """With --yes the secret lies beside the runs."""
+    from evopolicygym.runs import experiment
+
+    owner = experiment.begin(tmp_path, "mine")
+    left = shell("reveal", "mine", "--runs", tmp_path, "--yes")
+
+    assert f"{tmp_path / 'mine' / 'revealed.json'}\n" == left.out
+    assert owner.secret.hex() == json.loads(Path(left.out.strip()).read_text())["secret"]
+
+
+# Environments and checks
+
+
+def test_environments(shell: Shell) -> None:
+    """Every environment is listed, with its anchors."""
+    left = shell("environments")
+
+    assert left.code == 0
+    assert all(re.search(rf"^ *{name} ", left.out, re.MULTILINE) for name in catalog.names())
+    assert ESCAPE not in left.out
+
+
+def test_environments_in_json(shell: Shell) -> None:
+    """With --json the whole specs are printed."""
+    found = shell.json("environments")
+
+    assert catalog.names() == [one["name"] for one in found]
+    assert all(one["objective"] and one["max_steps"] for one in found)
+
+
+def test_check_environment(shell: Shell) -> None:
+    """A part that keeps its contract leaves with 0."""
+    found = shell.json("check", "environment", "cartpole")
+
+    assert found["ok"]
+    assert all(one["ok"] for one in found["findings"])
+
+
+def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
+    """A part that breaks its contract leaves with 1 and says where."""
+    good = Path(catalog.__file__).with_name("specs") / "cartpole.toml"
+    (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
+    left = shell("check", "environment", tmp_path / "mine.toml")
+
+    assert left.code == 1
+    assert "FAILED" in left.out

