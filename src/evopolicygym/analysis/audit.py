@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
@@ -28,10 +28,13 @@ class Finding:
 
 
 def audit(root: Path) -> Iterator[Finding]:
-    """Yield what was checked of a run's record; a broken journal ends it, as all else hangs on that."""
+    """Yield what was checked of a run's record; a broken journal ends it, as all else hangs on that.
+
+    Raises ``UsageError`` where there is no run.
+    """
     try:
         record = read_run(root)
-    except EvoPolicyGymError as error:
+    except RecordError as error:
         yield Finding("journal", ok=False, detail=str(error))
         return
     state, paths = record.state, record.paths

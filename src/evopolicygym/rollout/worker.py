@@ -4,6 +4,7 @@ Started as ``python -P -m evopolicygym.rollout.worker DESCRIPTOR``; obeys its ex
 messages are pickled words of ours: both ends are trusted, and nothing of an agent's is ever in them but paths.
 """
 
+import gc
 import os
 import select
 import signal
@@ -50,6 +51,8 @@ class Worker:
         environment.close()
         self._zygote.ready()
         self._watchdog.chain()
+        gc.collect()
+        gc.freeze()  # so that what is collected after each episode is what the episode left
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(
             observation_schema=schemas[0],
@@ -70,6 +73,7 @@ class Worker:
             traceback.print_exc()
             return fault_of(error)
         finally:
+            gc.collect()  # simulators leave cycles, worth megabytes where they draw pictures
             self._watchdog.chain()
 
     def close(self) -> None:

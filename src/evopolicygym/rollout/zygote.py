@@ -180,8 +180,5 @@ class Zygote:
                 raise ConnectionResetError("it ended at once")
         except OSError as error:
             self.close()
-            raise SandboxError(
-                f"A policy's zygote did not start at level {self._backend.level}: {error}. What it said stands in the "
-                f"run's logs."
-            ) from error
+            raise SandboxError(f"A policy's zygote did not start at level {self._backend.level}: {error}.") from error
         self.landlock = int(json.loads(answer)["landlock"])

@@ -39,7 +39,7 @@ def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
     Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
     the versions here are not the run's.
     """
-    record = read_run(root)
+    record = read_run(root.resolve())
     state = record.state
     if state.selected is None:
         raise UsageError(f"{root} has no selected checkpoint to play again; it is {state.stage}.")

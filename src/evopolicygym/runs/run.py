@@ -51,7 +51,8 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
             raise UsageError("A split of source 'directory' needs the directory.")
         experiment.keep_cases(owner, config.split_directory, config.task)
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    root = run_directory(config.runs, config.experiment, config.agent.name, config.task.environment.name, run_id)
+    runs, environment = config.runs.resolve(), config.task.environment
+    root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root))
@@ -70,6 +71,7 @@ def resume(
 
     Raises ``RecordError`` where the run is being played elsewhere, is broken, or was begun under other versions.
     """
+    root = root.resolve()
     state = read_run(root).state
     if state.stage is Stage.FINISHED:
         with RunWriter(root) as writer:

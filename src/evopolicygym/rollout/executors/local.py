@@ -23,6 +23,9 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
 
+LAST_WORDS = 600
+"""Characters of the log that a failure to get ready is told with."""
+
 
 @dataclass(slots=True)
 class Seat:
@@ -56,8 +59,8 @@ class LocalExecutor:
         print into, ``workers`` how many play at once (by default one for each core that this process may use).
         """
         cores = sorted(os.sched_getaffinity(0))
-        self._log = log
-        self._scratch = scratch
+        scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
+        self._log, self._scratch = log, scratch
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         count = workers or len(cores)
@@ -163,9 +166,14 @@ class LocalExecutor:
         if seat.grounds is None:
             reply = self._read(seat)
             if isinstance(reply, Fault):
-                raise reply.error()
+                raise replace(reply, message=reply.message + self._last_words()).error()
             seat.grounds = reply
         return seat.grounds
+
+    def _last_words(self) -> str:
+        """Return the end of what simulators and sandboxes printed."""
+        said = self._log.read_text(encoding="utf-8", errors="replace").strip()[-LAST_WORDS:]
+        return f"\n{said}" if said else ""
 
     def _is_ready(self, seat: Seat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)

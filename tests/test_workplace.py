@@ -1,0 +1,208 @@
+"""Where an agent's program works: what it sees, what it reaches, and that it is gone afterwards."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Event, Timer
+from typing import Any
+
+import pytest
+
+from evopolicygym.agents.base import make
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
+from evopolicygym.core.errors import AgentError, SandboxError
+from evopolicygym.sandbox import view
+from evopolicygym.sandbox.bubblewrap import Backend
+from evopolicygym.sandbox.workplace import preflight
+from fakes import OpenRun, RunMaker
+
+
+def why_not() -> str:
+    """Return why bubblewrap can't work here; empty where it can."""
+    try:
+        Backend().findings()
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+@pytest.fixture
+def run(new_run: RunMaker) -> OpenRun:
+    """Return an open run whose workspace is laid out."""
+    return new_run()
+
+
+def turn(run: OpenRun, *words: str, stop: Event | None = None) -> Turn:
+    """Play one turn of a program at level bubblewrap."""
+    desk = Desk(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
+    return make(AgentConfig("command", command=words)).play(desk, run.door, stop or Event())
+
+
+def printed(run: OpenRun, *words: str) -> str:
+    ended = turn(run, *words)
+
+    assert ended.end is AgentEnd.FINISHED, ended.message
+    return run.paths.transcript.read_text(encoding="utf-8")
+
+
+def python(run: OpenRun, script: str) -> Any:
+    """Return what a Python script in the workplace prints as JSON."""
+    return json.loads(printed(run, "python3", "-c", script))
+
+
+def test_workspace_and_environment(run: OpenRun) -> None:
+    """A program starts in /workspace, with an empty environment but for its places and the judge's addresses."""
+    place, environment = python(run, "import os, json; print(json.dumps([os.getcwd(), dict(os.environ)]))")
+    names = {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE", *run.door.endpoint.environment}
+
+    assert (place, environment["HOME"], set(environment) - names) == ("/workspace", "/home/agent", set())
+
+
+def test_system_is_writable_and_nothing_else(run: OpenRun) -> None:
+    """Only system/, the home and /tmp take files; the workspace, the system and the root don't."""
+    places = "/workspace/system /home/agent /tmp /workspace /workspace/feedback /usr /etc / /usr/bin"
+    script = f"for place in {places}; do touch $place/new 2>/dev/null && echo $place; done; true"
+
+    assert printed(run, "sh", "-c", script).split() == ["/workspace/system", "/home/agent", "/tmp"]  # noqa: S108
+    assert (run.paths.system / "new").exists()
+
+
+def test_host_is_hidden(run: OpenRun, state_home: Path, tmp_path: Path) -> None:
+    """The record, the secrets, the home and other directories of this machine are not there."""
+    state_home.mkdir()
+    hidden = [run.paths.journal, state_home, tmp_path, Path.home() / ".profile", Path("/etc/shadow"), Path("/var")]
+    script = f"import os, json; print(json.dumps([path for path in {list(map(str, hidden))} if os.path.exists(path)]))"
+
+    assert python(run, script) == []
+
+
+def test_processes_are_hidden(run: OpenRun) -> None:
+    """A program sees its own processes only, and no path of ours on their command lines or in their environments."""
+    script = (
+        "import glob; print([open(f, 'rb').read() for f in glob.glob('/proc/[0-9]*/cmdline') + ['/proc/1/environ']])"
+    )
+    told = printed(run, "python3", "-c", script)
+
+    assert str(run.paths.root) not in told
+    assert str(os.getpid()) not in told.split()
+
+
+def test_only_the_judge_answers(run: OpenRun) -> None:
+    """The judge is reached by its address; this machine's own loopback is not."""
+    port = int(run.door.endpoint.base_url.split(":")[2].split("/")[0])
+    script = (
+        "import os, socket, urllib.request as r\n"
+        "print(r.urlopen(os.environ['EVOPOLICYGYM_INFO_URL']).status)\n"
+        f"s = socket.socket(); print(s.connect_ex(('127.0.0.1', {port})) != 0)\n"
+        "print(sorted(name for _, name in socket.if_nameindex()))"
+    )
+
+    assert printed(run, "python3", "-c", script).split() == ["200", "True", "['lo']"]
+
+
+def test_desk_client_works_inside(run: OpenRun) -> None:
+    """The client that lies in the workspace submits from inside, and its feedback appears there."""
+    client = Path(view.__file__).parents[1] / "runs" / "desk" / "judge"
+    (run.paths.workspace / "judge").write_bytes(client.read_bytes())
+    told = printed(run, "sh", "-c", "python3 judge submit 0-1 && ls feedback")
+
+    assert "submission 0: ok" in told
+    assert told.split()[-1] == "submit_000"
+
+
+def test_named_file_is_visible(run: OpenRun, tmp_path: Path) -> None:
+    """A file that the command names by absolute path is there under the same path, read-only, without its siblings."""
+    (tmp_path / "mine").mkdir()
+    mine, other = tmp_path / "mine" / "agent.sh", tmp_path / "mine" / "other.txt"
+    mine.write_text('ls "$(dirname "$0")"; echo more >> "$0" || echo read-only', encoding="utf-8")
+    other.touch()
+
+    assert printed(run, "sh", str(mine)).split("\n")[0] == "agent.sh"
+    assert "read-only" in run.paths.transcript.read_text(encoding="utf-8")
+
+
+def test_own_python_runs_without_simulators(run: OpenRun) -> None:
+    """A program may be a virtual environment's Python: it finds its packages, but no simulator."""
+    script = "import numpy, sys; print(sys.prefix)\ntry:\n import gymnasium\nexcept ImportError:\n print('none')"
+
+    assert printed(run, sys.executable, "-c", script).split() == [sys.prefix, "none"]
+
+
+def test_script_with_own_python(run: OpenRun, tmp_path: Path) -> None:
+    """A script by absolute path is started by the Python that its first line names."""
+    script = tmp_path / "agent.py"
+    script.write_text(f"#!{sys.executable}\nimport numpy\nprint('played')\n", encoding="utf-8")
+    script.chmod(0o755)
+
+    assert printed(run, str(script)) == "played\n"
+
+
+def test_preflight_finds_a_simulator(run: OpenRun, tmp_path: Path) -> None:
+    """A Python that could import a simulator stops the run before it starts."""
+    packages = tmp_path / "odd" / "packages"
+    (packages / "mujoco").mkdir(parents=True)
+    (packages / "mujoco" / "__init__.py").touch()
+    odd = tmp_path / "odd" / "python3"
+    odd.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec python3 "$@"\n', encoding="utf-8")
+    odd.chmod(0o755)
+
+    with pytest.raises(AgentError, match="can import mujoco"):
+        turn(run, str(odd), str(packages))
+
+
+def test_preflight_finds_the_record(run: OpenRun) -> None:
+    """A command that names a directory above the run is refused: the record could be read."""
+    with pytest.raises(AgentError, match="name no directory above it"):
+        turn(run, "ls", str(run.paths.root))
+
+
+def test_preflight_says_what_it_looked_at(run: OpenRun) -> None:
+    """What was looked for is told, with the Pythons that were tried."""
+    found: Mapping[str, str] = preflight(("sh",), run.paths.workspace, [])
+
+    assert found["agent"].startswith("no simulator in /")
+
+
+def test_program_that_is_not_there(run: OpenRun) -> None:
+    """A program that does not exist inside has crashed, by its name."""
+    ended = turn(run, "no-such-program")
+
+    assert ended.end is AgentEnd.CRASHED
+    assert "no-such-program can't be started" in ended.message
+
+
+def test_exit_code_is_told(run: OpenRun) -> None:
+    """A program's own exit code and last words come back."""
+    ended = turn(run, "sh", "-c", "echo no model; exit 7")
+
+    assert ended == Turn(AgentEnd.CRASHED, "the program ended with exit code 7: no model")
+
+
+def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
+    """A program that is stopped is asked first."""
+    stop = Event()
+    Timer(1.5, stop.set).start()
+    script = "trap 'echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    ended = turn(run, "sh", "-c", script, stop=stop)
+
+    assert ended.end is AgentEnd.STOPPED
+    assert run.paths.transcript.read_text(encoding="utf-8") == "ready\ngoodbye\n"
+
+
+@pytest.mark.parametrize("last", ["exit 0", "trap '' TERM; while :; do sleep 0.05; done"])
+def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the turn is over no process of it runs, whatever it has started and however it ended."""
+    monkeypatch.setattr("evopolicygym.agents.command.GRACE_S", 0.2)
+    stop, token = Event(), f"{time.monotonic_ns() % 10**9}.5"
+    Timer(2.0, stop.set).start()
+    turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & {last}", stop=stop)
+    table = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
+
+    assert token not in table
