@@ -54,6 +54,11 @@ def make_evolver(_config: AgentConfig) -> ScriptedAgent:
     return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
 
 
+def make_sleeper(_config: AgentConfig) -> ScriptedAgent:
+    """Submit a policy that takes minutes over an episode."""
+    return ScriptedAgent(_submit("import time\n" + GOOD.replace("return int", "time.sleep(1)\n        return int"), 2))
+
+
 def make_idler(_config: AgentConfig) -> ScriptedAgent:
     """Submit two episodes and leave."""
     return ScriptedAgent(_submit(GOOD, 2))

@@ -180,7 +180,8 @@ def test_what_can_t_be_done_is_told(
     left = shell(*arguments)
 
     assert (left.code, left.out) == (2, "")
-    assert plain(left.err).startswith(f"Error: {said}")
+    assert plain(left.err).startswith("Error: ")
+    assert said in plain(left.err)
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,17 @@ def test_a_flushed_line_is_on_disk(
     assert flushes == len(flushed)
 
 
+def test_nothing_is_appended_to_a_closed_journal(written: Path) -> None:
+    """Who still holds a closed journal writes nowhere, even if its descriptor's number was given again."""
+    before = written.read_bytes()
+    with Journal(written) as opened:
+        pass
+    with written.open("rb"), pytest.raises(OSError, match="Bad file descriptor"):
+        opened.append(charged(1), flush=True)
+
+    assert before == written.read_bytes()
+
+
 def test_short_writes_are_gone_on_with(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that takes a few bytes at a time gets the whole line all the same."""
     really = os.pwrite

@@ -610,6 +610,8 @@ def test_an_interrupted_submission_is_played_on(tmp_path: Path) -> None:
     with open_run(tmp_path, {}) as run:
         run.executor.gate.clear()
         submit(run, {"env_instances": "0-3", "wait": False, "key": "mine"})
+        while not run.executor.loaded:
+            ask(run, "GET", "/info")
         run.rollouts.stop.set()
         run.executor.gate.set()
     with open_run(tmp_path) as run:

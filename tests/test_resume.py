@@ -33,6 +33,7 @@ from fakes import open_run
 from whole_runs import BUDGET, config, events, played
 
 TESTS = Path(__file__).parent
+EVOLVER = ("--agent", "players:make_evolver")
 TOY_EVENTS = 23
 """Of the fake's run, after its opening."""
 REAL_EVENTS = 32
@@ -182,7 +183,7 @@ def test_a_real_run_after_death(home: Path, undisturbed: RunState, moment: int) 
 
 def started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
     """Start a run by the command line, in a session of its own."""
-    command = program("-m", "evopolicygym", "run", "cartpole", "--agent", "players:make_evolver", "--runs", home)
+    command = program("-m", "evopolicygym", "run", "cartpole", "--runs", home)
     numbers = ("--budget", BUDGET, "--validation", 2, "--held-out", 3, "--workers", 1)
     return subprocess.Popen(
         [*command, *map(str, numbers), *arguments],
@@ -209,7 +210,7 @@ def wait_for_journal(home: Path, before: set[Path], size: int, process: "subproc
 def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size: int) -> None:
     """The whole process group is killed in the middle of whatever it does; taken up, the run ends the same."""
     before = set(find_runs(home))
-    with one_more_run(home) as found, started(home) as process:
+    with one_more_run(home) as found, started(home, *EVOLVER) as process:
         wait_for_journal(home, before, size, process)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -221,7 +222,7 @@ def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size:
 def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signals) -> None:
     """Interrupted by a signal the program leaves with 130, names the run, and it can be taken up."""
     before = set(find_runs(home))
-    with one_more_run(home) as found, started(home) as process:
+    with one_more_run(home) as found, started(home, *EVOLVER) as process:
         wait_for_journal(home, before, 7_000, process)
         process.send_signal(number)
         _, complaint = process.communicate()
@@ -229,6 +230,19 @@ def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signa
     assert process.returncode == 130
     assert f"evopolicygym resume {found[0]}" in " ".join(complaint.split())
     assert_unharmed(found[0], undisturbed)
+
+
+def test_a_stop_in_the_middle_of_a_long_episode(home: Path, tmp_path: Path) -> None:
+    """Who interrupts a run need not wait for the episode in play to end; that one will be played again."""
+    process = started(tmp_path, "--agent", "players:make_sleeper")
+    with process:
+        wait_for_journal(tmp_path, set(), 5_000, process)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    state = read_run(next(iter(find_runs(tmp_path)))).state
+
+    assert process.returncode == 130
+    assert (state.spent, state.submissions[0].missing) == (2, (0, 1))
 
 
 def test_feedback_that_was_not_in_place(stopped: Path, undisturbed: RunState) -> None:

@@ -36,6 +36,7 @@ class CommandAgent:
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Run the program until it ends or ``stop`` is set; raise ``AgentError`` where it can't be started."""
         try:
+            findings = self._looked_around(desk)
             occupant = self._started(desk, door)
         except SandboxError as error:
             raise AgentError(str(error)) from error
@@ -46,7 +47,16 @@ class CommandAgent:
                 ended_by_itself = occupant.process.poll() is not None
             finally:
                 occupant.leave(GRACE_S)
-        return _turn(occupant.process.returncode, desk.transcript) if ended_by_itself else Turn(AgentEnd.STOPPED)
+        if not ended_by_itself:
+            return Turn(AgentEnd.STOPPED, findings)
+        code = occupant.process.returncode
+        return Turn(AgentEnd.CRASHED, _last_words(code, desk.transcript)) if code else Turn(AgentEnd.FINISHED, findings)
+
+    def _looked_around(self, desk: Desk) -> str:
+        """Return what the workplace's preflight found; empty at levels that hide nothing."""
+        if desk.isolation != Level.BUBBLEWRAP:
+            return ""
+        return "; ".join(preflight(self._command, desk.workspace, _hidden(desk)).values())
 
     def _started(self, desk: Desk, door: Door) -> Occupant:
         def serve(listener: socket) -> dict[str, str]:
@@ -54,7 +64,6 @@ class CommandAgent:
 
         if desk.isolation != Level.BUBBLEWRAP:
             return plain(self._command, desk.workspace, door.endpoint.environment)
-        preflight(self._command, desk.workspace, _hidden(desk))
         return enclosed(self._command, desk.workspace, serve)
 
 
@@ -71,13 +80,11 @@ def _hidden(desk: Desk) -> list[Path]:
     return [desk.workspace.parent / "journal.jsonl", desk.transcript, state]
 
 
-def _turn(code: int, transcript: Path) -> Turn:
-    if code == 0:
-        return Turn(AgentEnd.FINISHED)
+def _last_words(code: int, transcript: Path) -> str:
     with transcript.open("rb") as file:
         file.seek(max(0, transcript.stat().st_size - LAST_WORDS))
         words = " ".join(file.read().decode("utf-8", "replace").split())
-    return Turn(AgentEnd.CRASHED, f"the program ended with exit code {code}: {words or 'it printed nothing'}")
+    return f"the program ended with exit code {code}: {words or 'it printed nothing'}"
 
 
 @contextmanager

@@ -33,7 +33,8 @@ MOST_FEATURES = 10
 STEP = 0.2
 """CMA-ES's first step, for features of unit variance."""
 SPREAD, FIRST_SPREAD = 3.0, 8.0
-"""A population's steps are stretched by factors from 1/spread to spread: how large a step pays is not known before."""
+"""Where the size of a weight counts, a population's steps are stretched by factors from 1/spread to spread: how large
+a step pays is not known before."""
 PROBE_EPISODES = 2
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
@@ -50,6 +51,18 @@ class Parameters:
     """(features, numbers seen)"""
     candidates: Sequence[Sequence[float]] = ()
     """(candidates, weights)"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """What random play has told."""
+
+    n_scores: int
+    """How many scores an action takes."""
+    graded: bool
+    """Whether the size of a score counts, not only which is the largest."""
+    seen: Numbers
+    """(steps, numbers)"""
 
 
 class TunerAgent:
@@ -70,20 +83,22 @@ def make(config: AgentConfig) -> Agent:  # noqa: ARG001 - there is nothing to ch
 def _tune(table: "_Table", seed: int) -> str:
     idle = best = Parameters()
     if table.remaining >= 2 * LEAST_POPULATION:
-        n_scores, seen = table.probe()
+        probe = table.probe()
         table.single(idle)
-        best = _evolve(table, _normalised(seen), n_scores, seed)
+        best = _evolve(table, probe, seed)
     while table.remaining:
         table.single(best, table.remaining)
     return f"{table.submissions} submissions"
 
 
-def _evolve(table: "_Table", policy: Parameters, n_scores: int, seed: int) -> Parameters:
+def _evolve(table: "_Table", probe: "_Probe", seed: int) -> Parameters:
     """Play generations while the budget lasts; return the policy of the last mean."""
-    size = max(2, n_scores * (len(policy.projection) + 1))
+    policy = _normalised(probe.seen)
+    size = max(2, probe.n_scores * (len(policy.projection) + 1))
     population = max(LEAST_POPULATION, min(POPULATION, table.remaining // BUDGET_SHARE))
-    strategy = cmaes.SepCMA(np.zeros(size), STEP, population_size=population, seed=seed)
-    count, spread = WIDER_FIRST * population, FIRST_SPREAD
+    strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
+    first_spread, later_spread = (FIRST_SPREAD, SPREAD) if probe.graded else (1.0, 1.0)
+    count, spread = WIDER_FIRST * population, first_spread
     while table.remaining >= table.price(count) + 2 * table.price(1):
         asked = [_stretched(strategy, factor) for factor in np.geomspace(1 / spread, spread, count)]
         scores = table.compare(policy, asked)
@@ -92,7 +107,7 @@ def _evolve(table: "_Table", policy: Parameters, n_scores: int, seed: int) -> Pa
             strategy.tell([(asked[place], -scores[place]) for place in ranked[:population]])
         table.single(_with(policy, [asked[ranked[0]]]))
         table.single(_with(policy, [strategy.mean]))
-        count, spread = population, SPREAD
+        count, spread = population, later_spread
     return _with(policy, [strategy.mean])
 
 
@@ -144,16 +159,17 @@ class _Table:
         whole, rest = divmod(candidates, self._info.max_episodes)
         return whole * self._info.max_episodes + (max(rest, self._info.min_episodes) if rest else 0)
 
-    def probe(self) -> tuple[int, Numbers]:
-        """Play at random; return how many scores an action takes, and what was seen, of shape (steps, numbers)."""
+    def probe(self) -> "_Probe":
+        """Play at random; return what was learnt."""
         count = self._info.portion(min(PROBE_EPISODES, self.remaining // BUDGET_SHARE or 1), self.remaining)
         summary = self._submit(Parameters(probing=True), self._cases(count))
         episodes = self._desk.workspace / "feedback" / f"submit_{summary.submit_id:03d}" / "episodes"
         lines = [file.read_text(encoding="utf-8").splitlines() for file in sorted(episodes.glob("*/stdout.txt"))]
         if not lines or not all(lines):
             raise AgentError("The probe's output is not in the feedback, so the tuner can't know what is seen.")
+        n_scores, graded = map(int, lines[0][0].split())
         seen = np.array([[float(number) for number in line.split()] for of in lines for line in of[1:]])
-        return int(lines[0][0]), np.nan_to_num(seen)
+        return _Probe(n_scores, bool(graded), np.nan_to_num(seen))
 
     def compare(self, policy: Parameters, candidates: Sequence[Numbers]) -> list[float]:
         """Return the mean return of each candidate, all played on the same cases."""

@@ -14,7 +14,6 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
@@ -33,7 +32,8 @@ def write_summary(paths: RunPaths, state: RunState, index: int, published: Submi
     (staged / EPISODES).mkdir(parents=True, exist_ok=True)
     if published.error:
         (staged / ERRORS).write_text(dumps(_error_line(published.error, published.time)) + "\n", encoding="utf-8")
-    durable.write_text(staged / SUMMARY, dumps(summary(state, state.submissions[index], published), indent=2) + "\n")
+    document = summary(state, state.submissions[index], published)
+    (staged / SUMMARY).write_text(dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def summary(state: RunState, submission: SubmissionState, published: SubmissionPublished) -> dict[str, Any]:

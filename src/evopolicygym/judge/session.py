@@ -21,6 +21,10 @@ from evopolicygym.judge.rollouts import Rollouts, Stopped
 from evopolicygym.records.feedback import publish
 
 
+PLAYER_GRACE_S = 3.0
+"""Seconds that the episode in play has to end once the session is stopped."""
+
+
 class Session:
     """One open run."""
 
@@ -132,11 +136,14 @@ class Session:
             self.writer.record(RunClosed(now(), self.state.close_reason))
 
     def stop(self) -> None:
-        """Stop playing; what is in the middle of being played is left for whoever takes the run up again."""
+        """Stop playing; what is in the middle of being played is left for whoever takes the run up again.
+
+        An episode that doesn't end in time is given up: its thread has nothing more to write into.
+        """
         with self._changed:
             self.rollouts.stop.set()
             self._changed.notify_all()
-        self._player.join()
+        self._player.join(PLAYER_GRACE_S)
 
     def raise_fault(self) -> None:
         """Raise what stopped the run, if anything did."""

@@ -97,8 +97,9 @@ class Journal:
         os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file; nothing can be appended by mistake to whatever is opened next."""
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
 
 
 def read(path: Path) -> Contents:

@@ -60,9 +60,9 @@ class Policy:
         return np.asarray(self.weights @ np.append(np.clip(features, -FARTHEST, FARTHEST), 1.0))
 
     def report(self, seen: Numbers) -> None:
-        """Print how many scores there are, then what is seen, every so many steps."""
+        """Print how many scores there are and whether their size counts, then what is seen, every so many steps."""
         if not self.step:
-            print(self.n_scores)
+            print(self.n_scores, int(is_graded(self.action_space)))
         if self.step % -(-self.max_steps * len(seen) // PROBE_NUMBERS) == 0:
             print(*(f"{number:.6g}" for number in seen), flush=True)
         self.step += 1
@@ -112,6 +112,12 @@ def count_scores(space: dict[str, Any]) -> int:
             return 0
         case _:
             return int(np.prod(space["shape"]))
+
+
+def is_graded(space: dict[str, Any]) -> bool:
+    """Return whether the size of a score counts in an action, not only which is the largest."""
+    parts = space.get("spaces", ())
+    return space["type"] == "Box" or any(map(is_graded, parts.values() if isinstance(parts, dict) else parts))
 
 
 def read_action(space: dict[str, Any], scores: list[float]) -> Any:

@@ -1,0 +1,80 @@
+"""The docs list what the code has."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from evopolicygym.cli.main import app
+from evopolicygym.environments import catalog
+
+ROOT = Path(__file__).parent.parent
+PROGRAM = get_command(app)
+VERBS = sorted(PROGRAM.commands)  # type: ignore[attr-defined]
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+@cache
+def docs() -> dict[Path, str]:
+    """Return every page, by its path."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return {page: page.read_text(encoding="utf-8") for page in pages}
+
+
+def options(verb: str) -> list[str]:
+    """Return the long options of a verb, its help aside."""
+    found = PROGRAM.commands[verb].params  # type: ignore[attr-defined]
+    return [name for one in found for name in one.opts if name.startswith("--")]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_is_told(verb: str) -> None:
+    """Each verb of the command line stands in the docs."""
+    assert any(f"evopolicygym {verb}" in text for text in docs().values())
+
+
+@pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb in VERBS for option in options(verb)])
+def test_every_option_is_told(verb: str, option: str) -> None:
+    """Each option of the command line stands in the docs, on a page that tells of its verb."""
+    pages = [text for text in docs().values() if f"evopolicygym {verb}" in text]
+
+    assert any(re.search(rf"{option}\b", text) for text in pages)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_environment_is_told(name: str) -> None:
+    """Each environment stands in docs/environments.md, with the id that gymnasium knows it by."""
+    text = docs()[ROOT / "docs" / "environments.md"]
+
+    assert re.search(rf"`?{name}`? ", text)
+    assert catalog.load(name).id in text
+
+
+def test_no_link_leads_nowhere() -> None:
+    """Each link of a page to a file of ours finds it."""
+    links = [(page, link) for page, text in docs().items() for link in LINK.findall(text)]
+
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_every_example_of_a_verb_can_be_read() -> None:
+    """Each command of the README names a verb and options that there are."""
+    text = docs()[ROOT / "README.md"]
+    commands = re.findall(r"^evopolicygym (\w+)([^#\n]*)", text, re.MULTILINE)
+    wrong = [
+        (verb, option)
+        for verb, rest in commands
+        for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)
+        if verb not in VERBS or option not in options(verb)
+    ]
+
+    assert commands
+    assert wrong == []
+
+
+def test_the_program_is_typers() -> None:
+    """What is looked at above is the program itself."""
+    assert isinstance(app, typer.Typer)
