@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evopolicygym.agents import tuner
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.agents.referee import Info, Referee, RunClosed
 from evopolicygym.agents.scripted import Delete, Finish, ScriptedAgent, Submit, Write
@@ -201,6 +202,13 @@ def test_tuned_policy_reads_and_plays_every_space(space: Space) -> None:
     assert (seen.ndim, scores, clipped) == (1, [], False)
 
 
+def test_tuner_tells_no_ties() -> None:
+    """Candidates that failed alike are no parents; where all are alike, there is nothing to tell."""
+    assert tuner._told([2, 0, 1, 3, 4, 5], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0], 4) == [2, 2, 4, 5]
+    assert tuner._told([0, 1, 2, 3, 4, 5], [5.0, 4.0, 3.0, 2.0, 1.0, 0.0], 4) == [0, 1, 4, 5]
+    assert tuner._told([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0], 4) == []
+
+
 @pytest.mark.parametrize("budget", [1, 5, 16])
 def test_tuner_spends_small_budgets(tmp_path: Path, budget: int) -> None:
     """However few episodes there are, the tuner spends them all and leaves something to choose."""
@@ -261,7 +269,7 @@ def test_stopped_command_leaves_nothing(new_run: RunMaker) -> None:
     """A program that is stopped takes with it what it has started, even in sessions of their own."""
     run, stop = new_run(), Event()
     script = "setsid sh -c 'echo $$ > system/pid; exec sleep 600' & trap '' TERM; while :; do sleep 0.1; done"
-    timer = Timer(0.5, stop.set)
+    timer = Timer(1.0, stop.set)
     timer.start()
     ended = command("sh", "-c", script).play(desk(run), run.door, stop)
     child = int((run.paths.system / "pid").read_text(encoding="utf-8"))

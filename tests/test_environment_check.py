@@ -43,7 +43,7 @@ class Odd(gymnasium.Env):
         noise = {
             "unseeded": lambda: os.urandom(1)[0],
             "remembers": lambda: len(set(EPISODES)),
-            "hashes": lambda: hash("a") % 100,
+            "hashes": lambda: hash("a") % 1_000_003,
         }.get(self.fault, lambda: 0)()
         dtype = np.float64 if self.fault == "dtype" else np.float32
         return np.array([self.np_random.random(), noise], dtype)

@@ -195,11 +195,13 @@ def started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
     )
 
 
-def wait_for_journal(home: Path, before: set[Path], size: int, process: "subprocess.Popen[str]") -> None:
-    """Wait until the run's journal has grown so far, or the run has ended."""
+def wait_for_journal(
+    home: Path, before: set[Path], process: "subprocess.Popen[str]", size: int = 0, word: bytes = b""
+) -> None:
+    """Wait until the run's journal has grown so far and holds a word, or the run has ended."""
     while process.poll() is None:
-        fresh = [path for path in home.rglob("journal.jsonl") if path.parent not in before]
-        if fresh and fresh[0].stat().st_size >= size:
+        fresh = [path.read_bytes() for path in home.rglob("journal.jsonl") if path.parent not in before]
+        if fresh and len(fresh[0]) >= size and word in fresh[0]:
             return
         sleep(0.001)
 
@@ -211,7 +213,7 @@ def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size:
     """The whole process group is killed in the middle of whatever it does; taken up, the run ends the same."""
     before = set(find_runs(home))
     with one_more_run(home) as found, started(home, *EVOLVER) as process:
-        wait_for_journal(home, before, size, process)
+        wait_for_journal(home, before, process, size)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -223,7 +225,7 @@ def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signa
     """Interrupted by a signal the program leaves with 130, names the run, and it can be taken up."""
     before = set(find_runs(home))
     with one_more_run(home) as found, started(home, *EVOLVER) as process:
-        wait_for_journal(home, before, 7_000, process)
+        wait_for_journal(home, before, process, 7_000)
         process.send_signal(number)
         _, complaint = process.communicate()
 
@@ -232,11 +234,12 @@ def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signa
     assert_unharmed(found[0], undisturbed)
 
 
-def test_a_stop_in_the_middle_of_a_long_episode(home: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_stop_in_the_middle_of_a_long_episode(tmp_path: Path) -> None:
     """Who interrupts a run need not wait for the episode in play to end; that one will be played again."""
     process = started(tmp_path, "--agent", "players:make_sleeper")
     with process:
-        wait_for_journal(tmp_path, set(), 5_000, process)
+        wait_for_journal(tmp_path, set(), process, word=b"submission_charged")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     state = read_run(next(iter(find_runs(tmp_path)))).state

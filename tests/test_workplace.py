@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Event, Timer
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -55,6 +55,21 @@ def printed(run: OpenRun, *words: str) -> str:
 def python(run: OpenRun, script: str) -> Any:
     """Return what a Python script in the workplace prints as JSON."""
     return json.loads(printed(run, "python3", "-c", script))
+
+
+def stop_once_printed(run: OpenRun, word: str) -> Event:
+    """Return a flag that is set as soon as a word stands in the transcript."""
+    stop, pause = Event(), Event()
+
+    def watch() -> None:
+        for _ in range(1500):
+            if run.paths.transcript.exists() and word in run.paths.transcript.read_text(encoding="utf-8"):
+                break
+            pause.wait(0.02)
+        stop.set()
+
+    Thread(target=watch, daemon=True).start()
+    return stop
 
 
 def test_workspace_and_environment(run: OpenRun) -> None:
@@ -187,22 +202,21 @@ def test_exit_code_is_told(run: OpenRun) -> None:
 
 def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
     """A program that is stopped is asked first."""
-    stop = Event()
-    Timer(1.5, stop.set).start()
+    stop = stop_once_printed(run, "ready")
     script = "trap 'echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     ended = turn(run, "sh", "-c", script, stop=stop)
 
     assert ended.end is AgentEnd.STOPPED
-    assert run.paths.transcript.read_text(encoding="utf-8") == "ready\ngoodbye\n"
+    assert "goodbye" in run.paths.transcript.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("last", ["exit 0", "trap '' TERM; while :; do sleep 0.05; done"])
 def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the turn is over no process of it runs, whatever it has started and however it ended."""
     monkeypatch.setattr("evopolicygym.agents.command.GRACE_S", 0.2)
-    stop, token = Event(), f"{time.monotonic_ns() % 10**9}.5"
-    Timer(2.0, stop.set).start()
-    turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & {last}", stop=stop)
+    token = f"{time.monotonic_ns() % 10**9}.5"
+    stop = stop_once_printed(run, "ready")
+    turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & echo ready; {last}", stop=stop)
     table = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
 
     assert token not in table

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
+from itertools import cycle, islice
 from statistics import fmean
 from threading import Event
 from typing import Any
@@ -23,11 +24,11 @@ from evopolicygym.agents.referee import Referee, Summary, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 from evopolicygym.core.errors import AgentError
 
-POPULATION, LEAST_POPULATION = 12, 4
+POPULATION, LEAST_POPULATION = 10, 4
 BUDGET_SHARE = 10
 """A population is at most this part of the budget, so that a few generations fit even into a small one."""
-WIDER_FIRST = 2
-"""The first generation has so many times the population; its best are told to CMA-ES."""
+WIDER_FIRST = 3
+"""The first generation has so many times the population; its best and its worst are told to CMA-ES."""
 MOST_FEATURES = 10
 """Of more numbers than these, the principal components are seen."""
 STEP = 0.2
@@ -103,12 +104,23 @@ def _evolve(table: "_Table", probe: "_Probe", seed: int) -> Parameters:
         asked = [_stretched(strategy, factor) for factor in np.geomspace(1 / spread, spread, count)]
         scores = table.compare(policy, asked)
         ranked = sorted(range(count), key=lambda place: -scores[place])
-        if scores[ranked[0]] > scores[ranked[-1]]:
-            strategy.tell([(asked[place], -scores[place]) for place in ranked[:population]])
+        if told := _told(ranked, scores, population):
+            strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(told)])
         table.single(_with(policy, [asked[ranked[0]]]))
         table.single(_with(policy, [strategy.mean]))
         count, spread = population, later_spread
     return _with(policy, [strategy.mean])
+
+
+def _told(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
+    """Return the candidates that CMA-ES is told, best first; none where all are equal.
+
+    Its parents are the first half. Where fewer are better than the worst score, which is that of total failure where
+    success is rare, these are repeated: candidates that failed alike would pull the mean at random.
+    """
+    better = [place for place in ranked if scores[place] > scores[ranked[-1]]]
+    parents = list(islice(cycle(better), population // 2))
+    return parents + list(ranked[len(parents) - population :]) if parents else []
 
 
 def _stretched(strategy: Any, factor: float) -> Numbers:  # noqa: ANN401 - untyped library

@@ -17,6 +17,10 @@ NOT_FINITE = re.compile("NaN|-?Infinity")
 """How the quick encoder writes what is not finite."""
 
 
+NUMBERS = (float, int, np.number, np.bool_)
+"""Types of which a list becomes an array of the same numbers."""
+
+
 def rows(columns: Any) -> list[str]:  # noqa: ANN401 - columns of any space
     """Return columns, as ``guest.layout.columns`` gives them, as one JSON text a step."""
     match columns:
@@ -36,7 +40,25 @@ def rows(columns: Any) -> list[str]:  # noqa: ANN401 - columns of any space
 
 def infos(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return what a simulator told beside each step, as JSON texts."""
-    return [_info(step) if step else "{}" for step in steps]
+    columns = _columns(steps)
+    return rows(columns) if columns else [_info(step) if step else "{}" for step in steps]
+
+
+def _columns(steps: Sequence[Mapping[str, Any]]) -> dict[str, "np.ndarray[Any, Any]"]:
+    """Return what simulators mostly tell, numbers under the same names at every step, as columns; else nothing."""
+    names = tuple(steps[0]) if steps else ()
+    if not all(isinstance(name, str) for name in names) or any(tuple(step) != names for step in steps):
+        return {}
+    columns = {}
+    for name in names:
+        values = [step[name] for step in steps]
+        kinds = set(map(type, values))  # of one type only, so that no integer is turned into a float
+        if len(kinds) > 1 or not issubclass(kinds.pop(), NUMBERS):
+            return {}
+        columns[name] = np.array(values)
+        if columns[name].dtype.kind != np.array(values[0]).dtype.kind:
+            return {}  # integers too large for one dtype
+    return columns
 
 
 def _numbers(column: "np.ndarray[Any, Any]") -> str:

@@ -166,7 +166,8 @@ class Zygote:
                 "seccomp": confinement.seccomp,
             },
         }
-        ours.send(json.dumps(greeting).encode())
+        with suppress(OSError):  # it ended at once, which ``ready`` tells
+            ours.send(json.dumps(greeting).encode())
         self.landlock = -1
         return inside, ours
 
