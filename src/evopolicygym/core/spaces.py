@@ -222,9 +222,12 @@ def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
     few = len(space.shape) == 1 and len(pairs) <= 8  # noqa: PLR2004 - below this, a loop of floats beats numpy's calls
 
     def within(raw: "NDArray[np.float64]") -> bool:
-        if few:
-            return all([a <= x <= b for (a, b), x in zip(pairs, raw.tolist(), strict=True)])  # noqa: C419 - faster
-        return bool(((raw >= low) & (raw <= high)).all())
+        if not few:
+            return bool(((raw >= low) & (raw <= high)).all())
+        for (least, most), number in zip(pairs, raw.tolist(), strict=True):  # noqa: SIM110 - a generator costs a step
+            if not least <= number <= most:
+                return False
+        return True
 
     def read(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
         if within(raw) and not whole:  # a NaN is within no bounds
