@@ -293,7 +293,8 @@ def _representable(space: Box) -> "tuple[NDArray[np.float64], NDArray[np.float64
 
 def _spread(bounds: Bounds, shape: tuple[int, ...]) -> "NDArray[np.float64]":
     own = () if isinstance(bounds, float | int) else shape
-    return np.broadcast_to(np.asarray(bounds, dtype=np.float64).reshape(own), shape)
+    plain = np.asarray(bounds, dtype=np.float64).reshape(own) + 0.0  # turns -0 into 0, below which no number is drawn
+    return np.broadcast_to(plain, shape)
 
 
 def _nested(bounds: Bounds, shape: tuple[int, ...]) -> Any:  # noqa: ANN401 - a number, or lists of numbers to any depth
