@@ -69,6 +69,21 @@ def make_breaker(_config: AgentConfig) -> ScriptedAgent:
     return ScriptedAgent(_submit(BROKEN, 2))
 
 
+LEAVE = Event()
+"""What a lingerer waits for."""
+
+
+def make_lingerer(_config: AgentConfig) -> Player:
+    """Spend a budget of two and stay."""
+
+    def play(desk: Desk, door: Door) -> Turn:
+        turn = ScriptedAgent(_submit(GOOD, 2)).play(desk, door, Event())
+        LEAVE.wait(60)
+        return turn
+
+    return Player(play)
+
+
 def make_raiser(_config: AgentConfig) -> Player:
     """Raise at once, in every turn."""
 

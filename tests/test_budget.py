@@ -40,6 +40,12 @@ def test_a_budget_nothing_fits_into_is_refused(rule: tuple[int, ...]) -> None:
         BudgetRule(*rule)
 
 
+def test_an_empty_budget_is_named() -> None:
+    """Who asks for no episodes is told that one is the least."""
+    with pytest.raises(UsageError, match="A budget of 0 episodes was asked for; at least 1"):
+        BudgetRule(0)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

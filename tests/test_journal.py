@@ -203,6 +203,20 @@ def test_a_flushed_line_is_on_disk(
     assert flushes == len(flushed)
 
 
+@pytest.mark.parametrize("torn", [b"", b"torn"])
+def test_what_is_opened_is_on_disk(written: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes) -> None:
+    """A journal's name and the cutting of a torn end are flushed, and so is all when that is asked for."""
+    written.write_bytes(written.read_bytes() + torn)
+    flushed: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(Path(f"/proc/self/fd/{number}").readlink()))
+    with Journal(written) as opened:
+        first = list(flushed)
+        opened.flush()
+
+    assert [written.parent, *([written] if torn else [])] == first
+    assert [*first, written] == flushed
+
+
 def test_nothing_is_appended_to_a_closed_journal(written: Path) -> None:
     """Who still holds a closed journal writes nowhere, even if its descriptor's number was given again."""
     before = written.read_bytes()

@@ -24,10 +24,11 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import experiment, verify
+from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import split_named
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.run import play, resume
-from players import BAD, GOOD
+from players import BAD, GOOD, LEAVE
 from whole_runs import (
     BUDGET,
     HELD_OUT,
@@ -281,6 +282,19 @@ def test_an_agent_that_raises(tmp_path: Path) -> None:
     assert [(one["end"], one["message"]) for one in turns] == [("crashed", "RuntimeError: the model is gone")] * 2
     assert told.state.finished is not None
     assert RunStatus.NO_OK_SUBMIT is told.state.finished.status
+
+
+def test_an_agent_that_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that stays when the run is over is left behind, and that is recorded."""
+    monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(runs, "AGENT_GRACE_S", 0.01)
+    try:
+        told = played(config(tmp_path / "runs", "players:make_lingerer", budget=2))
+    finally:
+        LEAVE.set()
+    ends = [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
+
+    assert ends == [("stopped", "it did not leave within 0.01 s")]
 
 
 @pytest.mark.parametrize(

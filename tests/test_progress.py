@@ -1,0 +1,103 @@
+"""What a person sees of a run while it is played, and how its score stands beside others."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evopolicygym.analysis.comparison import compare
+from evopolicygym.analysis.published import paper
+from evopolicygym.cli.outcome import show_outcome
+from evopolicygym.cli.progress import RunView
+from evopolicygym.core.event import CloseReason, Event, RunClosed, RunFinished, RunStatus
+from evopolicygym.core.run import RunState, fold
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.environments import catalog
+from evopolicygym.records.paths import RunPaths
+from fakes import TIME, charged, opening, published, task, whole_run
+
+FAILED = [
+    opening(),
+    charged(0),
+    published(0, SubmissionStatus.IMPORT_ERROR),
+    RunClosed(TIME, CloseReason.AGENT_ENDED),
+    RunFinished(TIME, RunStatus.NO_OK_SUBMIT),
+]
+
+
+def seen(events: list[Event], *, terminal: bool) -> str:
+    """Return what is shown of a run while it is told, event by event."""
+    screen = StringIO()
+    console = Console(file=screen, force_terminal=terminal, width=120, color_system=None)
+    view = RunView(console)
+    view.opened(RunPaths(Path("runs/a")), fold(events[:1]))
+    with view.live():
+        for place in range(1, len(events)):
+            view.observe(events[place], fold(events[: place + 1]))
+            if terminal:
+                console.print(view._draw())
+    return screen.getvalue()
+
+
+def test_a_terminal_sees_bars_and_submissions() -> None:
+    """On a terminal the budget, the submissions, validation and held-out are drawn as they come."""
+    text = seen(whole_run(), terminal=True)
+
+    assert all(word in text for word in ("toy", "budget", "submission", "validation", "held-out", "selected", "8/8"))
+
+
+def test_a_log_gets_a_line_where_one_is_due() -> None:
+    """Without a terminal a line is printed for each submission, the closing and the selection."""
+    lines = seen(whole_run(), terminal=False).splitlines()
+
+    assert lines[-4:] == [
+        "submission 0: mean return 2.50, 4/8 episodes spent",
+        "submission 1: mean return 6.50, 8/8 episodes spent",
+        "closed: 2 candidates play 2 hidden cases",
+        "selected: submission 1, validation 3.50",
+    ]
+
+
+@pytest.mark.parametrize("terminal", [1, 0])
+def test_a_failed_submission_is_seen(terminal: int) -> None:
+    """A policy that can't be loaded is told with its status."""
+    assert "import_error" in seen(FAILED, terminal=bool(terminal))
+
+
+def test_nothing_is_drawn_before_the_opening() -> None:
+    """Before a run is open, there is a word for it."""
+    assert "getting ready" in str(RunView(Console(file=StringIO()))._draw())
+
+
+def shown(state: RunState) -> str:
+    """Return what is said of a run at its end."""
+    screen = StringIO()
+    show_outcome(Console(file=screen, width=120, color_system=None), Path("runs/a"), state)
+    return screen.getvalue()
+
+
+def test_an_outcome() -> None:
+    """The score comes with its standard error, its cases, and what to do next."""
+    text = shown(fold(whole_run()))
+
+    assert "held-out score 2.00 ± 0.58 over 3 cases, success rate 100%" in text
+    assert "verify --replay runs/a" in text
+
+
+@pytest.mark.parametrize(("events", "said"), [(FAILED, "no score (no_ok_submit)"), (FAILED[:1], "not finished: open")])
+def test_an_outcome_without_a_score(events: list[Event], said: str) -> None:
+    """A run without a score says why."""
+    assert said in shown(fold(events))
+
+
+def test_a_score_stands_beside_others() -> None:
+    """A run is compared with both anchors and the published entries of its environment, the best first."""
+    first, *rest = whole_run()
+    acrobot = replace(first, task=replace(task(), environment=catalog.load("acrobot")))  # type: ignore[type-var]
+    rows = compare(fold([acrobot, *rest]))
+    names = {row.name for row in rows}
+
+    assert {"random anchor (ours)", "idle anchor (ours)", "this run (scripted)", *paper().scores("acrobot")} == names
+    assert sorted((row.mean for row in rows), reverse=True) == [row.mean for row in rows]
