@@ -209,6 +209,17 @@ def test_tuner_tells_no_ties() -> None:
     assert tuner._told([0, 1, 2, 3], [1.0, 1.0, 1.0, 1.0], 4) == []
 
 
+@pytest.mark.parametrize(("steps", "numbers"), [(1, 30), (5, 30), (50, 30), (3, 2), (4, 0)])
+def test_tuner_normalises_whatever_was_seen(steps: int, numbers: int) -> None:
+    """However little a probe has seen, there are features of every observation, at most ten, all finite."""
+    view = tuner._normalised(np.random.default_rng(0).normal(size=(steps, numbers)))
+    projection = np.reshape(view.projection, (len(view.projection), numbers))
+
+    assert len(view.center) == numbers
+    assert min(numbers, 1) <= len(projection) <= 10
+    assert np.isfinite(projection).all()
+
+
 @pytest.mark.parametrize("budget", [1, 5, 16])
 def test_tuner_spends_small_budgets(tmp_path: Path, budget: int) -> None:
     """However few episodes there are, the tuner spends them all and leaves something to choose."""

@@ -130,6 +130,23 @@ def test_there_is_a_document_at_every_moment(tmp_path: Path, count: int) -> None
     assert fold(whole_run()[:count]).stage == json.loads((tmp_path / "run.json").read_text())["stage"]
 
 
+def test_a_document_never_runs_ahead_of_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What run.json says is on disk in the journal before."""
+    flushed: list[str] = []
+    really = os.fsync
+
+    def fsync(number: int) -> None:
+        flushed.append(Path(f"/proc/self/fd/{number}").readlink().name)
+        really(number)
+
+    with RunWriter(tmp_path, opening()) as writer:
+        writer.record(charged(0), flush=False)
+        monkeypatch.setattr(os, "fsync", fsync)
+        writer.write_document()
+
+    assert ["journal.jsonl", f"run.json.{os.getpid()}.part", tmp_path.name] == flushed
+
+
 def test_a_document_is_whole_or_as_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that can't be written whole is not put in the other's place."""
     file = tmp_path / "run.json"

@@ -149,6 +149,8 @@ def _normalised(seen: Numbers) -> Parameters:
 def _principal(data: Numbers) -> Numbers:
     """Return the largest principal components, (components, numbers), each scaled to unit variance."""
     _, lengths, components = np.linalg.svd(data, full_matrices=False)
+    if not lengths[0]:
+        return np.eye(MOST_FEATURES, data.shape[1])
     kept = lengths[:MOST_FEATURES] > 1e-6 * lengths[0]
     chosen = components[:MOST_FEATURES][kept]
     largest = np.take_along_axis(chosen, np.abs(chosen).argmax(axis=1, keepdims=True), axis=1)

@@ -37,7 +37,8 @@ class Policy:
         """Choose the candidate that plays this episode."""
         self.step = 0
         self.generator = np.random.default_rng(random.getrandbits(64))
-        self.center, self.projection = (np.array(self.parameters[name]) for name in ("center", "projection"))
+        center, projection = self.parameters["center"], self.parameters["projection"]
+        self.center, self.projection = np.array(center), np.reshape(projection, (len(projection), len(center)))
         candidates = self.parameters["candidates"]
         self.weights = None
         if candidates:
@@ -60,10 +61,11 @@ class Policy:
         return np.asarray(self.weights @ np.append(np.clip(features, -FARTHEST, FARTHEST), 1.0))
 
     def report(self, seen: Numbers) -> None:
-        """Print how many scores there are and whether their size counts, then what is seen, every so many steps."""
+        """Print how many scores there are and whether their size counts, then what is seen: first often, then rarely."""
         if not self.step:
             print(self.n_scores, int(is_graded(self.action_space)))
-        if self.step % -(-self.max_steps * len(seen) // PROBE_NUMBERS) == 0:
+        lines = max(1, PROBE_NUMBERS // (2 * max(1, len(seen))))
+        if self.step < lines or self.step % -(-self.max_steps // lines) == 0:
             print(*(f"{number:.6g}" for number in seen), flush=True)
         self.step += 1
 
