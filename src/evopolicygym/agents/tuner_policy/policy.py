@@ -61,7 +61,7 @@ class Policy:
         return np.asarray(self.weights @ np.append(np.clip(features, -FARTHEST, FARTHEST), 1.0))
 
     def report(self, seen: Numbers) -> None:
-        """Print how many scores there are and whether their size counts, then what is seen: first often, then rarely."""
+        """Print how many scores there are, whether their size counts, and what is seen: first often, then rarely."""
         if not self.step:
             print(self.n_scores, int(is_graded(self.action_space)))
         lines = max(1, PROBE_NUMBERS // (2 * max(1, len(seen))))
