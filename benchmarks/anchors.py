@@ -178,7 +178,7 @@ errors ours lies from it. Success rates are those of random and idle, where the 
 NOTES = """
 Random play in the Fetch pair never solves a case by itself: a return is 0 where the block happens to start within 5 cm
 of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little:
-none of ours is one, and 4 of the paper's 32 were (-43.75 = -50 · 28/32). Over all 256 held-out cases of the public split
+none of ours is one, and 4 of the paper's 32 were (-43.75 = -50 · 28/32). Over all 256 held-out cases of that split
 random scores -47.42 ± 0.67 (`python benchmarks/anchors.py fetch_pick_and_place --cases 256`); the standard error of a
 mean over 32 such cases is 1.9, and the paper's lies 1.9 of these from it.
 """

@@ -20,7 +20,6 @@ from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import Rollouts, Stopped
 from evopolicygym.records.feedback import publish
 
-
 PLAYER_GRACE_S = 3.0
 """Seconds that the episode in play has to end once the session is stopped."""
 
