@@ -539,6 +539,30 @@ def test_finishing_while_something_plays(new_run: RunMaker) -> None:
     assert (before, run.session.done) == (False, True)
 
 
+def test_finishing_wakes_who_waits_for_the_end(new_run: RunMaker) -> None:
+    """Whoever waits for the run to be done hears of it at once."""
+    run = new_run(finish_allowed=True)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run.session.wait_for_end, Future())
+        ask(run, "POST", "/finish", {})
+
+        assert waiting.result(30) is None
+
+
+def test_finishing_while_a_checkpoint_is_taken(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission whose checkpoint was still being taken when the agent finished is refused and not charged."""
+    run = new_run(finish_allowed=True)
+
+    def finish_meanwhile() -> str:
+        ask(run, "POST", "/finish", {})
+        return "a"
+
+    monkeypatch.setattr(run.session, "_capture", finish_meanwhile)
+
+    assert refusal(submit(run)) == (409, "closed")
+    assert charges(run) == []
+
+
 def test_a_wish_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wish to finish that is not on disk is not acted on."""
     run = new_run(finish_allowed=True)
