@@ -9,8 +9,9 @@ import pytest
 
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.task import Limits
+from evopolicygym.records.checkpoints import name_of
 from evopolicygym.rollout import checkpoint
-from evopolicygym.rollout.checkpoint import MAX_DEPTH, capture, name_of
+from evopolicygym.rollout.checkpoint import MAX_DEPTH, capture
 
 LIMITS = Limits(checkpoint_mb=1, checkpoint_files=20)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from evopolicygym.records import durable
 from evopolicygym.records.paths import RunPaths
 
-READ_ONLY_FILE, READ_ONLY_DIRECTORY, WRITABLE_DIRECTORY = 0o444, 0o555, 0o755
+READ_ONLY_FILE, READ_ONLY_DIRECTORY = 0o444, 0o555
 FLUSHED_AT_ONCE = 16
 """Files flushed together share a file system's commit: 66 files take 10 ms so, and 250 ms one after another."""
 

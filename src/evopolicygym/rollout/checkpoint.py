@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.task import Limits
+from evopolicygym.records.checkpoints import checkpoint_name
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -47,13 +48,6 @@ class _Tally:
         if self.total > self.limits.checkpoint_mb << 20:
             _refuse(f"it is larger than {self.limits.checkpoint_mb} MiB")
 
-    def name(self) -> str:
-        """Return the SHA-256 that names what was copied: over paths, sizes and contents, in the order of paths."""
-        total = hashlib.sha256(b"evopolicygym checkpoint 1\n")
-        for path, (size, digest) in sorted(self.digests.items()):
-            total.update(f"{path}\0{size}\0{digest}\n".encode())
-        return total.hexdigest()
-
 
 def capture(system: Path, store: Path, limits: Limits) -> str:
     """Copy ``system`` into ``store`` under the name that its content gives it, and return that name.
@@ -71,17 +65,6 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return name
-
-
-def name_of(checkpoint: Path) -> str:
-    """Return the SHA-256 that a stored checkpoint's content gives it now."""
-    tally = _Tally(Limits(checkpoint_mb=1 << 20, checkpoint_files=1 << 30), 0)
-    for path in sorted(checkpoint.rglob("*")):
-        if path.is_file():
-            content = path.read_bytes()
-            relative = path.relative_to(checkpoint).as_posix()
-            tally.digests[relative] = (len(content), hashlib.sha256(content).hexdigest())
-    return tally.name()
 
 
 def _copy_all(system: Path, target: Path, limits: Limits) -> str:
@@ -104,7 +87,7 @@ def _copy_all(system: Path, target: Path, limits: Limits) -> str:
             os.close(directory)
     if POLICY_FILE not in tally.digests:
         _refuse(f"it holds no file {POLICY_FILE}")
-    return tally.name()
+    return checkpoint_name(tally.digests)
 
 
 def _copy_directory(

@@ -20,6 +20,7 @@ from evopolicygym.core.event import Event, RunOpened, RunResumed
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import spec_sha256
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
@@ -56,7 +57,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root))
-        executor = stack.enter_context(_executor(config, RunPaths(root)))
+        executor = stack.enter_context(_executor(config.task, config.isolation, config.workers, RunPaths(root)))
         opening = _opening(config, owner, run_id, executor.grounds)
         writer = stack.enter_context(RunWriter(root, opening))
         writer.listen(observer)
@@ -82,7 +83,7 @@ def resume(
     agent = make(state.opened.agent)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root))
-        executor = stack.enter_context(_executor_again(state, workers, writer.paths))
+        executor = stack.enter_context(_executor(state.opened.task, state.opened.isolation, workers, writer.paths))
         check_fingerprint(state.opened, executor.grounds)
         writer.record(RunResumed(now()))
         writer.listen(observer)
@@ -179,18 +180,8 @@ def _forget_unopened(root: Path) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _executor(config: RunConfig, paths: RunPaths) -> LocalExecutor:
-    task = config.task
-    return LocalExecutor(
-        task.environment, task.limits, config.isolation, paths.workers, paths.simulator_log, config.workers
-    )
-
-
-def _executor_again(state: RunState, workers: int | None, paths: RunPaths) -> LocalExecutor:
-    task = state.opened.task
-    return LocalExecutor(
-        task.environment, task.limits, state.opened.isolation, paths.workers, paths.simulator_log, workers
-    )
+def _executor(task: Task, isolation: str, workers: int | None, paths: RunPaths) -> LocalExecutor:
+    return LocalExecutor(task.environment, task.limits, isolation, paths.workers, paths.simulator_log, workers)
 
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
