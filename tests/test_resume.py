@@ -200,7 +200,7 @@ def wait_for_journal(
 ) -> None:
     """Wait until the run's journal has grown so far and holds a word, or the run has ended."""
     while process.poll() is None:
-        fresh = [path.read_bytes() for path in home.rglob("journal.jsonl") if path.parent not in before]
+        fresh = [(run / "journal.jsonl").read_bytes() for run in find_runs(home) if run not in before]
         if fresh and len(fresh[0]) >= size and word in fresh[0]:
             return
         sleep(0.001)

@@ -1,5 +1,6 @@
 """Reading a run's record, by anyone, at any time, without its lock."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +36,11 @@ def read_run(root: Path) -> RunRecord:
 
 def find_runs(below: Path) -> Iterator[Path]:
     """Yield the directories of all runs below a directory, in the order of their paths."""
-    for found in sorted(below.rglob("journal.jsonl")):
-        yield found.parent
+    for directory, directories, files in os.walk(below):
+        directories.sort()
+        if "journal.jsonl" in files:
+            directories.clear()  # a run holds no other, and what is in it may come and go while it is played
+            yield Path(directory)
 
 
 def _not_a_run(root: Path) -> str:
