@@ -1,7 +1,8 @@
 """How fast rollouts are, beside the plain loop that nothing can beat: prints one table; ``make bench`` runs it.
 
 Ours is what a submission costs: policies behind the wall, a fresh process an episode, every step written to disk. The
-limit is the same environment with the same policy in one process, unrecorded. Both play in turn on the same core, slice
+limit is what anybody writes, ``gymnasium.make`` and a loop around it: the same environment with the same policy in one
+process, unrecorded. Both play in turn on the same core, slice
 by slice, so that a noisy machine disturbs both; medians are shown. What the engine does is not told here but in
 ``docs/decisions/0001-rollout-transport.md``.
 """
@@ -131,9 +132,7 @@ class Bench:
         return (perf_counter() - began) / steps
 
     def _plain_episode(self, seed: int, max_steps: int) -> int:
-        environment = gymnasium.make(
-            self.spec.id, disable_env_checker=True, max_episode_steps=max_steps, **self.spec.arguments
-        )
+        environment = gymnasium.make(self.spec.id, max_episode_steps=max_steps, **self.spec.arguments)
         schema = {"type": type(environment.action_space).__name__}
         policy, steps, ended = self._policy({}, schema, {}), 0, False
         policy.reset(seed)

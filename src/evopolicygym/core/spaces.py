@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Bounds = float | tuple[float, ...]
 """One number where every element shares it, else one number an element, in row-major order."""
+MANY = 32
+"""Up to this many numbers under one pair of bounds a loop is quicker than numpy's comparisons."""
 
 
 class InvalidAction(ValueError):
@@ -218,23 +220,24 @@ def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
     dtype = np.dtype(space.dtype)
     low, high = _representable(space)
     whole = dtype.kind in "iu"
-    pairs = tuple(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
-    few = len(space.shape) == 1 and len(pairs) <= 8  # noqa: PLR2004 - below this, a loop of floats beats numpy's calls
-
-    def within(raw: "NDArray[np.float64]") -> bool:
-        if not few:
-            return bool(((raw >= low) & (raw <= high)).all())
-        for (least, most), number in zip(pairs, raw.tolist(), strict=True):  # noqa: SIM110 - a generator costs a step
-            if not least <= number <= most:
-                return False
-        return True
 
     def read(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
-        if within(raw) and not whole:  # a NaN is within no bounds
+        if ((raw >= low) & (raw <= high)).all() and not whole:  # a NaN is within no bounds
             return raw.astype(dtype), False
         return _read_box_slowly(raw, low, high, dtype)
 
-    return read
+    pairs = set(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
+    if whole or len(space.shape) != 1 or space.size > MANY or len(pairs) != 1:
+        return read
+    ((least, most),) = pairs
+
+    def read_quickly(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
+        for number in raw.tolist():
+            if not least <= number <= most:
+                return _read_box_slowly(raw, low, high, dtype)
+        return raw.astype(dtype), False
+
+    return read_quickly
 
 
 def _read_box_slowly(
