@@ -2,8 +2,9 @@
 
 Ours is what a submission costs: policies behind the wall, a fresh process an episode, every step written to disk. The
 limit is what anybody writes, ``gymnasium.make`` and a loop around it: the same environment with the same policy in one
-process, unrecorded. Both play in turn on the same core, slice
-by slice, so that a noisy machine disturbs both; medians are shown. What the engine does is not told here but in
+process, unrecorded. The floor is that loop with every observation's bytes sent through ``cat``: what two processes cost
+a step on this machine even if the other one does nothing. All play in turn on the same core, slice by slice, so that a
+noisy machine disturbs all; medians are shown. What the engine does is not told here but in
 ``docs/decisions/0001-rollout-transport.md``.
 """
 
@@ -16,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
+from subprocess import Popen
 from time import perf_counter
 from typing import Any
 
@@ -28,6 +30,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.guest import layout
 
 ASKED = {"continuous_car": 0.28, "acrobot": 0.70, "half_cheetah": 0.65, "door_key": 0.88, "car_racing": 0.93}
 """The share of the limit that is asked of one core."""
@@ -69,6 +72,8 @@ class Row:
     environment: str
     limit_us: float
     """A step of the plain loop, its share of making and resetting the environment included."""
+    floor_us: float
+    """As ``limit_us``, with every observation's bytes sent through ``cat``."""
     ours_us: float
     """A step of ours on one core, everything included."""
     share: float
@@ -124,20 +129,40 @@ class Bench:
         steps = sum(episode.length for _, episode in executor.play(self.checkpoint, context, jobs, print))
         return (perf_counter() - began) / steps
 
-    def plain(self, episodes: int, max_steps: int | None = None) -> float:
+    def plain(self, episodes: int, max_steps: int | None = None, before_step: Callable[[], object] = int) -> float:
         """Play as many episodes here, in the same process; return seconds a step."""
         began, steps = perf_counter(), 0
         for seed in range(episodes):
-            steps += self._plain_episode(seed, max_steps or self.spec.max_steps)
+            steps += self._plain_episode(seed, max_steps or self.spec.max_steps, before_step)
         return (perf_counter() - began) / steps
 
-    def _plain_episode(self, seed: int, max_steps: int) -> int:
+    def through_cat(self, episodes: int, frame: bytes) -> float:
+        """Play them in the same process, every step after a frame has gone to another process and come back."""
+        (theirs, there), (back, mine) = os.pipe(), os.pipe()
+        buffer = [bytearray(len(frame))]
+
+        def exchange() -> None:
+            left = len(frame) - (os.write(there, frame) and os.readv(back, buffer))
+            while left:
+                left -= len(os.read(back, left))
+
+        with Popen(["/bin/cat"], stdin=theirs, stdout=mine):
+            os.close(theirs)
+            os.close(mine)
+            try:
+                return self.plain(episodes, before_step=exchange)
+            finally:
+                os.close(there)
+                os.close(back)
+
+    def _plain_episode(self, seed: int, max_steps: int, before_step: Callable[[], object]) -> int:
         environment = gymnasium.make(self.spec.id, max_episode_steps=max_steps, **self.spec.arguments)
         schema = {"type": type(environment.action_space).__name__}
         policy, steps, ended = self._policy({}, schema, {}), 0, False
         policy.reset(seed)
         observation, _ = environment.reset(seed=seed)
         while not ended:
+            before_step()
             observation, _, terminated, truncated, _ = environment.step(policy.act(observation))
             ended, steps = terminated or truncated, steps + 1
         environment.close()
@@ -163,9 +188,11 @@ def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
         episode_s = bench.ours(ours, 1) * spec.max_steps
         slices = LONG_SLICES if episode_s > LONG_EPISODE_S else slices
         episodes = max(1, round(SLICE_S / episode_s))
-        limit_s, ours_s, unrecorded_s, unconfined_s = paired(
+        frame = bytes(layout.size(ours.grounds.observation_schema, wide=False))
+        limit_s, floor_s, ours_s, unrecorded_s, unconfined_s = paired(
             [
                 lambda: bench.plain(episodes),
+                lambda: bench.through_cat(episodes, frame),
                 lambda: bench.ours(ours, episodes),
                 lambda: bench.ours(ours, episodes, recorded=False),
                 lambda: bench.ours(unconfined, episodes),
@@ -176,6 +203,7 @@ def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
     return Row(
         environment=spec.name,
         limit_us=limit_s * 1e6,
+        floor_us=floor_s * 1e6,
         ours_us=ours_s * 1e6,
         share=limit_s / ours_s,
         asked=ASKED.get(spec.name),
@@ -243,6 +271,7 @@ def _every_core() -> Iterator[None]:
 
 COLUMNS = (
     ("limit", "us/step", ".1f", "limit_us"),
+    ("floor", "us/step", ".1f", "floor_us"),
     ("ours", "us/step", ".1f", "ours_us"),
     ("share", "", ".2f", "share"),
     ("asked", "", ".2f", "asked"),
