@@ -53,6 +53,23 @@ def test_every_environment_is_told(name: str) -> None:
     assert catalog.load(name).id in text
 
 
+def test_every_attack_is_held_by_a_test() -> None:
+    """Each of the 68 attacks and faults has a row in docs/security.md, which names tests that there are."""
+    text = docs()[ROOT / "docs" / "security.md"]
+    rows = dict(re.findall(r"^\| ([A-Z]\d\d) (\|.*)$", text, re.MULTILINE))
+    named = {case: re.findall(r"`(tests/\w+\.py)::(\w+)", row) for case, row in rows.items()}
+    missing = [
+        (case, file, test)
+        for case, tests in named.items()
+        for file, test in tests
+        if f"def {test}(" not in (ROOT / file).read_text(encoding="utf-8")
+    ]
+
+    assert len(rows) == 68
+    assert [case for case, tests in named.items() if not tests] == []
+    assert missing == []
+
+
 def test_no_link_leads_nowhere() -> None:
     """Each link of a page to a file of ours finds it."""
     links = [(page, link) for page, text in docs().items() for link in LINK.findall(text)]
