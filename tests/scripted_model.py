@@ -53,10 +53,13 @@ class ScriptedModel:
         """One for each request to come; afterwards every request gets a plain one."""
         self.released = threading.Event()
         """Set it to let a hanging answer go on."""
+        self.came = threading.Event()
+        """Set once a request has come."""
         self.left = threading.Event()
         """Set once a client has left a hanging answer."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         self._server.daemon_threads = True
+        self._server.model = self  # type: ignore[attr-defined]
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
 
@@ -194,72 +197,75 @@ def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
     return [chunk(text[:middle], 1), chunk(text[middle:], end, finishReason="STOP")]
 
 
-def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
 
-        def log_message(self, *_: object) -> None:
-            pass
+    def log_message(self, *_: object) -> None:
+        pass
 
-        def do_GET(self) -> None:
-            self._answer({})
+    def do_GET(self) -> None:
+        self._answer({})
 
-        def do_POST(self) -> None:
-            length = int(self.headers.get("content-length") or 0)
-            self._answer(json.loads(self.rfile.read(length) or b"{}"))
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        self._answer(json.loads(self.rfile.read(length) or b"{}"))
 
-        def _answer(self, body: Json) -> None:
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            reply = model.next_reply()
-            model.asked.append(Asked(self.command, self.path, headers, body))
-            if reply.hang == "before":
+    @property
+    def _model(self) -> ScriptedModel:
+        return self.server.model  # type: ignore[attr-defined, no-any-return]
+
+    def _answer(self, body: Json) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        reply = self._model.next_reply()
+        self._model.asked.append(Asked(self.command, self.path, headers, body))
+        self._model.came.set()
+        if reply.hang == "before":
+            self._hang()
+        path = self.path.partition("?")[0]
+        if reply.raw is not None or reply.status != 200:
+            parts = [json.dumps({"error": {"message": reply.text}}).encode() if reply.raw is None else reply.raw]
+        else:
+            parts = list(pieces(path, body, reply))
+        kind = "text/event-stream" if is_streamed(path, body) and reply.status == 200 else "application/json"
+        self.send_response(reply.status)
+        for name, value in ({"content-type": kind, "transfer-encoding": "chunked"} | dict(reply.headers)).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self._send(parts, reply)
+
+    def _send(self, parts: list[bytes], reply: Reply) -> None:
+        if reply.cut and len(parts) == 1:
+            parts = [parts[0][: len(parts[0]) // 2], b"never sent"]
+        for place, part in enumerate(parts):
+            if place == 1 and reply.hang == "between":
                 self._hang()
-            path = self.path.partition("?")[0]
-            if reply.raw is not None or reply.status != 200:
-                parts = [reply.raw or json.dumps({"error": {"message": reply.text}}).encode()]
-            else:
-                parts = list(pieces(path, body, reply))
-            kind = "text/event-stream" if is_streamed(path, body) and reply.status == 200 else "application/json"
-            self.send_response(reply.status)
-            for name, value in ({"content-type": kind, "transfer-encoding": "chunked"} | dict(reply.headers)).items():
-                self.send_header(name, value)
-            self.end_headers()
-            self._send(parts, reply)
-
-        def _send(self, parts: list[bytes], reply: Reply) -> None:
-            if reply.cut and len(parts) == 1:
-                parts = [parts[0][: len(parts[0]) // 2], b"never sent"]
-            for place, part in enumerate(parts):
-                if place == 1 and reply.hang == "between":
-                    self._hang()
-                if place == len(parts) - 1 and reply.cut:
-                    self.close_connection = True
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                    return
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
-            self.wfile.write(b"0\r\n\r\n")
-
-        def _hang(self) -> None:
-            """Wait until released; what ends the wait early is that the client has left."""
-            self.connection.settimeout(0.02)
-            for _ in range(int(DEADLINE_S / 0.02)):
-                if model.released.is_set():
-                    break
-                try:
-                    if not self.connection.recv(1, socket.MSG_PEEK):
-                        model.left.set()
-                        break
-                except TimeoutError:
-                    continue
-                except OSError:
-                    model.left.set()
-                    break
-            self.connection.settimeout(None)
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
+            if place == len(parts) - 1 and reply.cut:
                 self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if part:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+        self.wfile.write(b"0\r\n\r\n")
 
-    return Handler
+    def _hang(self) -> None:
+        """Wait until released; what ends the wait early is that the client has left."""
+        self.connection.settimeout(0.02)
+        for _ in range(int(DEADLINE_S / 0.02)):
+            if self._model.released.is_set():
+                break
+            try:
+                if not self.connection.recv(1, socket.MSG_PEEK):
+                    self._model.left.set()
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                self._model.left.set()
+                break
+        self.connection.settimeout(None)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            self.close_connection = True

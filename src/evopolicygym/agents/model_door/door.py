@@ -10,7 +10,7 @@ import secrets
 import socket
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,10 +20,6 @@ from evopolicygym.agents.model_door.log import ModelLog
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
 from evopolicygym.agents.model_door.usage import ModelUsage
 from evopolicygym.core.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from evopolicygym.agents.model_door.forward import Forwarder
-    from evopolicygym.agents.model_door.gate import Gate
 
 MAX_CONNECTIONS = 64
 """Connections at once; another is closed at once, before it has said anything."""
@@ -44,12 +40,17 @@ class ModelDoor:
         self._upstream = upstream
         self._dummy = f"sk-dummy-{secrets.token_urlsafe(24)}"
         self._ledger = Ledger(upstream)
-        self._forwarder, gate = _behind(upstream, secret)
-        self._app = gate(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
+        try:
+            from evopolicygym.agents.model_door.forward import THREAD, Forwarder
+            from evopolicygym.agents.model_door.gate import Gate
+        except ModuleNotFoundError as error:
+            raise MissingExtra("The model's door", "agents", str(error.name)) from error
+        self._forwarder = Forwarder(upstream, secret, MAX_CONNECTIONS)
+        self._app = Gate(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
         self._servers: list[uvicorn.Server] = []
         self._tasks: list[asyncio.Future[None]] = []
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="model door", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name=THREAD, daemon=True)
         self._thread.start()
 
     def __enter__(self) -> Self:
@@ -119,13 +120,3 @@ class _BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.abort()
-
-
-def _behind(upstream: ModelUpstream, secret: str) -> "tuple[Forwarder, type[Gate]]":
-    """Return what needs httpx."""
-    try:
-        from evopolicygym.agents.model_door.forward import Forwarder
-        from evopolicygym.agents.model_door.gate import Gate
-    except ModuleNotFoundError as error:
-        raise MissingExtra("The model's door", "agents", str(error.name)) from error
-    return Forwarder(upstream, secret, MAX_CONNECTIONS), Gate

@@ -3,8 +3,10 @@
 Whether a request may be asked at all is not told here but in ``call.py`` and ``inspection.py``.
 """
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
@@ -33,6 +35,16 @@ DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
 UNREACHED = "unreached"
 """Why a request that never came to the model server was not answered."""
+THREAD = "model door"
+"""The name of the thread in which everything here runs."""
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.threadName != THREAD
+
+
+for logger in ("httpx", "httpcore.connection", "httpcore.http11"):
+    logging.getLogger(logger).addFilter(_is_of_others)  # they would log addresses, and headers of answers
 
 
 class Forwarder:
@@ -45,6 +57,7 @@ class Forwarder:
         self._client = httpx.AsyncClient(
             verify=httpx.create_ssl_context(),
             trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
             timeout=httpx.Timeout(
                 upstream.read_timeout_s,
@@ -72,7 +85,6 @@ class Forwarder:
             yield response
         finally:
             await response.aclose()
-            self._client.cookies.clear()
 
     async def close(self) -> None:
         """End every connection."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.agents.model_door.call import Kind, likely, read_query, recognise
 from evopolicygym.agents.model_door.forward import Forwarder
@@ -53,7 +53,13 @@ class Gate:
             self._log.write(_refusal_line(scope, refused))
             await self._refusal(scope, refused)(scope, receive, send)
             return
-        passing = asyncio.ensure_future(passage.run(send))
+
+        async def recording(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._settle(passage)  # before the client knows that it is over
+            await send(message)
+
+        passing = asyncio.ensure_future(passage.run(recording))
         leaving = asyncio.ensure_future(_left(receive))
         try:
             await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +94,10 @@ class Gate:
         return JSONResponse(content, refused.http_status, headers)
 
     def _settle(self, passage: Passage) -> None:
-        """Count a request that is over, and write its line."""
+        """Count a request that is over, and write its line, once."""
+        if passage.settled:
+            return
+        passage.settled = True
         seconds = time.monotonic() - passage.begun
         meter, call = passage.meter, passage.call
         failed = bool(passage.note)

@@ -45,6 +45,8 @@ class Passage:
     """How it ended, where it didn't end well."""
     billable: bool = True
     """Whether the model may have worked on it, as far as can be told from here."""
+    settled: bool = False
+    """Whether it is counted."""
     meter: Meter | None = None
     """Of an answer that is more than an error."""
 
