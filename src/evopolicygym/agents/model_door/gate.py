@@ -5,6 +5,7 @@ How the answer travels is not told here but in ``passage.py``.
 
 import asyncio
 import hmac
+import re
 import time
 from datetime import UTC, datetime
 
@@ -26,7 +27,7 @@ from evopolicygym.agents.model_door.wire import CallRefused, Headers, error_body
 
 BODY_S = 60.0
 """Seconds within which a body must have come."""
-HOSTS = (b"127.0.0.1", b"localhost")
+HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
 
 
 class Gate:
@@ -71,8 +72,7 @@ class Gate:
 
     async def _admitted(self, request: Request) -> Passage:
         headers: Headers = request.scope["headers"]
-        host = request.headers.get("host", "").encode()
-        if (host.rpartition(b":")[0] or host) not in HOSTS or "origin" in request.headers:
+        if not HOST.fullmatch(request.headers.get("host", "")) or "origin" in request.headers:
             raise CallRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
         query = read_query(request.scope["query_string"])
         if not any(hmac.compare_digest(key, self._dummy) for key in presented(headers, query)):
