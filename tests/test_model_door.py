@@ -59,7 +59,7 @@ def test_a_stream_comes_back_as_it_was_sent(door: OpenDoor, wire: Wire) -> None:
 
     assert answer.headers["content-type"] == "text/event-stream"
     assert answer.content == sent(wire, streamed=True)
-    assert door.only().target == SPOKEN[wire].stream_path or SPOKEN[wire].path
+    assert door.only().target == (SPOKEN[wire].stream_path or SPOKEN[wire].path)
 
 
 @each_wire
