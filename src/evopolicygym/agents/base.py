@@ -12,7 +12,7 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base", "referee"}),
+    not_names=frozenset({"base", "model_door", "referee"}),
 )
 
 

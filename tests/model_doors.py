@@ -1,0 +1,128 @@
+"""A model's door before a scripted model server, and the requests that tools make of it.
+
+What must come of them is told in the tests.
+"""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from evopolicygym.agents.model_door.door import ModelDoor
+from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.agents.model_door.wire import Wire
+from scripted_model import Asked, Json, ScriptedModel
+
+REAL_KEY = "sk-real-0123456789-never-to-be-seen"
+VARIABLE = "SCRIPTED_MODEL_KEY"
+TLS = ssl.create_default_context()
+"""Never used, and made once: httpx would make one for each request."""
+TEXT = [{"role": "user", "content": "How is https://example.org/ today?"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """How a tool asks for a text in one format."""
+
+    wire: Wire
+    path: str
+    body: Json
+    scheme: str
+    """The header that carries the key."""
+    stream_path: str = ""
+    stream_fields: Json = field(default_factory=lambda: {"stream": True})
+
+
+SPOKEN = {
+    Wire.RESPONSES: Spoken(Wire.RESPONSES, "/v1/responses", {"model": "scripted", "input": TEXT}, "authorization"),
+    Wire.CHAT: Spoken(
+        Wire.CHAT,
+        "/v1/chat/completions",
+        {"model": "scripted", "messages": TEXT},
+        "authorization",
+        stream_fields={"stream": True, "stream_options": {"include_usage": True}},
+    ),
+    Wire.MESSAGES: Spoken(
+        Wire.MESSAGES, "/v1/messages", {"model": "scripted", "max_tokens": 9, "messages": TEXT}, "x-api-key"
+    ),
+    Wire.GEMINI: Spoken(
+        Wire.GEMINI,
+        "/v1beta/models/scripted:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "How is it?"}]}]},
+        "x-goog-api-key",
+        "/v1beta/models/scripted:streamGenerateContent?alt=sse",
+        {},
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDoor:
+    """A door that is served, with what is before and behind it."""
+
+    door: ModelDoor
+    endpoint: ModelEndpoint
+    model: ScriptedModel
+    log: Path
+
+    def request(self, method: str, path: str, body: object = None, **changes: Any) -> httpx.Response:
+        """Ask with the dummy key, unless ``headers`` say otherwise; a body that is no bytes is sent as JSON."""
+        content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        headers = changes.pop("headers", {"authorization": f"Bearer {self.endpoint.key}"})
+        address = self.endpoint.address + path
+        return httpx.request(
+            method, address, content=content, headers=headers, timeout=60, trust_env=False, verify=TLS, **changes
+        )
+
+    def ask(self, wire: Wire = Wire.CHAT, **fields: Any) -> httpx.Response:
+        """Ask for a text, whole; ``fields`` are added to the body."""
+        spoken = SPOKEN[wire]
+        return self.request("POST", spoken.path, spoken.body | fields, headers=self.key_header(wire))
+
+    def stream(self, wire: Wire) -> httpx.Response:
+        """Ask for a text as a stream of events, and read it to its end."""
+        spoken = SPOKEN[wire]
+        path = spoken.stream_path or spoken.path
+        return self.request("POST", path, spoken.body | spoken.stream_fields, headers=self.key_header(wire))
+
+    def key_header(self, wire: Wire) -> dict[str, str]:
+        """Return the header by which a format's tools present the dummy key."""
+        scheme = SPOKEN[wire].scheme
+        return {scheme: f"Bearer {self.endpoint.key}" if scheme == "authorization" else self.endpoint.key}
+
+    def lines(self) -> list[Json]:
+        """Return the log."""
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+
+    def connect(self) -> socket.socket:
+        """Return a connection to the door, for what no client library would send."""
+        address = httpx.URL(self.endpoint.address)
+        return socket.create_connection((address.host, address.port or 0), timeout=60)
+
+    def say(self, head: str) -> bytes:
+        """Send a request to the letter, lines apart, with the dummy key; return what comes back until the end."""
+        text = f"{head}\nAuthorization: Bearer {self.endpoint.key}\nConnection: close\n\n".replace("\n", "\r\n")
+        with self.connect() as connection:
+            connection.sendall(text.encode())
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+
+    def only(self) -> Asked:
+        """Return the one request that came to the model server."""
+        (asked,) = self.model.asked
+        return asked
+
+
+@contextmanager
+def open_door(directory: Path, prefix: str = "", **changes: Any) -> Iterator[OpenDoor]:
+    """Open a door before a scripted model server; the real key must stand in its variable."""
+    log = directory / "model.jsonl"
+    with ScriptedModel() as model:
+        upstream = ModelUpstream(base_url=model.url + prefix, **({"key_variable": VARIABLE} | changes))
+        with ModelDoor(upstream, log) as door:
+            yield OpenDoor(door, door.serve(socket.create_server(("127.0.0.1", 0))), model, log)

@@ -1,0 +1,271 @@
+"""A model server on loopback that says what it is told to say, in the four formats that the model's door passes.
+
+It counts no tokens: its usage is ``USAGE``, whatever was asked. Nothing of it is a mock: it is a server of its own.
+"""
+
+import json
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+
+Json = dict[str, Any]
+INPUT, CACHED, OUTPUT, REASONING = 1000, 400, 50, 10
+DEADLINE_S = 60.0
+"""The longest that the server hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it came."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    body: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How one request is answered; by default with a text, and whole."""
+
+    text: str = "All is well."
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    """Sent as it is, in place of an answer in the request's format."""
+    tell_usage: bool = True
+    hang: str = ""
+    """Where the server stops until it is released or left: ``before`` it answers, or ``between`` two pieces."""
+    cut: bool = False
+    """Whether the connection is dropped halfway through the answer."""
+
+
+class ScriptedModel:
+    """Serves on loopback until it is closed."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.replies: list[Reply] = []
+        """One for each request to come; afterwards every request gets a plain one."""
+        self.released = threading.Event()
+        """Set it to let a hanging answer go on."""
+        self.came = threading.Event()
+        """Set once a request has come."""
+        self.left = threading.Event()
+        """Set once a client has left a hanging answer."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        self._server.daemon_threads = True
+        self._server.model = self  # type: ignore[attr-defined]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.released.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    @property
+    def url(self) -> str:
+        """Where it answers, without a slash at the end."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def next_reply(self) -> Reply:
+        """Return how the next request is answered."""
+        return self.replies.pop(0) if self.replies else Reply()
+
+
+def pieces(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
+    """Yield an answer in the format that a path speaks: the events of a stream, or the whole as one piece."""
+    model, text = str(body.get("model", "scripted")), reply.text
+    if path.endswith("/responses"):
+        documents = _responses(model, text, reply, streamed=bool(body.get("stream")))
+    elif path.endswith("/chat/completions"):
+        documents = _chat(model, text, reply, body)
+    elif path.endswith("/messages"):
+        documents = _messages(model, text, reply, streamed=bool(body.get("stream")))
+    elif path.endswith("Content"):
+        documents = _gemini(text, reply, streamed=":stream" in path)
+    elif path.endswith(("count_tokens", "input_tokens")):
+        documents = [{"input_tokens": INPUT}]
+    elif path.endswith(":countTokens"):
+        documents = [{"totalTokens": INPUT}]
+    else:
+        documents = [{"object": "list", "data": [{"id": "scripted", "object": "model"}]}]
+    if not is_streamed(path, body):
+        yield json.dumps(documents[-1]).encode()
+        return
+    for document in documents:
+        event = f"event: {document['type']}\n" if "type" in document else ""
+        yield f"{event}data: {json.dumps(document)}\n\n".encode()
+    if path.endswith("/chat/completions"):
+        yield b"data: [DONE]\n\n"
+
+
+def is_streamed(path: str, body: Json) -> bool:
+    """Return whether a request is answered with events."""
+    return bool(body.get("stream")) or ":streamGenerateContent" in path
+
+
+def _responses(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+    whole: Json = {"id": "resp_1", "object": "response", "model": model, "status": "completed", "output": [item]}
+    if reply.tell_usage:
+        whole["usage"] = {
+            "input_tokens": INPUT,
+            "input_tokens_details": {"cached_tokens": CACHED},
+            "output_tokens": OUTPUT,
+            "output_tokens_details": {"reasoning_tokens": REASONING},
+        }
+    if not streamed:
+        return [whole]
+    return [
+        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}},
+        {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+
+
+def _chat(model: str, text: str, reply: Reply, body: Json) -> list[Json]:
+    usage = {
+        "prompt_tokens": INPUT,
+        "prompt_tokens_details": {"cached_tokens": CACHED},
+        "completion_tokens": OUTPUT,
+        "completion_tokens_details": {"reasoning_tokens": REASONING},
+    }
+    head = {"id": "chatcmpl-1", "object": "chat.completion", "model": model}
+    if not body.get("stream"):
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return [{**head, "choices": [choice], **({"usage": usage} if reply.tell_usage else {})}]
+    head["object"] = "chat.completion.chunk"
+    delta = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks: list[Json] = [{**head, "choices": [delta]}, {**head, "choices": [end]}]
+    asked = (body.get("stream_options") or {}).get("include_usage")
+    return [*chunks, {**head, "choices": [], "usage": usage}] if asked and reply.tell_usage else chunks
+
+
+def _messages(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    usage = {
+        "input_tokens": INPUT - CACHED - 100,
+        "cache_creation_input_tokens": 100,
+        "cache_read_input_tokens": CACHED,
+    }
+    whole: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_reason": "end_turn"}
+    whole |= {"content": [{"type": "text", "text": text}]}
+    if not streamed:
+        return [whole | ({"usage": usage | {"output_tokens": OUTPUT}} if reply.tell_usage else {})]
+    begun = whole | {"content": [], "stop_reason": None}
+    begun |= {"usage": usage | {"output_tokens": 1}} if reply.tell_usage else {}
+    end: Json = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    end |= {"usage": {"output_tokens": OUTPUT}} if reply.tell_usage else {}
+    return [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        end,
+        {"type": "message_stop"},
+    ]
+
+
+def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    def chunk(said: str, n_tokens: int, **end: str) -> Json:
+        candidate = {"index": 0, "content": {"role": "model", "parts": [{"text": said}]}, **end}
+        usage = {
+            "promptTokenCount": INPUT,
+            "cachedContentTokenCount": CACHED,
+            "candidatesTokenCount": n_tokens,
+            "thoughtsTokenCount": REASONING,
+        }
+        told = {"usageMetadata": usage} if reply.tell_usage else {}
+        return {"candidates": [candidate], "modelVersion": "scripted", **told}
+
+    middle = len(text) // 2
+    end = OUTPUT - REASONING
+    if not streamed:
+        return [chunk(text, end, finishReason="STOP")]
+    return [chunk(text[:middle], 1), chunk(text[middle:], end, finishReason="STOP")]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length") or 0)
+        self._answer(json.loads(self.rfile.read(length) or b"{}"))
+
+    @property
+    def _model(self) -> ScriptedModel:
+        return self.server.model  # type: ignore[attr-defined, no-any-return]
+
+    def _answer(self, body: Json) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        reply = self._model.next_reply()
+        self._model.asked.append(Asked(self.command, self.path, headers, body))
+        self._model.came.set()
+        if reply.hang == "before":
+            self._hang()
+        path = self.path.partition("?")[0]
+        if reply.raw is not None or reply.status != 200:
+            parts = [json.dumps({"error": {"message": reply.text}}).encode() if reply.raw is None else reply.raw]
+        else:
+            parts = list(pieces(path, body, reply))
+        kind = "text/event-stream" if is_streamed(path, body) and reply.status == 200 else "application/json"
+        self.send_response(reply.status)
+        for name, value in ({"content-type": kind, "transfer-encoding": "chunked"} | dict(reply.headers)).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self._send(parts, reply)
+
+    def _send(self, parts: list[bytes], reply: Reply) -> None:
+        if reply.cut and len(parts) == 1:
+            parts = [parts[0][: len(parts[0]) // 2], b"never sent"]
+        for place, part in enumerate(parts):
+            if place == 1 and reply.hang == "between":
+                self._hang()
+            if place == len(parts) - 1 and reply.cut:
+                self.close_connection = True
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if part:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(part), part))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _hang(self) -> None:
+        """Wait until released; what ends the wait early is that the client has left."""
+        self.connection.settimeout(0.02)
+        for _ in range(int(DEADLINE_S / 0.02)):
+            if self._model.released.is_set():
+                break
+            try:
+                if not self.connection.recv(1, socket.MSG_PEEK):
+                    self._model.left.set()
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                self._model.left.set()
+                break
+        self.connection.settimeout(None)
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            self.close_connection = True
