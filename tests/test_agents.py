@@ -202,6 +202,16 @@ def test_tuned_policy_reads_and_plays_every_space(space: Space) -> None:
     assert (seen.ndim, scores, clipped) == (1, [], False)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_tuned_policy_prefers_no_action(count: int) -> None:
+    """Scores drawn at random choose every one of the actions, each as often as another."""
+    names = module("agents", "tuner_policy", "policy.py")
+    random = np.random.default_rng(0)
+    chosen = [names["choose"](random.standard_normal(count - 1).tolist()) for _ in range(2000)]
+
+    assert np.bincount(chosen, minlength=count) == pytest.approx(np.full(count, 2000 / count), rel=0.2)
+
+
 def test_tuner_tells_no_ties() -> None:
     """Candidates that failed alike are no parents; where all are alike, there is nothing to tell."""
     assert tuner._told([2, 0, 1, 3, 4, 5], [0.0, 0.0, 1.0, 0.0, 0.0, 0.0], 4) == [2, 2, 4, 5]

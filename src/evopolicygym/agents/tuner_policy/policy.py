@@ -8,6 +8,7 @@ index, counted round, so that one submission can compare many; without candidate
 
 import json
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +104,9 @@ def count_scores(space: dict[str, Any]) -> int:
     """Return how many scores an action takes."""
     match space["type"]:
         case "Discrete":
-            return int(space["n"])
+            return int(space["n"]) - 1
         case "MultiDiscrete":
-            return int(np.sum(space["nvec"]))
+            return int(np.sum(np.array(space["nvec"]) - 1))
         case "Tuple":
             return sum(count_scores(part) for part in space["spaces"])
         case "Dict":
@@ -123,12 +124,12 @@ def is_graded(space: dict[str, Any]) -> bool:
 
 
 def read_action(space: dict[str, Any], scores: list[float]) -> Any:
-    """Return the action that scores stand for, taking its scores from the front: the largest wins, or squashed."""
+    """Return the action that scores stand for, taking its scores from the front: they choose, or are squashed."""
     match space["type"]:
         case "Discrete":
-            return int(np.argmax(take(scores, space["n"]))) + int(space["start"])
+            return choose(take(scores, space["n"] - 1)) + int(space["start"])
         case "MultiDiscrete":
-            chosen = [int(np.argmax(take(scores, n))) for n in space["nvec"]]
+            chosen = [choose(take(scores, n - 1)) for n in space["nvec"]]
             return np.array(chosen) + np.array(space["start"])
         case "MultiBinary":
             return (np.array(take(scores, count_scores(space))) > 0).astype(np.int8).reshape(space["shape"])
@@ -140,6 +141,21 @@ def read_action(space: dict[str, Any], scores: list[float]) -> Any:
             return ""
         case _:
             return squash(space, np.array(take(scores, count_scores(space))).reshape(space["shape"]))
+
+
+def choose(scores: list[float]) -> int:
+    """Return which of one more values than scores is meant: the one whose corner they point to most.
+
+    With a score for every value, only their differences would count, and one in each would be searched for in vain.
+    """
+    return int(np.argmax(corners(len(scores) + 1) @ np.array(scores)))
+
+
+@cache
+def corners(count: int) -> Numbers:
+    """Return the corners of a regular simplex around zero, (count, count - 1)."""
+    axis, corner = np.arange(1, count), np.arange(count)[:, None]
+    return np.asarray(((corner < axis) - axis * (corner == axis)) / np.sqrt(axis * (axis + 1)))
 
 
 def squash(space: dict[str, Any], scores: Numbers) -> Numbers:
