@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from socket import socket
 from threading import Event, Thread
 from typing import Any
 
@@ -17,7 +18,7 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.sandbox import view
 from evopolicygym.sandbox.bubblewrap import Backend
-from evopolicygym.sandbox.workplace import preflight
+from evopolicygym.sandbox.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
 from fakes import OpenRun, RunMaker
 
 
@@ -120,6 +121,30 @@ def test_only_the_judge_answers(run: OpenRun) -> None:
     )
 
     assert printed(run, "python3", "-c", script).split() == ["200", "True", "['lo']"]
+
+
+def test_two_doors(run: OpenRun) -> None:
+    """A workplace may have a second door, with a server of its own behind it and variables of its own."""
+
+    def serve_model(listener: socket) -> dict[str, str]:
+        def answer() -> None:
+            with listener, listener.accept()[0] as caller:
+                caller.sendall(b"the model")
+
+        Thread(target=answer, daemon=True).start()
+        return {"MODEL_PORT": str(listener.getsockname()[1])}
+
+    script = (
+        "import os, socket, urllib.request as r\n"
+        "print(r.urlopen(os.environ['EVOPOLICYGYM_INFO_URL']).status)\n"
+        "print(socket.create_connection(('127.0.0.1', int(os.environ['MODEL_PORT']))).recv(99))"
+    )
+    doors = {JUDGE_PORT: lambda listener: run.door.serve(listener).environment, MODEL_PORT: serve_model}
+    occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors)
+    told, _ = occupant.process.communicate(timeout=60)
+    occupant.leave(0)
+
+    assert told.split(b"\n")[:2] == [b"200", b"b'the model'"]
 
 
 def test_desk_client_works_inside(run: OpenRun) -> None:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
 from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.workplace import Occupant, enclosed, plain, preflight
+from evopolicygym.sandbox.workplace import JUDGE_PORT, Occupant, enclosed, plain, preflight
 
 GRACE_S = 5.0
 """Seconds that a program has between being asked to end and being killed."""
@@ -64,7 +64,7 @@ class CommandAgent:
 
         if desk.isolation != Level.BUBBLEWRAP:
             return plain(self._command, desk.workspace, door.endpoint.environment)
-        return enclosed(self._command, desk.workspace, serve)
+        return enclosed(self._command, desk.workspace, {JUDGE_PORT: serve})
 
 
 def make(config: AgentConfig) -> Agent:

@@ -1,8 +1,8 @@
 """Where an agent's program works: started, watched over, and gone when it is over.
 
-At level bubblewrap it has namespaces of its own with loopback only. The judge is reached through a listening socket
-that is made inside the sandbox's network and passed out, so nothing of ours runs beside the program. At weaker levels
-it is a plain process with a minimal environment. What it sees is not told here but in ``view.py``.
+At level bubblewrap it has namespaces of its own with loopback only. What it reaches beyond is reached through doors:
+listening sockets that are made inside the sandbox's network and passed out, so nothing of ours runs beside the program.
+At weaker levels it is a plain process with a minimal environment. What it sees is not told here but in ``view.py``.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.bubblewrap import NAMESPACES, bwrap
 from evopolicygym.sandbox.view import ACCOUNTS, SIMULATORS, python_of, search_path, words
 
-JUDGE_PORT = 8700
+JUDGE_PORT, MODEL_PORT = 8700, 8701
 HANDSHAKE_S = 30.0
 GONE_S = 10.0
 """Seconds within which killed processes must be gone."""
@@ -65,18 +65,21 @@ class Occupant:
             raise SandboxError(f"The agent's processes were still there {GONE_S:g} s after they were killed.")
 
 
-def enclosed(command: Sequence[str], workspace: Path, serve: Serve) -> Occupant:
-    """Start a program in namespaces of its own; raise ``SandboxError`` where they can't be made."""
+def enclosed(command: Sequence[str], workspace: Path, doors: Mapping[int, Serve]) -> Occupant:
+    """Start a program in namespaces of its own, with doors by their ports inside.
+
+    Raises ``SandboxError`` where the namespaces can't be made.
+    """
     ours, theirs = socket.socketpair()
     information, informed = os.pipe()
     stub = (files("evopolicygym.sandbox") / "inside" / "stub.py").read_text(encoding="utf-8")
-    inner = [_python(), "-I", "-c", stub, str(theirs.fileno()), str(JUDGE_PORT), *command]
+    inner = [_python(), "-I", "-c", stub, str(theirs.fileno()), ",".join(map(str, doors)), *command]
     with ours, theirs, os.fdopen(information, "rb") as said:
         arguments = ["--info-fd", str(informed)]
         process = _bwrap(arguments, workspace, command, inner, (theirs.fileno(), informed))
         os.close(informed)
         theirs.close()
-        return _received(process, said.read(), ours, serve)
+        return _received(process, said.read(), ours, list(doors.values()))
 
 
 def plain(command: Sequence[str], workspace: Path, addresses: Mapping[str, str]) -> Occupant:
@@ -147,15 +150,17 @@ def _accounts(stack: contextlib.ExitStack) -> Iterator[str]:
         yield from ("--perms", "0644", "--ro-bind-data", str(_in_memory(stack, text.encode())), f"/etc/{name}")
 
 
-def _received(process: "subprocess.Popen[bytes]", said: bytes, ours: socket.socket, serve: Serve) -> Occupant:
-    """Take the door from a stub, have it served, and let the stub become the program."""
+def _received(process: "subprocess.Popen[bytes]", said: bytes, ours: socket.socket, doors: Sequence[Serve]) -> Occupant:
+    """Take the doors from a stub, have them served, and let the stub become the program."""
     try:
         child = int(json.loads(said)["child-pid"])
         init = os.pidfd_open(child)
         ours.settimeout(HANDSHAKE_S)
-        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
-        environment = serve(socket.socket(fileno=descriptors[0]))
-        ours.sendall(json.dumps(dict(environment)).encode() + b"\n")
+        _, descriptors, _, _ = socket.recv_fds(ours, 1, len(doors))
+        environment: dict[str, str] = {}
+        for serve, descriptor in zip(doors, descriptors, strict=True):
+            environment |= serve(socket.socket(fileno=descriptor))
+        ours.sendall(json.dumps(environment).encode() + b"\n")
     except (OSError, ValueError, KeyError, IndexError) as error:
         process.kill()
         output, _ = process.communicate()

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Opens the judge's port inside the sandbox's network, hands the socket out, becomes the agent's program.
+"""Opens the doors' ports inside the sandbox's network, hands the sockets out, becomes the agent's program.
 
-Arguments: the descriptor of a socket pair, the port, then the program with its arguments. The environment comes back
-over the socket pair as one line of JSON, once the judge answers on the port.
+Arguments: the descriptor of a socket pair, the ports joined by commas, then the program with its arguments. The
+environment comes back over the socket pair as one line of JSON, once somebody answers on the ports.
 """
 
 import array
@@ -13,12 +13,13 @@ import sys
 
 
 def main() -> None:
-    """Hand the door out, wait for the environment, and go."""
+    """Hand the doors out, wait for the environment, and go."""
     host = socket.socket(fileno=int(sys.argv[1]))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", int(sys.argv[2])))
-        listener.listen(128)
-        host.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
+    listeners = [socket.create_server(("127.0.0.1", int(port)), backlog=128) for port in sys.argv[2].split(",")]
+    descriptors = array.array("i", [listener.fileno() for listener in listeners])
+    host.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+    for listener in listeners:
+        listener.close()
     with host, host.makefile() as answers:
         os.environ.update(json.loads(answers.readline()))
     program = sys.argv[3:]
