@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, Desk, Turn
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.sandbox import view
 from evopolicygym.sandbox.bubblewrap import Backend
@@ -140,7 +140,7 @@ def test_two_doors(run: OpenRun) -> None:
         "print(socket.create_connection(('127.0.0.1', int(os.environ['MODEL_PORT']))).recv(99))"
     )
     doors = {JUDGE_PORT: lambda listener: run.door.serve(listener).environment, MODEL_PORT: serve_model}
-    occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors)
+    occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors, AgentLimits())
     told, _ = occupant.process.communicate(timeout=60)
     occupant.leave(0)
 
@@ -207,7 +207,7 @@ def test_preflight_says_what_it_looked_at(run: OpenRun) -> None:
     """What was looked for is told, with the Pythons that were tried."""
     found: Mapping[str, str] = preflight(("sh",), run.paths.workspace, [])
 
-    assert found["agent"].startswith("no simulator in /")
+    assert found["simulators"].startswith("none can be imported by /")
 
 
 def test_program_that_is_not_there(run: OpenRun) -> None:
@@ -222,7 +222,7 @@ def test_exit_code_is_told(run: OpenRun) -> None:
     """A program's own exit code and last words come back."""
     ended = turn(run, "sh", "-c", "echo no model; exit 7")
 
-    assert ended == Turn(AgentEnd.CRASHED, "the program ended with exit code 7: no model")
+    assert (ended.end, ended.message) == (AgentEnd.CRASHED, "the program ended with exit code 7: no model")
 
 
 def test_polite_program_can_say_goodbye(run: OpenRun) -> None:

@@ -1,4 +1,4 @@
-"""Where this machine's user keeps what no run's directory may hold. Where things lie in a run is told in ``records``."""
+"""Where this machine's user keeps what no run's directory may hold. Where things lie in one is told in ``records``."""
 
 import os
 from pathlib import Path

@@ -25,16 +25,17 @@ ACCOUNTS = {
 }
 """The rest of ``/etc``: nothing of the host's users and names."""
 SITE_PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
-SCRATCH_BYTES = 4 << 30
-"""The most that may lie in the home and in ``/tmp``, each."""
+SCRATCH = ("/tmp", HOME)  # noqa: S108 - the sandbox's own
+SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
 
 
-def words(workspace: Path, command: Sequence[str]) -> Iterator[str]:
-    """Yield the words that lay out what a command's program sees."""
+def words(workspace: Path, command: Sequence[str], scratch_bytes: int) -> Iterator[str]:
+    """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each."""
     trees = _trees(command)
     yield from _system()
-    for place in ("/tmp", HOME):  # noqa: S108 - the sandbox's own
-        yield from ("--size", str(SCRATCH_BYTES), "--tmpfs", place)
+    for place in SCRATCH:
+        yield from ("--size", str(scratch_bytes), "--tmpfs", place)
+    yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
     for tree in ("/usr", *trees):

@@ -25,16 +25,19 @@ def pythons() -> list[str]:
     return [*programs.values(), *sys.argv[3:]]
 
 
-def simulators(python: str) -> list[str]:
-    """Return the simulators that a Python can import."""
-    command = [python, "-c", LOOK, sys.argv[1]]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+def simulators(python: str) -> "subprocess.Popen[str] | None":
+    """Start to look for the simulators that a Python can import; None where it can't be started."""
+    try:
+        return subprocess.Popen([python, "-c", LOOK, sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    except OSError:
+        return None
 
 
 def main() -> None:
     """Look, and tell."""
     tried = pythons()
-    found = [(python, name) for python in tried for name in simulators(python)]
+    looking = [(python, started) for python in tried if (started := simulators(python))]  # all at once
+    found = [(python, name) for python, started in looking for name in started.communicate()[0].split()]
     paths = [path for path in sys.argv[2].split(":") if path and Path(path).exists()]
     print(json.dumps({"pythons": tried, "simulators": found, "paths": paths}))
 
