@@ -7,6 +7,7 @@ tree is delegated, as ``systemd-run --user --scope`` does. Where there is none, 
 import os
 import secrets
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,11 @@ from time import monotonic, sleep
 from evopolicygym.core.errors import SandboxError
 
 CONTROLLERS = {"memory", "pids"}
-JOIN = 'echo $$ > "$0" && exec "$@"'
+JOIN = """
+import os, sys
+open(sys.argv[1], "w").write(str(os.getpid()))
+os.execve(sys.argv[2], sys.argv[3:], {})
+"""
 RETRY_S = 0.02
 
 
@@ -25,9 +30,9 @@ class ControlGroup:
 
     directory: Path
 
-    def joined_by(self, command: Sequence[str]) -> list[str]:
-        """Return the command line of a program that joins before it becomes the command."""
-        return ["/bin/sh", "-c", JOIN, str(self.directory / "cgroup.procs"), *command]
+    def joined_by(self, program: str, words: Sequence[str]) -> list[str]:
+        """Return the command line of a process that joins, then becomes a program with these words, its name first."""
+        return [sys.executable, "-I", "-S", "-c", JOIN, str(self.directory / "cgroup.procs"), program, *words]
 
     def remove(self, patience_s: float) -> None:
         """Remove the group, which works only once nothing runs in it; raise ``SandboxError`` where something does."""
@@ -72,7 +77,7 @@ def _limited(directory: Path, limits: Mapping[str, int]) -> bool:
 
 
 def _can_be_joined(group: ControlGroup) -> bool:
-    return subprocess.run(group.joined_by(["/bin/true"]), capture_output=True, check=False).returncode == 0
+    return subprocess.run(group.joined_by("/bin/true", ["true"]), capture_output=True, check=False).returncode == 0
 
 
 def _parents(mounts: Path, membership: Path) -> Iterator[Path]:

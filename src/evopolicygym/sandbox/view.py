@@ -5,6 +5,7 @@ How it is started and stopped is not told here but in ``workplace.py``.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,8 +16,11 @@ SIMULATORS = ("gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM = ("/usr", "/proc", "/dev", "/sys")
-CONFIGURATION = ("ssl", "ca-certificates", "pki", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives")
-"""Of ``/etc``: what programs need to find libraries, each other, and certificates."""
+CONFIGURATION = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ca-certificates", "ssl/certs", "ssl/cert.pem",
+    "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted",
+)  # fmt: skip
+"""Of ``/etc``: what programs need to find libraries, each other, and certificates; no private key."""
 ACCOUNTS = {
     "passwd": f"agent:x:1000:1000:agent:{HOME}:/bin/sh\n",
     "group": "agent:x:1000:\n",
@@ -114,6 +118,8 @@ def _prefixes(python: Path) -> list[str]:
 def _system() -> Iterator[str]:
     """Yield the words for programs, libraries and their configuration."""
     yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
+    for knob in _knobs():
+        yield from ("--ro-bind", knob, knob)
     for directory in map(Path, ROOT_DIRECTORIES):
         if directory.is_symlink():
             yield from ("--symlink", str(directory.readlink()), str(directory))
@@ -121,6 +127,20 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", str(directory), str(directory))
     for name in CONFIGURATION:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _knobs() -> list[str]:
+    """Return what in ``/proc`` turns something of the kernel, and belongs to no process.
+
+    Where the judge is root, so is the program to the kernel: such files ask who owns them, not for a capability.
+    """
+    with os.scandir("/proc") as entries:
+        return sorted(entry.path for entry in entries if not entry.name.isdigit() and _may_turn(entry))
+
+
+def _may_turn(entry: "os.DirEntry[str]") -> bool:
+    status = entry.stat(follow_symlinks=False)
+    return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
 def _without_simulators(tree: Path) -> Iterator[str]:

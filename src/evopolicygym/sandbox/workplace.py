@@ -142,7 +142,7 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
     """Look around a workplace before its program does; return what was found.
 
     Raises ``SandboxError`` where a Python in it can import a simulator, where a path of ``hidden`` or the workspace's
-    own place on this machine can be seen, or where no workplace can be made.
+    own place on this machine can be seen, where the system can be written to, or where no workplace can be made.
     """
     script = (files("evopolicygym.sandbox") / "inside" / "preflight.py").read_text(encoding="utf-8")
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
@@ -158,6 +158,8 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
         raise SandboxError(f"The agent's {program} can import {name}: it could play episodes that nobody counts.")
     for path in found["paths"]:
         raise SandboxError(f"The agent could see {path}: name no directory above it in the command.")
+    for path in found["writable"]:
+        raise SandboxError(f"The agent could write to {path}: a workplace like that can't be made safely here.")
     return {
         "simulators": f"none can be imported by {', '.join(found['pythons'])}",
         "hidden": "neither the record nor the secrets can be seen",
@@ -188,9 +190,10 @@ def _bwrap(
             passed.append(kept(rules))
             laid += ["--seccomp", str(passed[-1])]
         passed.append(kept(as_arguments((*NAMESPACES, *options, *laid))))
-        line = [bwrap(), "--args", str(passed[-1]), "--", *inner]
+        line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # a name; where the program lies is not told inside
         return subprocess.Popen(
-            group.joined_by(line) if group else line,
+            group.joined_by(bwrap(), line) if group else line,
+            executable=None if group else bwrap(),
             env={},
             cwd="/",
             stdin=subprocess.DEVNULL,
