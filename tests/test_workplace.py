@@ -1,6 +1,5 @@
 """Where an agent's program works: what it sees, what it reaches, and that it is gone afterwards."""
 
-import json
 import os
 import subprocess
 import sys
@@ -8,69 +7,24 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from socket import socket
-from threading import Event, Thread
-from typing import Any
+from threading import Thread
 
 import pytest
 
-from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, Desk, Turn
-from evopolicygym.core.errors import AgentError, SandboxError
+from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
+from evopolicygym.core.agent import AgentEnd, AgentLimits
+from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox import view
-from evopolicygym.sandbox.bubblewrap import Backend
 from evopolicygym.sandbox.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
 from fakes import OpenRun, RunMaker
 
-
-def why_not() -> str:
-    """Return why bubblewrap can't work here; empty where it can."""
-    try:
-        Backend().findings()
-    except SandboxError as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = needs_bubblewrap
 
 
 @pytest.fixture
 def run(new_run: RunMaker) -> OpenRun:
     """Return an open run whose workspace is laid out."""
     return new_run()
-
-
-def turn(run: OpenRun, *words: str, stop: Event | None = None) -> Turn:
-    """Play one turn of a program at level bubblewrap."""
-    desk = Desk(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
-    return make(AgentConfig("command", command=words)).play(desk, run.door, stop or Event())
-
-
-def printed(run: OpenRun, *words: str) -> str:
-    ended = turn(run, *words)
-
-    assert ended.end is AgentEnd.FINISHED, ended.message
-    return run.paths.transcript.read_text(encoding="utf-8")
-
-
-def python(run: OpenRun, script: str) -> Any:
-    """Return what a Python script in the workplace prints as JSON."""
-    return json.loads(printed(run, "python3", "-c", script))
-
-
-def stop_once_printed(run: OpenRun, word: str) -> Event:
-    """Return a flag that is set as soon as a word stands in the transcript."""
-    stop, pause = Event(), Event()
-
-    def watch() -> None:
-        for _ in range(1500):
-            if run.paths.transcript.exists() and word in run.paths.transcript.read_text(encoding="utf-8"):
-                break
-            pause.wait(0.02)
-        stop.set()
-
-    Thread(target=watch, daemon=True).start()
-    return stop
 
 
 def test_workspace_and_environment(run: OpenRun) -> None:

@@ -108,8 +108,9 @@ def _statuses(root: Path) -> Iterator[os.stat_result]:
     """
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     path = [os.open(root, flags)]
+    listings = []
     try:
-        listings = [os.scandir(path[0])]
+        listings.append(os.scandir(path[0]))
         while listings:
             entry = next(listings[-1], None)
             if entry is None:
@@ -125,5 +126,7 @@ def _statuses(root: Path) -> Iterator[os.stat_result]:
                     path.append(os.open(entry.name, flags, dir_fd=path[-1]))
                     listings.append(os.scandir(path[-1]))
     finally:
+        for listing in listings:
+            listing.close()
         for descriptor in path:
             os.close(descriptor)
