@@ -1,75 +1,30 @@
 """Where an agent's program works: what it sees, what it reaches, and that it is gone afterwards."""
 
-import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from threading import Event, Thread
-from typing import Any
+from socket import socket
+from threading import Thread
 
 import pytest
 
-from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
-from evopolicygym.core.errors import AgentError, SandboxError
+from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
+from evopolicygym.core.agent import AgentEnd, AgentLimits
+from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox import view
-from evopolicygym.sandbox.bubblewrap import Backend
-from evopolicygym.sandbox.workplace import preflight
+from evopolicygym.sandbox.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
 from fakes import OpenRun, RunMaker
 
-
-def why_not() -> str:
-    """Return why bubblewrap can't work here; empty where it can."""
-    try:
-        Backend().findings()
-    except SandboxError as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = needs_bubblewrap
 
 
 @pytest.fixture
 def run(new_run: RunMaker) -> OpenRun:
     """Return an open run whose workspace is laid out."""
     return new_run()
-
-
-def turn(run: OpenRun, *words: str, stop: Event | None = None) -> Turn:
-    """Play one turn of a program at level bubblewrap."""
-    desk = Desk(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
-    return make(AgentConfig("command", command=words)).play(desk, run.door, stop or Event())
-
-
-def printed(run: OpenRun, *words: str) -> str:
-    ended = turn(run, *words)
-
-    assert ended.end is AgentEnd.FINISHED, ended.message
-    return run.paths.transcript.read_text(encoding="utf-8")
-
-
-def python(run: OpenRun, script: str) -> Any:
-    """Return what a Python script in the workplace prints as JSON."""
-    return json.loads(printed(run, "python3", "-c", script))
-
-
-def stop_once_printed(run: OpenRun, word: str) -> Event:
-    """Return a flag that is set as soon as a word stands in the transcript."""
-    stop, pause = Event(), Event()
-
-    def watch() -> None:
-        for _ in range(1500):
-            if run.paths.transcript.exists() and word in run.paths.transcript.read_text(encoding="utf-8"):
-                break
-            pause.wait(0.02)
-        stop.set()
-
-    Thread(target=watch, daemon=True).start()
-    return stop
 
 
 def test_workspace_and_environment(run: OpenRun) -> None:
@@ -120,6 +75,30 @@ def test_only_the_judge_answers(run: OpenRun) -> None:
     )
 
     assert printed(run, "python3", "-c", script).split() == ["200", "True", "['lo']"]
+
+
+def test_two_doors(run: OpenRun) -> None:
+    """A workplace may have a second door, with a server of its own behind it and variables of its own."""
+
+    def serve_model(listener: socket) -> dict[str, str]:
+        def answer() -> None:
+            with listener, listener.accept()[0] as caller:
+                caller.sendall(b"the model")
+
+        Thread(target=answer, daemon=True).start()
+        return {"MODEL_PORT": str(listener.getsockname()[1])}
+
+    script = (
+        "import os, socket, urllib.request as r\n"
+        "print(r.urlopen(os.environ['EVOPOLICYGYM_INFO_URL']).status)\n"
+        "print(socket.create_connection(('127.0.0.1', int(os.environ['MODEL_PORT']))).recv(99))"
+    )
+    doors = {JUDGE_PORT: lambda listener: run.door.serve(listener).environment, MODEL_PORT: serve_model}
+    occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors, AgentLimits())
+    told, _ = occupant.process.communicate(timeout=60)
+    occupant.leave(0)
+
+    assert told.split(b"\n")[:2] == [b"200", b"b'the model'"]
 
 
 def test_desk_client_works_inside(run: OpenRun) -> None:
@@ -182,7 +161,7 @@ def test_preflight_says_what_it_looked_at(run: OpenRun) -> None:
     """What was looked for is told, with the Pythons that were tried."""
     found: Mapping[str, str] = preflight(("sh",), run.paths.workspace, [])
 
-    assert found["agent"].startswith("no simulator in /")
+    assert found["simulators"].startswith("none can be imported by /")
 
 
 def test_program_that_is_not_there(run: OpenRun) -> None:
@@ -197,7 +176,7 @@ def test_exit_code_is_told(run: OpenRun) -> None:
     """A program's own exit code and last words come back."""
     ended = turn(run, "sh", "-c", "echo no model; exit 7")
 
-    assert ended == Turn(AgentEnd.CRASHED, "the program ended with exit code 7: no model")
+    assert (ended.end, ended.message) == (AgentEnd.CRASHED, "the program ended with exit code 7: no model")
 
 
 def test_polite_program_can_say_goodbye(run: OpenRun) -> None:

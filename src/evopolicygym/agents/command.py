@@ -4,17 +4,19 @@ How a program is kept in is not told here but in ``sandbox/workplace.py``.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from socket import socket
 from threading import Event, Thread
 from typing import BinaryIO
 
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
 from evopolicygym.core.errors import AgentError, SandboxError, UsageError
+from evopolicygym.core.places import state_directory
 from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.workplace import Occupant, enclosed, plain, preflight
+from evopolicygym.sandbox.workplace import JUDGE_PORT, Occupant, enclosed, plain, preflight
 
 GRACE_S = 5.0
 """Seconds that a program has between being asked to end and being killed."""
@@ -30,54 +32,64 @@ class CommandAgent:
 
     max_turns = 1
 
-    def __init__(self, command: tuple[str, ...]) -> None:
+    def __init__(self, command: tuple[str, ...], limits: AgentLimits) -> None:
         self._command = command
+        self._limits = limits
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
-        """Run the program until it ends or ``stop`` is set; raise ``AgentError`` where it can't be started."""
+        """Run the program until it ends, goes over a limit, or ``stop`` is set.
+
+        Raises ``AgentError`` where it can't be started, ``SandboxError`` where it can't be ended.
+        """
         try:
-            findings = self._looked_around(desk)
+            found = self._looked_around(desk)
             occupant = self._started(desk, door)
         except SandboxError as error:
             raise AgentError(str(error)) from error
+        over = ""
         with _transcribed(occupant, desk.transcript):
             try:
-                while occupant.process.poll() is None and not stop.wait(LOOK_S):
-                    pass
+                while occupant.process.poll() is None and not over and not stop.wait(LOOK_S):
+                    over = occupant.watch.over()
                 ended_by_itself = occupant.process.poll() is not None
             finally:
-                occupant.leave(GRACE_S)
+                occupant.leave(0.0 if over else GRACE_S)
+        found = {**found, **occupant.findings}
+        if over:
+            return Turn(AgentEnd.CRASHED, f"the program was ended: {over}", found)
         if not ended_by_itself:
-            return Turn(AgentEnd.STOPPED, findings)
-        code = occupant.process.returncode
-        return Turn(AgentEnd.CRASHED, _last_words(code, desk.transcript)) if code else Turn(AgentEnd.FINISHED, findings)
+            return Turn(AgentEnd.STOPPED, findings=found)
+        if code := occupant.process.returncode:
+            return Turn(AgentEnd.CRASHED, _last_words(code, desk.transcript), found)
+        return Turn(AgentEnd.FINISHED, findings=found)
 
-    def _looked_around(self, desk: Desk) -> str:
+    def _looked_around(self, desk: Desk) -> Mapping[str, str]:
         """Return what the workplace's preflight found; empty at levels that hide nothing."""
         if desk.isolation != Level.BUBBLEWRAP:
-            return ""
-        return "; ".join(preflight(self._command, desk.workspace, _hidden(desk)).values())
+            return {}
+        return preflight(self._command, desk.workspace, [desk.workspace.parent, state_directory()])
 
     def _started(self, desk: Desk, door: Door) -> Occupant:
         def serve(listener: socket) -> dict[str, str]:
             return door.serve(listener).environment
 
         if desk.isolation != Level.BUBBLEWRAP:
-            return plain(self._command, desk.workspace, door.endpoint.environment)
-        return enclosed(self._command, desk.workspace, serve)
+            return plain(self._command, desk.workspace, door.endpoint.environment, self._limits)
+        return enclosed(self._command, desk.workspace, {JUDGE_PORT: serve}, self._limits)
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent that runs the config's command."""
+    """Return the agent that runs the config's command, under the limits that the config's options name."""
     if not config.command:
         raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
-    return CommandAgent(config.command)
-
-
-def _hidden(desk: Desk) -> list[Path]:
-    """Return what no agent may see: the run's record, and where secrets of experiments are kept."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    return [desk.workspace.parent / "journal.jsonl", desk.transcript, state]
+    known = [field.name for field in fields(AgentLimits)]
+    for name, amount in config.options.items():
+        if name not in known or type(amount) is not int or amount < 1:
+            raise UsageError(
+                f"The agent 'command' can't be given {name} = {amount!r}; whole numbers from 1 for {', '.join(known)} "
+                f"can be given."
+            )
+    return CommandAgent(config.command, AgentLimits(**config.options))
 
 
 def _last_words(code: int, transcript: Path) -> str:

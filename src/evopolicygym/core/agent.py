@@ -21,6 +21,22 @@ class AgentEnd(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """What an agent's program may use of this machine, with all that it starts. Above one it fails or is ended."""
+
+    memory_mb: int = 8192
+    """MiB of memory; at most three quarters of the machine's."""
+    processes: int = 4096
+    """Processes and threads."""
+    scratch_mb: int = 2048
+    """MiB in its home, and as many in ``/tmp``."""
+    system_mb: int = 1024
+    """MiB in ``system/``, and the most that a single file may have anywhere."""
+    system_files: int = 50_000
+    """Files and directories in ``system/``."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentConfig:
     """Which agent plays. No key or token is ever in here."""
 
@@ -85,6 +101,8 @@ class Turn:
     end: AgentEnd
     message: str = ""
     """What a person would want to know of it, in a line; empty where there is nothing to say."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """What was found to keep the agent in, by name; empty for an agent of ours that needs no keeping."""
 
 
 class Agent(Protocol):

@@ -79,6 +79,8 @@ class AgentEnded:
     turn: int
     end: str
     message: str = ""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """What was found to keep the agent in, by name; empty where nothing did."""
 
 
 @dataclass(frozen=True, slots=True)

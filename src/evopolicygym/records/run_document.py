@@ -28,12 +28,18 @@ def run_document(paths: RunPaths) -> dict[str, Any]:
         "experiment": opened.experiment,
         "commitment": opened.commitment,
         "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
-        "isolation": {"level": opened.isolation, "findings": dict(opened.findings)},
+        "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
         "timing": _timing(record),
         "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
         "submissions": [_submission(state, index) for index in range(len(state.submissions))],
         "outcome": _outcome(state),
     }
+
+
+def _agent_isolation(record: RunRecord) -> dict[str, Any]:
+    """Return what kept the agent in, as found at its last turn; nothing where no turn recorded any."""
+    found = [dict(e.findings) for e in record.events if isinstance(e, AgentEnded) and e.findings]
+    return {"agent": found[-1]} if found else {}
 
 
 def _timing(record: RunRecord) -> dict[str, Any]:

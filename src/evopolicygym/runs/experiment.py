@@ -5,7 +5,6 @@ the directory of runs there is only the experiment's name for it.
 """
 
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.places import state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
@@ -43,12 +43,6 @@ class Experiment:
     def key(self, split: SplitSource) -> bytes:
         """Return what policies' seeds and the commitment's salt are derived from: of a public split, known to all."""
         return PUBLIC_KEY if split is SplitSource.PUBLIC else self.secret
-
-
-def state_directory() -> Path:
-    """Return where secrets are kept: ``$XDG_STATE_HOME/evopolicygym``, by default below ``~/.local/state``."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "evopolicygym" / "experiments"
 
 
 def begin(runs: Path, name: str) -> Experiment:

@@ -15,7 +15,7 @@ from evopolicygym.core import cases
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
-from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
@@ -37,7 +37,7 @@ from evopolicygym.runs.config import RunConfig
 
 AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
-AGENT_GRACE_S = 15.0
+AGENT_GRACE_S = 45.0
 """Seconds within which a stopped agent must be gone."""
 Observer = Callable[[Event, RunState], None]
 """Told of every event after it is recorded."""
@@ -147,6 +147,8 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent) -> Turn:
 def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
     try:
         future.set_result(agent.play(desk, door, stop))
+    except SandboxError as error:  # something of it may be alive: nothing hidden is played beside it
+        future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
         future.set_result(Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500]))
 

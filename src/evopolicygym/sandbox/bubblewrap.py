@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -57,7 +57,7 @@ class Backend:
         words = [*NAMESPACES, *_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
-        arguments = _in_memory(words)
+        arguments = in_memory(as_arguments(words))
         try:
             process = subprocess.Popen(
                 [bwrap(), "--args", str(arguments), "--", PYTHON, *zygote_arguments(control)],
@@ -124,9 +124,14 @@ def _links() -> Iterator[str]:
             yield from ("--ro-bind", link, link)
 
 
-def _in_memory(words: list[str]) -> int:
-    """Return a descriptor that bwrap reads its arguments from, so that no path of the host is on its command line."""
+def in_memory(data: bytes) -> int:
+    """Return a descriptor from which data can be read, so that none of it is on bwrap's command line."""
     descriptor = os.memfd_create("arguments", 0)
-    os.write(descriptor, b"\0".join(word.encode() for word in words) + b"\0")
+    os.write(descriptor, data)
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+def as_arguments(words: Iterable[str]) -> bytes:
+    """Return words as bwrap reads them from a descriptor."""
+    return b"".join(word.encode() + b"\0" for word in words)

@@ -1,13 +1,14 @@
-"""The filter of system calls for policies, compiled by libseccomp where it is installed.
+"""The filters of system calls for policies and for agents, compiled by libseccomp where it is installed.
 
-Everything is allowed but what is named: no network, no program, no other process (threads are allowed), no look into
-other processes, nothing that widens what the kernel offers. The filter is compiled here, on the trusted side; the
-policy's process only installs it.
+Everything is allowed but what is named. For policies: no network, no program, no other process (threads are allowed),
+no look into other processes, nothing that widens what the kernel offers; for agents see ``agent_filter``. The filters
+are compiled here, on the trusted side; the policy's process only installs its own.
 """
 
 import os
-from errno import ENOSYS, EPERM
+from errno import EAFNOSUPPORT, ENOSYS, EPERM
 from functools import cache
+from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX
 from typing import Any
 
 NETWORK = "socket socketpair connect bind listen accept accept4 sendto sendmsg sendmmsg"
@@ -32,6 +33,17 @@ PRIVILEGE = (
     "setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset"
 )
 DENIED = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {KEYS} {NAMESPACES} {KERNEL} {PRIVILEGE}".split()
+AGENT_DENIED = (
+    "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
+    f"{KEYS} {NAMESPACES} memfd_secret bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register "
+    "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl "
+    "quotactl_fd iopl ioperm modify_ldt syslog vhangup open_by_handle_at name_to_handle_at fanotify_init "
+    "lookup_dcookie move_pages migrate_pages settimeofday clock_settime sethostname setdomainname"
+).split()
+AGENT_FAMILIES = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}
+"""Sockets that an agent may open: of no other family is it sure that its namespace of networks holds them in."""
+MOST_FAMILIES = 64
+CLONE_NEWUSER = 0x10000000
 CLONE_THREAD = 0x00010000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 
@@ -51,6 +63,30 @@ def policy_filter() -> bytes | None:
     _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
     # A process may ask for its limits (libc does, to size stacks) but not set any.
     _deny(rules, pyseccomp, EPERM, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
+    for request in (TIOCSTI, TIOCLINUX):
+        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
+    return _exported(rules)
+
+
+@cache
+def agent_filter() -> bytes | None:
+    """Return the compiled filter for an agent's program, or None where libseccomp is not installed.
+
+    It denies what no coding tool needs: looking into other processes, keys, namespaces, what widens the kernel's reach.
+    """
+    try:
+        import pyseccomp
+    except (ImportError, OSError, RuntimeError):
+        return None
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in AGENT_DENIED:
+        _deny(rules, pyseccomp, EPERM, name)
+    _deny(rules, pyseccomp, ENOSYS, "clone3")  # as above
+    _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER))
+    for name in ("socket", "socketpair"):
+        for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
+            _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
+        _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
     for request in (TIOCSTI, TIOCLINUX):
         _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
     return _exported(rules)

@@ -5,6 +5,7 @@ How it is started and stopped is not told here but in ``workplace.py``.
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,8 +16,11 @@ SIMULATORS = ("gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM = ("/usr", "/proc", "/dev", "/sys")
-CONFIGURATION = ("ssl", "ca-certificates", "pki", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives")
-"""Of ``/etc``: what programs need to find libraries, each other, and certificates."""
+CONFIGURATION = (
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ca-certificates", "ssl/certs", "ssl/cert.pem",
+    "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted",
+)  # fmt: skip
+"""Of ``/etc``: what programs need to find libraries, each other, and certificates; no private key."""
 ACCOUNTS = {
     "passwd": f"agent:x:1000:1000:agent:{HOME}:/bin/sh\n",
     "group": "agent:x:1000:\n",
@@ -25,16 +29,17 @@ ACCOUNTS = {
 }
 """The rest of ``/etc``: nothing of the host's users and names."""
 SITE_PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
-SCRATCH_BYTES = 4 << 30
-"""The most that may lie in the home and in ``/tmp``, each."""
+SCRATCH = ("/tmp", HOME)  # noqa: S108 - the sandbox's own
+SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
 
 
-def words(workspace: Path, command: Sequence[str]) -> Iterator[str]:
-    """Yield the words that lay out what a command's program sees."""
+def words(workspace: Path, command: Sequence[str], scratch_bytes: int) -> Iterator[str]:
+    """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each."""
     trees = _trees(command)
     yield from _system()
-    for place in ("/tmp", HOME):  # noqa: S108 - the sandbox's own
-        yield from ("--size", str(SCRATCH_BYTES), "--tmpfs", place)
+    for place in SCRATCH:
+        yield from ("--size", str(scratch_bytes), "--tmpfs", place)
+    yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
     for tree in ("/usr", *trees):
@@ -113,6 +118,8 @@ def _prefixes(python: Path) -> list[str]:
 def _system() -> Iterator[str]:
     """Yield the words for programs, libraries and their configuration."""
     yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
+    for knob in _knobs():
+        yield from ("--ro-bind", knob, knob)
     for directory in map(Path, ROOT_DIRECTORIES):
         if directory.is_symlink():
             yield from ("--symlink", str(directory.readlink()), str(directory))
@@ -120,6 +127,20 @@ def _system() -> Iterator[str]:
             yield from ("--ro-bind", str(directory), str(directory))
     for name in CONFIGURATION:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+
+
+def _knobs() -> list[str]:
+    """Return what in ``/proc`` turns something of the kernel, and belongs to no process.
+
+    Where the judge is root, so is the program to the kernel: such files ask who owns them, not for a capability.
+    """
+    with os.scandir("/proc") as entries:
+        return sorted(entry.path for entry in entries if not entry.name.isdigit() and _may_turn(entry))
+
+
+def _may_turn(entry: "os.DirEntry[str]") -> bool:
+    status = entry.stat(follow_symlinks=False)
+    return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
 def _without_simulators(tree: Path) -> Iterator[str]:

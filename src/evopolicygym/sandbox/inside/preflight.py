@@ -2,7 +2,7 @@
 """Looks for what an agent must not find: simulators in any Python it can start, and paths of the host.
 
 Arguments: simulators' module names, joined by commas; paths, joined by colons; further Python programs. Prints JSON:
-``pythons`` tried, ``simulators`` as [Python, module], ``paths`` that exist.
+``pythons`` tried, ``simulators`` as [Python, module], ``paths`` that exist, and what is ``writable`` that must not be.
 """
 
 import json
@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+READ_ONLY = ("/", "/usr", "/dev", "/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/workspace/feedback")
 LOOK = """
 import importlib.util, sys
 print(*(name for name in sys.argv[1].split(",") if importlib.util.find_spec(name)))
@@ -25,18 +26,22 @@ def pythons() -> list[str]:
     return [*programs.values(), *sys.argv[3:]]
 
 
-def simulators(python: str) -> list[str]:
-    """Return the simulators that a Python can import."""
-    command = [python, "-c", LOOK, sys.argv[1]]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+def simulators(python: str) -> "subprocess.Popen[str] | None":
+    """Start to look for the simulators that a Python can import; None where it can't be started."""
+    try:
+        return subprocess.Popen([python, "-c", LOOK, sys.argv[1]], stdout=subprocess.PIPE, text=True)
+    except OSError:
+        return None
 
 
 def main() -> None:
     """Look, and tell."""
     tried = pythons()
-    found = [(python, name) for python in tried for name in simulators(python)]
+    looking = [(python, started) for python in tried if (started := simulators(python))]  # all at once
+    found = [(python, name) for python, started in looking for name in started.communicate()[0].split()]
     paths = [path for path in sys.argv[2].split(":") if path and Path(path).exists()]
-    print(json.dumps({"pythons": tried, "simulators": found, "paths": paths}))
+    writable = [path for path in READ_ONLY if os.access(path, os.W_OK)]
+    print(json.dumps({"pythons": tried, "simulators": found, "paths": paths, "writable": writable}))
 
 
 main()

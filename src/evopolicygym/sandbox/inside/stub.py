@@ -1,27 +1,66 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Opens the judge's port inside the sandbox's network, hands the socket out, becomes the agent's program.
+"""Opens the doors' ports inside the sandbox's network, hands the sockets out, becomes the agent's program.
 
-Arguments: the descriptor of a socket pair, the port, then the program with its arguments. The environment comes back
-over the socket pair as one line of JSON, once the judge answers on the port.
+Arguments: a JSON object, then the program with its arguments. The object holds ``channel`` (the descriptor of a socket
+pair), ``ports``, ``limits`` (names of ``resource`` limits with what is soft and hard), ``nice``, and ``sizes`` (paths
+of file systems). Out go the sockets with a JSON object of what holds in here; the environment comes back as a line of
+JSON, once somebody answers on the ports.
 """
 
 import array
+import contextlib
 import json
 import os
+import resource
 import socket
 import sys
+from pathlib import Path
+
+DIE_FIRST = "500"
+"""How much sooner than others the kernel ends this program where memory runs out."""
+
+
+def give_up(limits: dict[str, list[int]], nice: int) -> dict[str, list[int]]:
+    """Set limits and come last at the processor; return the limits that hold."""
+    os.nice(nice)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(DIE_FIRST, encoding="utf-8")
+    held = {}
+    for name, (soft, hard) in limits.items():
+        number = getattr(resource, name)
+        most = resource.getrlimit(number)[1]
+        lower = hard if most == resource.RLIM_INFINITY else min(hard, most)
+        resource.setrlimit(number, (min(soft, lower), lower))
+        held[name] = list(resource.getrlimit(number))
+    return held
+
+
+def privileges() -> dict[str, str]:
+    """Return what the kernel says that this process may do."""
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    return {name: fields[name].strip() for name in ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp") if name in fields}
+
+
+def sizes(places: list[str]) -> dict[str, int]:
+    """Return the most bytes that file systems take."""
+    found = {place: os.statvfs(place) for place in places}
+    return {place: status.f_blocks * status.f_frsize for place, status in found.items()}
 
 
 def main() -> None:
-    """Hand the door out, wait for the environment, and go."""
-    host = socket.socket(fileno=int(sys.argv[1]))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", int(sys.argv[2])))
-        listener.listen(128)
-        host.sendmsg([b"\n"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
+    """Hand the doors out, wait for the environment, and go."""
+    told = json.loads(sys.argv[1])
+    held = {"limits": give_up(told["limits"], told["nice"]), **privileges(), "sizes": sizes(told["sizes"])}
+    host = socket.socket(fileno=told["channel"])
+    listeners = [socket.create_server(("127.0.0.1", port), backlog=128) for port in told["ports"]]
+    descriptors = array.array("i", [listener.fileno() for listener in listeners])
+    host.sendmsg([json.dumps(held).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
+    for listener in listeners:
+        listener.close()
     with host, host.makefile() as answers:
         os.environ.update(json.loads(answers.readline()))
-    program = sys.argv[3:]
+    program = sys.argv[2:]
     try:
         os.execvp(program[0], program)  # noqa: S606 - the agent's own program
     except OSError as error:

@@ -1,0 +1,76 @@
+"""An agent's limits: which of them the kernel is told, and what was found to hold, in words for the record.
+
+What is looked at from outside instead is told in ``watch.py``.
+"""
+
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from evopolicygym.core.agent import AgentLimits
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.cgroup import ControlGroup
+from evopolicygym.sandbox.seccomp import agent_filter, seccomp_finding
+from evopolicygym.sandbox.watch import LOOK_EVERY_S, MEBIBYTE
+
+OPEN_FILES = (1024, 16384)
+"""Soft and hard: programs that wait with ``select`` take no more than the first, Node asks for the second."""
+NICE = 10
+"""Episodes are timed; what the agent computes at the same time comes last."""
+MOST_OF_MEMORY = 0.75
+COUNTED_BY_NAMESPACE = (5, 14)
+"""The first kernel on which RLIMIT_NPROC counts a namespace's processes and not all of a user."""
+
+
+def of_this_machine(limits: AgentLimits) -> AgentLimits:
+    """Return limits that this machine's memory bears."""
+    present = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // MEBIBYTE
+    memory = min(limits.memory_mb, int(present * MOST_OF_MEMORY))
+    return replace(limits, memory_mb=memory, scratch_mb=min(limits.scratch_mb, memory // 2))
+
+
+def resource_limits(limits: AgentLimits) -> dict[str, tuple[int, int]]:
+    """Return soft and hard resource limits by name.
+
+    RLIMIT_AS is left alone: Node and whatever else reserves address space ends under it.
+    """
+    largest = limits.system_mb * MEBIBYTE
+    found = {"RLIMIT_CORE": (0, 0), "RLIMIT_FSIZE": (largest, largest), "RLIMIT_NOFILE": OPEN_FILES}
+    if _processes_are_counted():
+        found["RLIMIT_NPROC"] = (limits.processes, limits.processes)
+    return found
+
+
+def findings(held: Mapping[str, Any], limits: AgentLimits, group: ControlGroup | None) -> dict[str, str]:
+    """Return in words what a workplace's stub found to hold; raise ``SandboxError`` where it may what it must not."""
+    if int(held["CapEff"], 16) or int(held["CapBnd"], 16) or held["NoNewPrivs"] != "1":
+        raise SandboxError("The agent's workplace has privileges that it should not have.")
+    if agent_filter() and held["Seccomp"] != "2":
+        raise SandboxError("The agent's workplace filters no system calls although it should.")
+    largest, files = held["limits"]["RLIMIT_FSIZE"][1] // MEBIBYTE, held["limits"]["RLIMIT_NOFILE"][1]
+    sizes = ", ".join(f"{place} {size // MEBIBYTE} MiB" for place, size in held["sizes"].items())
+    how = "by a control group" if group else f"looked at every {LOOK_EVERY_S:g} s, as no control group could be made"
+    return {
+        "privileges": "no capabilities, no new privileges",
+        "seccomp": seccomp_finding(),
+        "memory": f"{limits.memory_mb} MiB, {how}",
+        "processes": f"{limits.processes} with their threads, {how}{_by_resource_limit(held)}",
+        "files": f"{largest} MiB each, {files} open; {sizes}; no core files",
+        "system": f"{limits.system_mb} MiB and {limits.system_files} entries, looked at from outside",
+    }
+
+
+def _by_resource_limit(held: Mapping[str, Any]) -> str:
+    # The kernel never refuses a process to root for its number, whatever root is called in a namespace.
+    return "; RLIMIT_NPROC besides" if "RLIMIT_NPROC" in held["limits"] and os.geteuid() else ""
+
+
+def _processes_are_counted() -> bool:
+    parts = platform.release().split(".")
+    return (
+        len(parts) > 1
+        and all(part.isdigit() for part in parts[:2])
+        and tuple(map(int, parts[:2])) >= (COUNTED_BY_NAMESPACE)
+    )

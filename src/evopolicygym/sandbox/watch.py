@@ -1,0 +1,132 @@
+"""What no kernel limit bounds of an agent, looked at from outside a few times a second.
+
+That is what lies in ``system/``, which is a directory of this machine; what is left free on its disk; and, where no
+control group could be made, memory and processes. Ending the agent is not told here.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+from evopolicygym.core.agent import AgentLimits
+
+LOOK_EVERY_S = 0.25
+PAUSE_FACTOR = 10
+"""A look is followed by at least so many times the time that it took."""
+RESERVE_BYTES, RESERVE_FILES = 512 << 20, 10_000
+"""What stays free on the disk for the run's own record; half of what was free at first, where that is less."""
+MAX_DEPTH = 64
+MEBIBYTE = 1 << 20
+
+
+class Watch:
+    """Looks after one agent."""
+
+    def __init__(self, system: Path, limits: AgentLimits, init: int | None) -> None:
+        """Look after a policy project, and after the namespace whose first process is ``init``, where there is one."""
+        self._system = system
+        self._limits = limits
+        self._namespace = _namespace(init) if init else None
+        disk = os.statvfs(system)
+        self._bytes = min(RESERVE_BYTES, disk.f_bavail * disk.f_frsize // 2)
+        self._files = min(RESERVE_FILES, disk.f_favail // 2)
+        self._next = 0.0
+
+    def over(self) -> str:
+        """Return in a sentence which limit is passed; empty where none is, or where it isn't time yet to look."""
+        began = monotonic()
+        if began < self._next:
+            return ""
+        found = self._over_disk() or self._over_memory() or self._over_system()
+        ended = monotonic()
+        self._next = ended + max(LOOK_EVERY_S, PAUSE_FACTOR * (ended - began))
+        return found
+
+    def _over_disk(self) -> str:
+        disk = os.statvfs(self._system)
+        free = disk.f_bavail * disk.f_frsize
+        if free < self._bytes:
+            return f"The disk of system/ has {free // MEBIBYTE} MiB left; {self._bytes // MEBIBYTE} MiB must stay free."
+        if disk.f_favail < self._files:
+            return f"The disk of system/ takes {disk.f_favail} more files; room for {self._files} must stay."
+        return ""
+
+    def _over_system(self) -> str:
+        used, entries = 0, 0
+        try:
+            for status in _statuses(self._system):
+                used, entries = used + status.st_blocks * 512, entries + 1
+                if used > self._limits.system_mb * MEBIBYTE:
+                    return f"system/ holds more than {self._limits.system_mb} MiB."
+                if entries > self._limits.system_files:
+                    return f"system/ holds more than {self._limits.system_files} files and directories."
+        except PermissionError:
+            return "system/ holds a directory that can't be looked into."
+        except RecursionError:
+            return f"system/ is deeper than {MAX_DEPTH} directories."
+        return ""
+
+    def _over_memory(self) -> str:
+        if self._namespace is None:
+            return ""
+        used, tasks = 0, 0
+        for process in _members(self._namespace):
+            with suppress(OSError, ValueError):
+                _, resident, shared, *_ = Path(process, "statm").read_text(encoding="utf-8").split()
+                used += (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+                tasks += Path(process, "task").stat().st_nlink - 2
+        if used > self._limits.memory_mb * MEBIBYTE:
+            return (
+                f"The program uses {used // MEBIBYTE} MiB of memory; at most {self._limits.memory_mb} MiB may be used."
+            )
+        if tasks > self._limits.processes:
+            return f"The program runs {tasks} processes and threads; at most {self._limits.processes} may run."
+        return ""
+
+
+def _namespace(process: int) -> int:
+    return Path(f"/proc/{process}/ns/pid").stat().st_ino
+
+
+def _members(namespace: int) -> Iterator[str]:
+    """Yield the directories in ``/proc`` of all processes in a namespace of processes."""
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdigit():
+                with suppress(OSError):
+                    if os.stat(f"{entry.path}/ns/pid").st_ino == namespace:  # noqa: PTH116 - of thousands
+                        yield entry.path
+
+
+def _statuses(root: Path) -> Iterator[os.stat_result]:
+    """Yield the status of everything below a stranger's directory, who may change it at any moment; follow no link.
+
+    Raises ``PermissionError`` for a directory that can't be opened, ``RecursionError`` for one that is too deep.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    path = [os.open(root, flags)]
+    listings = []
+    try:
+        listings.append(os.scandir(path[0]))
+        while listings:
+            entry = next(listings[-1], None)
+            if entry is None:
+                listings.pop().close()
+                os.close(path.pop())
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):  # it was there a moment ago
+                status = entry.stat(follow_symlinks=False)
+                yield status
+                if stat.S_ISDIR(status.st_mode):
+                    if len(path) > MAX_DEPTH:
+                        raise RecursionError
+                    path.append(os.open(entry.name, flags, dir_fd=path[-1]))
+                    listings.append(os.scandir(path[-1]))
+    finally:
+        for listing in listings:
+            listing.close()
+        for descriptor in path:
+            os.close(descriptor)

@@ -1,0 +1,254 @@
+"""Bombs in an agent's hands (A08), bounded by limits set low; and that nothing of an agent outlives its turn."""
+
+import json
+import secrets
+import time
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from enclosed import command_lines, desk, needs_bubblewrap, played_by, printed, stop_once_printed, turn
+from evopolicygym.agents import command
+from evopolicygym.agents.base import make
+from evopolicygym.agents.referee import Referee
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
+from evopolicygym.core.errors import SandboxError, UsageError
+from evopolicygym.core.event import Event as RunEvent
+from evopolicygym.core.event import RunClosed, RunStatus
+from evopolicygym.core.run import RunState
+from evopolicygym.runs import run as runs
+from evopolicygym.runs.verify import findings
+from evopolicygym.sandbox import watch
+from fakes import OpenRun, RunMaker
+
+pytestmark = needs_bubblewrap
+
+
+@pytest.fixture
+def run(new_run: RunMaker) -> OpenRun:
+    """Return an open run whose workspace is laid out."""
+    return new_run()
+
+
+def answers(run: OpenRun) -> bool:
+    """Return whether the judge answers."""
+    return Referee(run.door.endpoint, Event()).info().episode_budget > 0
+
+
+def detonated(run: OpenRun, script: str, **limits: int) -> Turn:
+    """Play a bomb; meanwhile and afterwards the judge answers, and nothing of it is left."""
+    mark = secrets.token_hex(8)
+    ended = turn(run, "python3", "-c", script, mark, **limits)
+
+    assert answers(run)
+    assert mark not in command_lines()
+    return ended
+
+
+FORKS = """
+import os, sys, time
+for _ in range(400):
+    try:
+        if os.fork() == 0:
+            time.sleep(30)
+            os._exit(0)
+    except OSError:
+        print("refused", flush=True)
+        sys.exit(0)
+print("all started", flush=True)
+time.sleep(30)
+"""
+
+
+def test_fork_bomb(run: OpenRun) -> None:
+    """A08: more processes than allowed are refused or end the program; the next program starts normally."""
+    ended = detonated(run, FORKS, processes=100)
+
+    assert "at most 100 may run" in ended.message or "refused" in run.paths.transcript.read_text(encoding="utf-8")
+    assert "0 done" in printed(
+        run, "sh", "-c", "for i in 1 2 3 4; do (true) & done; wait; ./judge submit 0; echo $? done"
+    )
+
+
+def test_memory_bomb(run: OpenRun) -> None:
+    """A08: more memory than allowed ends the program; our own processes go on."""
+    script = "import time\nheld = [bytearray(b'x' * (16 << 20)) for _ in range(40)]\nprint('held')\ntime.sleep(30)"
+    ended = detonated(run, script, memory_mb=256)
+
+    assert ended.end is AgentEnd.CRASHED
+    assert "at most 256 MiB may be used" in ended.message or "exit code" in ended.message
+
+
+def test_disk_bomb_in_scratch(run: OpenRun) -> None:
+    """A08: the home, /tmp and /dev/shm take no more than their size, whatever is written."""
+    script = """
+import os
+for place, most in (("/tmp", 16), (os.environ["HOME"], 16), ("/dev/shm", 256)):
+    written = 0
+    try:
+        with open(place + "/bomb", "wb", buffering=0) as file:
+            while written <= most + 16 << 20:
+                written += file.write(bytes(1 << 20))
+        print("no end", place)
+    except OSError as error:
+        print(error.strerror, written <= most << 20)
+    os.unlink(place + "/bomb")
+"""
+    detonated(run, script, scratch_mb=16)
+
+    assert run.paths.transcript.read_text(encoding="utf-8") == "No space left on device True\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("script", "limits", "why"),
+    [
+        ("[open(f'system/{n}', 'wb').write(bytes(1 << 20)) for n in range(40)]", {"system_mb": 8}, "more than 8 MiB"),
+        ("[open(f'system/{n}', 'w').close() for n in range(900)]", {"system_files": 500}, "more than 500 files"),
+        ("[os.makedirs('n') or os.chdir('n') for n in range(99)]", {}, "deeper than 64"),
+    ],
+    ids=["bytes", "files", "depth"],
+)
+def test_bomb_in_the_project(run: OpenRun, script: str, limits: dict[str, int], why: str) -> None:
+    """A08: more than may lie in system/ ends the program, and the reason is told."""
+    at = "os.chdir('system')\n" if "chdir" in script else ""
+    ended = detonated(run, f"import os, time\n{at}{script}\ntime.sleep(30)", **limits)
+
+    assert (ended.end, "system/" in ended.message, why in ended.message) == (AgentEnd.CRASHED, True, True)
+
+
+def test_one_large_file(run: OpenRun) -> None:
+    """A08: a single file, even one that has no name any more, grows to its limit and not beyond."""
+    script = """
+import os
+file = open("system/large", "wb", buffering=0)
+os.unlink("system/large")
+try:
+    while True:
+        file.write(bytes(1 << 20))
+except OSError as error:
+    print(error.strerror, file.tell() >> 20)
+"""
+    detonated(run, script, system_mb=8)
+
+    assert run.paths.transcript.read_text(encoding="utf-8") == "File too large 8\n"
+
+
+def test_reserve_of_the_disk(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A08: a program is ended before the disk of the record is full, whatever it was that filled it."""
+    monkeypatch.setattr(watch.Watch, "_over_system", lambda _: "")
+    monkeypatch.setattr(watch, "RESERVE_BYTES", 1 << 60)
+    looked = watch.Watch(run.paths.system, command.AgentLimits(), None)
+    looked._bytes *= 4
+
+    assert "must stay free" in looked.over()
+    assert looked.over() == ""  # it looks again after a while
+
+
+def test_log_bomb(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A08: of what a program prints no more is kept than the cap; it isn't held up, and the judge's disk not filled."""
+    monkeypatch.setattr(command, "OUTPUT_BYTES", 100_000)
+    ended = detonated(run, "import sys\nfor _ in range(64):\n sys.stdout.write('x' * (1 << 20))")
+
+    assert ended.end is AgentEnd.FINISHED
+    assert run.paths.transcript.stat().st_size < 101_000
+
+
+def test_processor_hogs_come_last(run: OpenRun) -> None:
+    """A08: programs that compute without end run behind everything else, and can't raise themselves."""
+    script = """
+import os, subprocess, sys, time
+hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4)]
+print(os.getpriority(os.PRIO_PROCESS, 0), flush=True)
+try:
+    os.setpriority(os.PRIO_PROCESS, 0, 0)
+    print("raised", flush=True)
+except PermissionError:
+    print("refused", flush=True)
+subprocess.run(["./judge", "submit", "0-1"], check=True)
+"""
+    ended = detonated(run, script)
+    printed_lines = run.paths.transcript.read_text(encoding="utf-8").splitlines()
+
+    assert (ended.end, printed_lines[:2]) == (AgentEnd.FINISHED, ["10", "refused"])
+
+
+def test_unknown_limit() -> None:
+    """A limit that there is none of, or no whole number, is refused with those that there are."""
+    for options in ({"memory": 5}, {"memory_mb": 0}, {"memory_mb": "5"}, {"processes": True}):
+        with pytest.raises(UsageError, match="memory_mb, processes"):
+            make(AgentConfig("command", options=options, command=("true",)))
+
+
+STAYING = """
+import os, signal, subprocess, sys, time
+def stay():
+    for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        time.sleep(0.05)
+open("system/policy.py", "w").write(sys.argv[1])
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            stay()
+        os._exit(0)
+subprocess.run(["./judge", "submit", "0-1"])
+stay()
+"""
+
+
+def test_agent_is_gone_before_anything_hidden_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A04: daemons in sessions of their own, deaf to every signal, are gone when the run closes for validation."""
+    monkeypatch.setattr(command, "GRACE_S", 0.2)
+    monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.2)
+    mark, left = secrets.token_hex(8), []
+
+    def look(event: RunEvent, _state: RunState) -> None:
+        if isinstance(event, RunClosed):
+            left.append(command_lines().count(mark))
+
+    told = played_by(tmp_path / "runs", "python3", "-c", STAYING, "GOOD", mark, watch=look)
+
+    assert left == [0]
+    assert told.state.finished is not None
+    assert told.state.finished.status is RunStatus.SCORED
+
+
+def test_agent_that_cannot_be_ended_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where something of an agent may still run, nothing hidden is played: the run stops, to be taken up again."""
+
+    def stays(*_: object) -> None:
+        raise SandboxError("The agent's processes were still there.")
+
+    monkeypatch.setattr("evopolicygym.sandbox.workplace.Occupant.leave", stays)
+    with pytest.raises(SandboxError, match="still there"):
+        played_by(tmp_path / "runs", "true")
+
+    assert list(tmp_path.glob("runs/*/*/*/*/evaluation")) == []
+
+
+def test_findings_are_recorded(tmp_path: Path) -> None:
+    """What was found to hold an agent in stands in its turn's event and beside the isolation level in run.json."""
+    told = played_by(tmp_path / "runs", "true")
+    isolation = json.loads(told.paths.document.read_text(encoding="utf-8"))["isolation"]
+
+    assert isolation["level"] == "bubblewrap"
+    assert set(isolation["agent"]) >= {"simulators", "hidden", "privileges", "seccomp", "memory", "processes", "system"}
+    assert [one for one in findings(told.paths.root) if not one.ok] == []
+
+
+def test_stopping_is_quick(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program with hundreds of processes is gone soon after its grace."""
+    monkeypatch.setattr(command, "GRACE_S", 0.2)
+    script = (
+        "import os, time\nfor _ in range(200):\n if not os.fork():\n  break\nprint('ready', flush=True)\ntime.sleep(60)"
+    )
+    stop: Event = stop_once_printed(run, "ready")
+    began = time.monotonic()
+    ended = make(AgentConfig("command", command=("python3", "-c", script))).play(desk(run), run.door, stop)
+
+    assert ended.end is AgentEnd.STOPPED
+    assert time.monotonic() - began < 30
