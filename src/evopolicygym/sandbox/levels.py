@@ -15,7 +15,7 @@ BACKENDS = Registry(
     package="evopolicygym.sandbox",
     group="evopolicygym.sandboxes",
     attribute="Backend",
-    not_names=frozenset({"base", "host", "seccomp", "levels", "view", "workplace"}),
+    not_names=frozenset({"attack", "base", "host", "levels", "seccomp", "view", "workplace"}),
 )
 
 
