@@ -25,7 +25,7 @@ KERNEL = (
     "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register init_module finit_module "
     "delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl iopl ioperm modify_ldt personality "
     "syslog open_by_handle_at name_to_handle_at fanotify_init move_pages migrate_pages mbind set_mempolicy "
-    "settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"
+    "sysinfo statfs fstatfs settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname"
 )
 PRIVILEGE = (
     "setrlimit setpriority sched_setscheduler sched_setparam sched_setattr sched_setaffinity ioprio_set "
