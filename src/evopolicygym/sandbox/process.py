@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
 from evopolicygym.sandbox.host import library_directories, standard_library
-from evopolicygym.sandbox.seccomp import policy_filter, seccomp_finding
+from evopolicygym.sandbox.seccomp import OWN_PROCESS, policy_filter, seccomp_finding
 
 MEBIBYTE = 1 << 20
 
@@ -76,4 +76,4 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
     }
-    return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex())
+    return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex(), OWN_PROCESS)
