@@ -33,6 +33,7 @@ from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.siege import HONEST, LIMITS
 from evopolicygym.runs import experiment, run, workspace
 from evopolicygym.sandbox.attack import Attack, attack
+from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.levels import choose
 from whole_runs import all_seeds, config, numbers, state_kept_in
 
@@ -110,11 +111,13 @@ class Besieged:
     def assert_sealed(self, came: Came) -> None:
         """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
         texts = {name: content.decode() for name, content in came.files.items()}
-        token = self.door.endpoint.base_url.rpartition("/")[2]
+        words = {self.door.endpoint.base_url.rpartition("/")[2]}
+        if self.session.state.opened.isolation == Level.BUBBLEWRAP:  # the only level at which places have other names
+            words.add(str(self.paths.root))
 
         assert {name: LEAK_LINE.findall(text) for name, text in texts.items() if LEAK_LINE.search(text)} == {}
         assert [name for name, text in texts.items() if numbers(text) & all_seeds(self.cases)] == []
-        assert [name for name, text in texts.items() if str(self.paths.root) in text or token in text] == []
+        assert [name for name, text in texts.items() if any(word in text for word in words)] == []
         assert self.bait.taken() == []
 
     def assert_clean(self) -> None:

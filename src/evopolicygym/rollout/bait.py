@@ -79,8 +79,9 @@ SYSTEM_V_KEY = 0x45504741
 
 
 def _was_reached(listener: socket.socket) -> bool:
-    try:
-        listener.accept()[0].close()
-    except BlockingIOError:
-        return False
-    return True
+    reached = False
+    with suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            reached = True
+    return reached

@@ -28,12 +28,17 @@ def orphans_adopted() -> Iterator[None]:
 
 
 def below(ancestor: int) -> set[int]:
-    """Return the numbers of all processes below one, those that ended and were not waited for among them."""
+    """Return the numbers of all processes below one, also of those that ended and that their parent didn't wait for.
+
+    Its own children that ended are not among them: orphans that it adopted, and that nobody waits for.
+    """
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+                if state != "Z" or int(parent) != ancestor:
+                    parents[int(entry.name)] = int(parent)
     found: set[int] = set()
     level = {ancestor}
     while level := {number for number, parent in parents.items() if parent in level} - found:

@@ -39,7 +39,9 @@ PRIVILEGE = (
     "setrlimit setpriority sched_setscheduler sched_setparam sched_setattr sched_setaffinity ioprio_set "
     "setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset"
 )
-DENIED = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {KEYS} {NAMESPACES} {FILES} {BETWEEN_EPISODES} {KERNEL} {PRIVILEGE}".split()
+OF_THE_PROCESS = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {PRIVILEGE}"
+OF_THE_MACHINE = f"{KEYS} {NAMESPACES} {FILES} {BETWEEN_EPISODES} {KERNEL}"
+DENIED = f"{OF_THE_PROCESS} {OF_THE_MACHINE}".split()
 CLONE_THREAD = 0x00010000
 REQUESTS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "FS_IOC_SETFLAGS": 0x40086602, "FS_IOC_FSSETXATTR": 0x401C5820}
 """Requests of ioctl that type for the user, or change a file that is open only for reading."""
