@@ -64,7 +64,8 @@ def zygote_arguments(control: int) -> list[str]:
 def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
     """Return what every backend but ``none`` has its policies give up.
 
-    RLIMIT_NPROC is left alone: it counts per user, so one policy's processes would starve another's.
+    RLIMIT_NPROC is left alone: it counts per user, so one policy's threads would starve another's. Where each sandbox
+    is a user namespace, it counts there, and ``bubblewrap`` sets it.
     """
     seconds = int(limits.load_s + limits.reset_s + limits.episode_s) + 1
     amounts = {
