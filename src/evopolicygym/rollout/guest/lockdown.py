@@ -49,7 +49,7 @@ def prepare(how: Mapping[str, Any]) -> Prepared:
 def confine(how: Prepared) -> None:
     """Give up all that was prepared; raise ``OSError`` where the kernel refuses."""
     for name, amount in how.limits.items():
-        resource.setrlimit(getattr(resource, name), (amount, amount))
+        _limit(getattr(resource, name), amount)
     if how.ruleset >= 0 or how.filter:
         _demand(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
         _demand(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
@@ -59,6 +59,13 @@ def confine(how: Prepared) -> None:
     if how.filter:
         stand_in, own = (struct.pack("<I", number) for number in (how.own_process, os.getpid()))
         _filter_system_calls(how.libc, how.filter.replace(stand_in, own))
+
+
+def _limit(kind: int, amount: int) -> None:
+    """Set a limit; where the user's own is stricter already, that one stays."""
+    _, hard = resource.getrlimit(kind)
+    least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+    resource.setrlimit(kind, (least, least))
 
 
 def die_with_parent(how: Prepared) -> None:
