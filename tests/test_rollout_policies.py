@@ -223,6 +223,20 @@ def test_time_runs_out(hasty: Playground, bodies: dict[str, str], what: str) -> 
     assert (FailureReason.TIMEOUT, what) == (failure and failure.reason, failure and failure.message)
 
 
+def test_a_worker_never_waits_for_room_to_ask(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A policy that answers ahead and reads no question is out of time once the questions fill their pipe."""
+    ahead = """
+        import struct
+        for step in range(1, 6000):
+            os.write(4, struct.pack('<IIdd', 3, step, 0.0, 0.0))
+        time.sleep(60)
+    """
+    with one_worker("bubblewrap", spec("Plain", 6000), tmp_path_factory.mktemp("long"), HASTY) as ground:
+        failure = ground.play_one(policy(ahead)).episode.failure
+
+    assert (failure and failure.reason) == FailureReason.TIMEOUT
+
+
 def test_memory_runs_out(hasty: Playground) -> None:
     """A policy's memory is bounded by its own limit."""
     failure = hasty.play_one(policy("return bytes(1 << 30)")).episode.failure

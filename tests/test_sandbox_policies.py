@@ -75,6 +75,18 @@ def test_no_other_processes(yard: Playground) -> None:
     assert {"PermissionError"} == set(found.values())
 
 
+def test_only_its_own_threads_are_signalled(yard: Playground) -> None:
+    """A policy may signal its own threads, as abort does, but no thread of another process."""
+    body = """
+        tgkill = {"aarch64": 131}.get(os.uname().machine, 234)
+        signal = lambda process: ctypes.CDLL(None).syscall(tgkill, process, process, 0)
+        show(own=signal(os.getpid()), parent=signal(os.getppid()))
+    """
+    found = probe(yard, body)
+
+    assert found == {"own": 0, "parent": -1}
+
+
 def test_limits_stay(yard: Playground) -> None:
     """A policy can raise none of its limits, nor its priority, nor choose its processor."""
     body = """
@@ -102,8 +114,8 @@ def test_nothing_is_writable(walled: Playground) -> None:
     assert found == {
         "places": "True",
         "wrote": "[]",
-        "made": "OSError",
-        "changed": "OSError",
+        "made": "PermissionError",
+        "changed": "PermissionError",
         "memory": "PermissionError",
     }
 

@@ -1,11 +1,15 @@
 """``evopolicygym check``: the checks that an outsider can run on a part of theirs."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evopolicygym.cli.console import err, out
+
+if TYPE_CHECKING:
+    from evopolicygym.environments.check import Finding
+    from evopolicygym.rollout.siege import Verdict
 
 EXAMPLES = """
 Examples:
@@ -13,44 +17,124 @@ Examples:
 evopolicygym check environment acrobot
 
 evopolicygym check environment my_environment.toml
+
+evopolicygym check sandbox bubblewrap
+
+evopolicygym check sandbox my_package.my_module:Backend --json
 """
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment.")],
+    kind: Annotated[str, typer.Argument(help="What it is: environment or sandbox.")],
     name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check that a part keeps its contract. Exit code 1 if it doesn't."""
-    from rich.table import Table
-    from rich.text import Text
+    """Check that a part keeps its contract. Exit code 1 if it doesn't.
 
+    An environment is played for some seconds. A sandbox is attacked for about a minute, by every hostile policy that
+    this package knows; what it promises at its level must hold.
+    """
     from evopolicygym.core.errors import UnknownName
     from evopolicygym.records.jsontext import dumps
 
-    if kind not in CHECKS:
-        raise UnknownName("kind of check", kind, CHECKS)
-    with err().status(f"checking {name}"):
-        found = list(CHECKS[kind](name))
-    ok = all(one.ok for one in found)
+    match kind:
+        case "environment":
+            ok, findings, table = _environment(name)
+        case "sandbox":
+            ok, findings, table = _sandbox(name)
+        case _:
+            raise UnknownName("kind of check", kind, ["environment", "sandbox"])
     if as_json:
-        findings = [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in found]
         typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
     else:
-        table = Table(box=None, padding=(0, 1), show_header=False)
-        for one in found:
-            mark = Text("ok", "green") if one.ok else Text("FAILED", "bold red")
-            table.add_row(mark, Text(one.name), Text(one.detail, "dim"))
         out().print(table)
     if not ok:
         raise typer.Exit(1)
 
 
-def _environment(name: str) -> Iterable[Any]:
+Checked = tuple[bool, list[dict[str, Any]], Any]
+"""Whether all is well, the findings for a script, the table for a person."""
+
+
+def _environment(name: str) -> Checked:
     from evopolicygym.environments.catalog import load
     from evopolicygym.environments.check import check as check_environment
 
-    return check_environment(load(name))
+    with err().status(f"checking {name}"):
+        found = list(check_environment(load(name)))
+    findings = [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in found]
+    return all(one.ok for one in found), findings, _findings_table(found)
 
 
-CHECKS: Mapping[str, Callable[[str], Iterable[Any]]] = {"environment": _environment}
+def _findings_table(found: "Iterable[Finding]") -> Any:  # noqa: ANN401 - rich loads late
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), show_header=False)
+    for one in found:
+        mark = Text("ok", "green") if one.ok else Text("FAILED", "bold red")
+        table.add_row(mark, Text(one.name), Text(one.detail, "dim"))
+    return table
+
+
+def _sandbox(name: str) -> Checked:
+    from evopolicygym.environments.catalog import load
+    from evopolicygym.rollout.siege import ENVIRONMENT, besiege
+    from evopolicygym.sandbox.attack import attacks
+
+    verdicts: list[Verdict] = []
+    with err().status(f"building sandbox {name}") as status:
+        for verdict in besiege(name, load(ENVIRONMENT)):
+            verdicts.append(verdict)
+            status.update(f"attacking {name}: {len(verdicts)} of {len(attacks())}, last {verdict.attack.id}")
+    findings = [
+        {
+            "name": one.attack.id,
+            "ok": not one.broken,
+            "detail": _happened(one),
+            "attack": one.attack.name,
+            "promised": one.promised,
+            "held": one.held,
+        }
+        for one in verdicts
+    ]
+    return not any(one.broken for one in verdicts), findings, _verdicts_table(verdicts)
+
+
+def _verdicts_table(verdicts: "Sequence[Verdict]") -> Any:  # noqa: ANN401 - as above
+    from rich.table import Table
+    from rich.text import Text
+
+    held = sum(one.promised and one.held for one in verdicts)
+    table = Table(
+        box=None,
+        padding=(0, 1),
+        header_style="dim",
+        caption=f"{held} of {sum(one.promised for one in verdicts)} promised attacks held",
+        caption_justify="left",
+    )
+    for heading in ("", "id", "attack", "what happened"):
+        table.add_column(heading, no_wrap=heading in {"", "id"})
+    for one in verdicts:
+        if one.broken:
+            mark = Text("NOT HELD", "bold red")
+        elif one.promised:
+            mark = Text("held", "green")
+        else:
+            mark = Text("not promised", "yellow")
+        table.add_row(mark, Text(one.attack.id), Text(one.attack.name), Text(_happened(one), "dim"))
+    return table
+
+
+def _happened(verdict: "Verdict") -> str:
+    """Return in a line what came of an attack: what is wrong with it, or else how its episodes ended."""
+    came = verdict.came
+    faults = came.faults(verdict.attack)
+    if len(faults) > FAULTS_SHOWN:
+        faults = (*faults[:FAULTS_SHOWN], f"and {len(faults) - FAULTS_SHOWN} more")
+    endings = [f"{came.endings.count(end)} {end}" for end in dict.fromkeys(came.endings)]
+    return "; ".join(faults) or ", ".join(endings) or came.status
+
+
+FAULTS_SHOWN = 3
+"""How many things that are wrong stand in one line."""

@@ -5,9 +5,12 @@ awaited, even while the environment has the turn. Twenty times a second the atte
 of a simulator that hangs is told in ``rollout/watchdog.py``.
 """
 
+import fcntl
 import os
 import select
 import signal
+import sys
+import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -40,16 +43,19 @@ class Attendant:
         self,
         awaited: Awaited,
         handle: int,
-        answers: int,
+        channel: tuple[int, int],
         outputs: tuple[int, int],
         limits: Limits,
         watchdog: Watchdog,
         last_resort: Callable[[], None],
     ) -> None:
-        """Begin to watch; ``last_resort`` kills all that may keep the process from ending."""
+        """Begin to watch; ``channel`` is this side's ends of the pipes for questions and for answers.
+
+        ``last_resort`` kills all that may keep the process from ending.
+        """
         self._awaited = awaited
         self._handle = handle
-        self._answers = answers
+        self._questions, self._answers = channel
         self._left_s = limits.episode_s
         self._outputs = outputs
         self._kept = {one: Kept(limits.output_kb * 1024) for one in outputs}
@@ -120,14 +126,23 @@ class Attendant:
             self.kill()
 
     def _has_answered(self) -> bool:
-        """Return whether an answer lies in the pipe: then it is the worker that hasn't come to read it."""
-        return bool(select.select([self._answers], [], [], 0)[0])
+        """Return whether an answer lies in its pipe, to a question that was read: then the worker has the turn.
+
+        An answer to what was never read is none: the worker may be waiting for room to ask in.
+        """
+        return bool(select.select([self._answers], [], [], 0)[0]) and not _unread(self._questions)
 
     def _drain(self) -> None:
         """Take what lies in the pipes, and no more than fits in them: a child of the process may go on printing."""
         for output in self._outputs:
             for _ in range(2):
                 self._kept[output].take(_read(output))
+
+
+def _unread(pipe: int) -> int:
+    """Return how many bytes lie in a pipe, seen from the end that writes."""
+    count = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
+    return int.from_bytes(count, sys.byteorder)
 
 
 def _read(descriptor: int) -> bytes:

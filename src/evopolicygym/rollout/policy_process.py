@@ -79,9 +79,9 @@ class PolicyProcess:
             "policy_seed": policy_seed,
         }
         self._child = self._fork(setup)
-        outputs = (self._out, self._err)
+        channel, outputs = (self._questions, self._answers), (self._out, self._err)
         self._attendant = Attendant(
-            self, self._child.handle, self._answers, outputs, limits, watchdog, last_resort=zygote.kill
+            self, self._child.handle, channel, outputs, limits, watchdog, last_resort=zygote.kill
         )
 
     def _fork(self, setup: dict[str, Any]) -> Child:

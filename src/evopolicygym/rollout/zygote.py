@@ -164,6 +164,7 @@ class Zygote:
                 "limits": dict(confinement.limits),
                 "landlock": list(confinement.landlock),
                 "seccomp": confinement.seccomp,
+                "own_process": confinement.own_process,
             },
         }
         with suppress(OSError):  # it ended at once, which ``ready`` tells

@@ -70,6 +70,8 @@ class Confinement:
     """Paths, as the process sees them, that stay readable; empty for no Landlock."""
     seccomp: str = ""
     """A compiled filter program in hexadecimal; empty for none."""
+    own_process: int = 0
+    """The number that stands in the filter for the process's own, which it puts there itself; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)

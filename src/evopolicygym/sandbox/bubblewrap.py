@@ -7,10 +7,12 @@ from it.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +24,9 @@ from evopolicygym.sandbox.seccomp import seccomp_finding
 
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
+PROCESSES = 256
+"""Processes and threads of one sandbox, the zygote's and bwrap's own among them. The kernel holds nobody to it who is
+root outside."""
 NAMESPACES = (
     "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
     "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
@@ -69,7 +74,10 @@ class Backend:
         finally:
             os.close(arguments)
         readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
-        return Inside(process, POLICY, confinement(ground.limits, readable))
+        given_up = confinement(ground.limits, readable)
+        if _counts_by_namespace():
+            given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": PROCESSES})
+        return Inside(process, POLICY, given_up)
 
 
 @cache
@@ -89,6 +97,16 @@ def bwrap() -> str:
             "bubblewrap. --isolation process is the next weaker level."
         )
     return str(bundled)
+
+
+@cache
+def _counts_by_namespace() -> bool:
+    """Return whether the kernel counts a user's processes in each user namespace, as from Linux 5.14 on.
+
+    Before that it counts them on the whole machine, and one policy's threads would starve another's.
+    """
+    version = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    return version is not None and tuple(map(int, version.groups())) >= (5, 14)
 
 
 def _view(ground: Ground) -> Iterator[str]:

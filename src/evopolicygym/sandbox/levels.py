@@ -15,7 +15,9 @@ BACKENDS = Registry(
     package="evopolicygym.sandbox",
     group="evopolicygym.sandboxes",
     attribute="Backend",
-    not_names=frozenset({"base", "host", "seccomp", "levels", "view", "workplace", "cgroup", "limits", "watch"}),
+    not_names=frozenset(
+        {"attack", "base", "cgroup", "host", "levels", "limits", "seccomp", "view", "watch", "workplace"}
+    ),
 )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
 from evopolicygym.sandbox.host import library_directories, standard_library
-from evopolicygym.sandbox.seccomp import policy_filter, seccomp_finding
+from evopolicygym.sandbox.seccomp import OWN_PROCESS, policy_filter, seccomp_finding
 
 MEBIBYTE = 1 << 20
 
@@ -64,7 +64,8 @@ def zygote_arguments(control: int) -> list[str]:
 def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
     """Return what every backend but ``none`` has its policies give up.
 
-    RLIMIT_NPROC is left alone: it counts per user, so one policy's processes would starve another's.
+    RLIMIT_NPROC is left alone: it counts per user, so one policy's threads would starve another's. Where each sandbox
+    is a user namespace, it counts there, and ``bubblewrap`` sets it.
     """
     seconds = int(limits.load_s + limits.reset_s + limits.episode_s) + 1
     amounts = {
@@ -76,4 +77,4 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
     }
-    return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex())
+    return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex(), OWN_PROCESS)

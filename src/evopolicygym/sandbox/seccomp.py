@@ -1,8 +1,9 @@
 """The filters of system calls for policies and for agents, compiled by libseccomp where it is installed.
 
 Everything is allowed but what is named. For policies: no network, no program, no other process (threads are allowed),
-no look into other processes, nothing that widens what the kernel offers; for agents see ``agent_filter``. The filters
-are compiled here, on the trusted side; the policy's process only installs its own.
+no look into other processes, no change to files but by writing, no measurement of the machine, nothing that widens what
+the kernel offers; for agents see ``agent_filter``. The filters are compiled here, on the trusted side; the policy's
+process only installs its own.
 """
 
 import os
@@ -22,6 +23,14 @@ KEYS = "add_key request_key keyctl"
 NAMESPACES = (
     "unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr"
 )
+FILES = (
+    "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat setxattr lsetxattr "
+    "fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat file_setattr mkdir mkdirat rmdir rename "
+    "renameat renameat2 unlink unlinkat link linkat symlink symlinkat mknod mknodat truncate"
+)
+"""What Landlock leaves to a file's owner, and what it forbids, for kernels without it."""
+BETWEEN_EPISODES = "flock inotify_init inotify_init1 statfs fstatfs sysinfo"
+"""Ways in which episodes that play at the same time could tell each other something: libraries are common files."""
 KERNEL = (
     "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register init_module finit_module "
     "delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl iopl ioperm modify_ldt personality "
@@ -32,7 +41,9 @@ PRIVILEGE = (
     "setrlimit setpriority sched_setscheduler sched_setparam sched_setattr sched_setaffinity ioprio_set "
     "setuid setgid setreuid setregid setresuid setresgid setgroups setfsuid setfsgid capset"
 )
-DENIED = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {KEYS} {NAMESPACES} {KERNEL} {PRIVILEGE}".split()
+OF_THE_PROCESS = f"{NETWORK} {PROGRAMS} {PROCESSES} {SHARED_MEMORY} {PRIVILEGE}"
+OF_THE_MACHINE = f"{KEYS} {NAMESPACES} {FILES} {BETWEEN_EPISODES} {KERNEL}"
+DENIED = f"{OF_THE_PROCESS} {OF_THE_MACHINE}".split()
 AGENT_DENIED = (
     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
     f"{KEYS} {NAMESPACES} memfd_secret bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register "
@@ -45,7 +56,11 @@ AGENT_FAMILIES = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}
 MOST_FAMILIES = 64
 CLONE_NEWUSER = 0x10000000
 CLONE_THREAD = 0x00010000
-TIOCSTI, TIOCLINUX = 0x5412, 0x541C
+REQUESTS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "FS_IOC_SETFLAGS": 0x40086602, "FS_IOC_FSSETXATTR": 0x401C5820}
+"""Requests of ioctl that type for the user, or change a file that is open only for reading."""
+F_SETLEASE = 1024
+OWN_PROCESS = 0x5EA1ED07
+"""Stands in the filter for the number of the process that installs it, which nobody knows while it is compiled."""
 
 
 @cache
@@ -63,7 +78,10 @@ def policy_filter() -> bytes | None:
     _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_THREAD, 0))
     # A process may ask for its limits (libc does, to size stacks) but not set any.
     _deny(rules, pyseccomp, EPERM, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
-    for request in (TIOCSTI, TIOCLINUX):
+    # A process may signal its own threads (abort and raise do), not those of others.
+    _deny(rules, pyseccomp, EPERM, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, OWN_PROCESS))
+    _deny(rules, pyseccomp, EPERM, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, F_SETLEASE))
+    for request in REQUESTS.values():
         _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
     return _exported(rules)
 
@@ -87,8 +105,8 @@ def agent_filter() -> bytes | None:
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
             _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
         _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
-    for request in (TIOCSTI, TIOCLINUX):
-        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
+    for name in ("TIOCSTI", "TIOCLINUX"):
+        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, REQUESTS[name]))
     return _exported(rules)
 
 

@@ -35,19 +35,21 @@ class Prepared:
     """A descriptor of a Landlock ruleset; -1 for none."""
     filter: bytes
     """A compiled seccomp program; empty for none."""
+    own_process: int
+    """The number that stands in the program for that of the process that installs it."""
 
 
 def prepare(how: Mapping[str, Any]) -> Prepared:
     """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses."""
     libc = ctypes.CDLL(None, use_errno=True)
     ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
-    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]))
+    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]), how["own_process"])
 
 
 def confine(how: Prepared) -> None:
     """Give up all that was prepared; raise ``OSError`` where the kernel refuses."""
     for name, amount in how.limits.items():
-        resource.setrlimit(getattr(resource, name), (amount, amount))
+        _limit(getattr(resource, name), amount)
     if how.ruleset >= 0 or how.filter:
         _demand(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
         _demand(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
@@ -55,7 +57,15 @@ def confine(how: Prepared) -> None:
         _demand(how.libc.syscall(_number("landlock_create_ruleset") + 2, how.ruleset, 0), "landlock_restrict_self")
         os.close(how.ruleset)
     if how.filter:
-        _filter_system_calls(how.libc, how.filter)
+        stand_in, own = (struct.pack("<I", number) for number in (how.own_process, os.getpid()))
+        _filter_system_calls(how.libc, how.filter.replace(stand_in, own))
+
+
+def _limit(kind: int, amount: int) -> None:
+    """Set a limit; where the user's own is stricter already, that one stays."""
+    _, hard = resource.getrlimit(kind)
+    least = amount if hard == resource.RLIM_INFINITY else min(amount, hard)
+    resource.setrlimit(kind, (least, least))
 
 
 def die_with_parent(how: Prepared) -> None:

@@ -1,0 +1,43 @@
+"""P01: reads files outside of its sandbox, settings, homes, what runs left
+
+submission: ok
+episodes: ok
+promised: bubblewrap, process
+"""
+
+import json
+import os
+import sys
+
+BAIT = json.load(open("bait.json"))
+KNOWN = ["/usr", "/lib", "/lib64", "/dev", "/proc", "/sys", sys.base_prefix, os.getcwd(), *filter(None, sys.path)]
+ENOUGH = 20
+
+
+def readable():
+    for path in (BAIT["file"], "/etc/passwd", "/etc/machine-id", os.path.expanduser("~/.bashrc"), "bait.json/../../x"):
+        yield path
+    for directory, below, names in os.walk("/"):
+        below[:] = [name for name in below if os.path.join(directory, name) not in KNOWN]
+        yield from (os.path.join(directory, name) for name in names)
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        found = 0
+        for path in readable():
+            try:
+                if os.path.isfile(path):
+                    open(path, "rb").read(1)
+                    found += 1
+                    print(f"LEAK: read {path}")
+            except OSError:
+                pass
+            if found == ENOUGH:
+                break
+
+    def reset(self, episode_index):
+        pass
+
+    def act(self, obs):
+        return 0

@@ -1,0 +1,51 @@
+"""P16: searches its process for what a message might have carried besides the observation
+
+submission: ok
+episodes: ok
+promised: bubblewrap, process, none
+"""
+
+import gc
+import sys
+
+TELLING = {
+    "reward",
+    "seed",
+    "pool",
+    "case",
+    "split",
+    "total_episodes",
+    "score",
+    "terminated",
+    "truncated",
+    "info",
+    "return",
+}
+STILL = (int, float, str, list, dict, tuple)
+
+
+def told():
+    frame = sys._getframe()
+    while frame:
+        yield frame.f_locals
+        frame = frame.f_back
+    yield from (thing for thing in gc.get_objects() if isinstance(thing, dict) and len(thing) < 40)
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        self.steps = 0
+
+    def reset(self, episode_index):
+        pass
+
+    def act(self, obs):
+        self.steps += 1
+        if self.steps == 2:
+            for names in told():
+                if "__name__" in names or "__module__" in names:
+                    continue
+                for name in TELLING & {key for key in names if isinstance(key, str)}:
+                    if isinstance(names[name], STILL):
+                        print(f"LEAK: {name} = {str(names[name])[:40]}")
+        return 0

@@ -1,0 +1,36 @@
+"""P37: raises what ordinary handlers don't catch, the channel's own end among it
+
+submission: ok
+episodes: error, died
+promised: bubblewrap, process, none
+played: 7
+"""
+
+import sys
+
+
+def raised():
+    closed = sys.modules["guest.frames"].ChannelClosed
+    return (
+        SystemExit(0),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        BaseException("b"),
+        StopIteration(),
+        closed(),
+        EOFError(),
+    )
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        self.steps = 0
+
+    def reset(self, episode_index):
+        self.episode = episode_index
+
+    def act(self, obs):
+        self.steps += 1
+        if self.steps == 4:
+            raise raised()[self.episode % 7]
+        return 0

@@ -1,0 +1,19 @@
+"""P56: is honest, prints, and uses numpy: no attack, but what shows that policies play
+
+submission: ok
+episodes: ok
+promised: bubblewrap, process, none
+"""
+
+import numpy as np
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        print("made")
+
+    def reset(self, episode_index):
+        print(f"reset {episode_index}")
+
+    def act(self, obs):
+        return int(np.dot(np.asarray(obs), [0.0, 0.0, 1.0, 1.0]) > 0)

@@ -1,0 +1,177 @@
+"""A real run on cartpole that attacks are submitted to: a judge over HTTP, real sandboxes, and the eye of a test.
+
+The test is the agent: it writes the policy project and asks the judge. Nothing is validated at the end, so a run takes
+as many attacks as a test likes; whole runs are in ``whole_runs.py``.
+"""
+
+import json
+import os
+import re
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.cases import CaseSet
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.task import Limits
+from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.session import Session
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.rollout import survivors
+from evopolicygym.rollout.bait import Bait, baited, marks
+from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.siege import HONEST, LIMITS
+from evopolicygym.runs import experiment, run, workspace
+from evopolicygym.sandbox.attack import Attack, attack
+from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.levels import choose
+from whole_runs import all_seeds, config, numbers, state_kept_in
+
+ANSWERS_S = 10.0
+"""Seconds within which the judge answers; it usually takes a few milliseconds."""
+LEAK_LINE = re.compile(r"^LEAK.*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What came of one submission, as the agent is told and as the journal has it."""
+
+    index: int
+    summary: dict[str, Any]
+    charged: int
+    """How much of the budget is gone for it."""
+    endings: tuple[str, ...]
+    """``ok`` or the failure's reason, of each episode that was played."""
+    episodes: tuple[Episode, ...]
+    files: dict[str, bytes]
+    """Its feedback by path, with every other file below ``feedback/`` that came to be meanwhile."""
+    seconds: float
+
+    def text(self, name: str, local: int = 0) -> str:
+        """Return a file of one episode."""
+        names = sorted(path for path in self.files if path.endswith("/" + name))
+        return self.files[names[local]].decode()
+
+
+@dataclass
+class Besieged:
+    """An open run."""
+
+    session: Session
+    door: JudgeDoor
+    paths: RunPaths
+    bait: Bait
+    cases: CaseSet
+    _processes: int = 0
+
+    def ask(self, path: str, body: object = None) -> Any:
+        """Ask the judge."""
+        url, data = self.door.endpoint.base_url + path, None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(url, data, timeout=ANSWERS_S) as answer:  # noqa: S310 - http
+            return json.loads(answer.read())
+
+    def submit(self, source: str, episodes: int, **beside: str) -> Came:
+        """Submit a policy and wait for its feedback; the judge is asked all the while, and must answer."""
+        for path in self.paths.system.iterdir():
+            path.unlink()
+        for name, content in {"policy.py": source, **beside}.items():
+            (self.paths.system / name).write_text(content)
+        self.bait.lay(self.paths.system)
+        before, files, began = self.session.state.remaining, set(self._feedback()), time.monotonic()
+        asked = self.ask("/submit", {"env_instances": list(range(episodes)), "wait": False})
+        index = asked["submit_id"]
+        while asked["status"] == "playing":
+            time.sleep(0.02)
+            asked = self.ask(f"/submissions/{index}")
+        played = tuple(one for one in self.session.state.submissions[index].episodes if one)
+        return Came(
+            index,
+            asked["summary"],
+            before - self.session.state.remaining,
+            tuple(one.failure.reason.value if one.failure else "ok" for one in played),
+            played,
+            {name: path.read_bytes() for name, path in self._feedback().items() if name not in files},
+            time.monotonic() - began,
+        )
+
+    def honest(self) -> Came:
+        """Submit an honest policy for one episode."""
+        return self.submit(attack(HONEST).source, 1)
+
+    def assert_sealed(self, came: Came) -> None:
+        """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
+        texts = {name: content.decode() for name, content in came.files.items()}
+        words = {self.door.endpoint.base_url.rpartition("/")[2]}
+        if self.session.state.opened.isolation == Level.BUBBLEWRAP:  # the only level at which places have other names
+            words.add(str(self.paths.root))
+
+        assert {name: LEAK_LINE.findall(text) for name, text in texts.items() if LEAK_LINE.search(text)} == {}
+        assert [name for name, text in texts.items() if numbers(text) & all_seeds(self.cases)] == []
+        assert [name for name, text in texts.items() if any(word in text for word in words)] == []
+        assert self.bait.taken() == []
+
+    def assert_clean(self) -> None:
+        """Assert that within two seconds no process of a policy is left, and no file or IPC object outside."""
+        assert survivors.left_beyond(self._processes) == 0
+        assert marks() == set()
+        assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
+
+    def assert_held(self, attack: Attack) -> Came:
+        """Submit an attack and assert its whole safe outcome; return what came of it for what is more."""
+        charges = len(self.session.state.submissions)
+        came = self.submit(attack.source, attack.episodes)
+
+        assert (came.summary["status"], came.charged) == (attack.submission, attack.episodes)
+        assert len(self.session.state.submissions) == charges + 1
+        assert set(came.endings) <= attack.endings, [one.failure for one in came.episodes]
+        assert len(came.endings) == (attack.episodes if attack.submission == "ok" else 0)
+        self.assert_sealed(came)
+        self.assert_clean()
+        after = self.honest()
+        assert (after.summary["status"], after.endings, after.charged) == ("ok", ("ok",), 1)
+        return came
+
+    def _feedback(self) -> dict[str, Path]:
+        return {
+            path.relative_to(self.paths.feedback).as_posix(): path
+            for path in self.paths.feedback.rglob("*")
+            if path.is_file()
+        }
+
+
+@contextmanager
+def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieged]:
+    """Open a run; skip the test where its level can't work here."""
+    try:
+        choose(level)
+    except SandboxError as error:
+        pytest.skip(str(error))
+    plain = config(root / "runs", budget=1000)
+    plain = replace(plain, task=replace(plain.task, limits=limits))
+    with state_kept_in(root / "state"), survivors.orphans_adopted(), ExitStack() as stack:
+        owner = experiment.begin(plain.runs, plain.experiment)
+        paths = RunPaths(root / "run")
+        workspace.lay(paths)
+        spec = plain.task.environment
+        executor = stack.enter_context(LocalExecutor(spec, limits, level, paths.workers, paths.simulator_log, 1))
+        opening = run._opening(plain, owner, "besieged", executor.grounds)
+        writer = stack.enter_context(RunWriter(paths.root, opening))
+        rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
+        session = stack.enter_context(Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
+        door = stack.enter_context(JudgeDoor(session))
+        told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.endpoint.base_url}
+        bait = stack.enter_context(baited(root, **told))
+        open_run = Besieged(session, door, paths, bait, owner.cases(spec.name, opening.split))
+        open_run.honest()
+        open_run._processes = len(survivors.below(os.getpid()))
+        yield open_run

@@ -1,0 +1,51 @@
+"""Attacks that carry something from one episode to another, over a whole run: train, validation and held-out."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.rollout import survivors
+from evopolicygym.rollout.bait import baited, marks
+from evopolicygym.sandbox.attack import BAIT, attack
+from evopolicygym.sandbox.levels import choose
+from whole_runs import config, played
+
+CARRIERS = ("P10", "P11", "P12", "P10", "P11", "P12")
+"""Each twice: what the first left, the second would find."""
+
+
+def make_carrier(_config: AgentConfig) -> ScriptedAgent:
+    """Submit everything that carries state, two episodes each."""
+    steps: list[Write | Submit] = [Write(BAIT, os.environ["BAIT_OF_THIS_TEST"])]
+    for place, identity in enumerate(CARRIERS):
+        source = f"{attack(identity).source}\n# {place}\n"  # another checkpoint, to be validated too
+        steps += [Write("policy.py", source), Submit((0, 1))]
+    return ScriptedAgent(steps)
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "process"])
+def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P10, P11, P12: no episode finds what another left, be it validation or held-out; nothing outlives the run."""
+    try:
+        choose(level)
+    except SandboxError as error:
+        pytest.skip(str(error))
+    before = survivors.below(os.getpid())
+    with survivors.orphans_adopted(), baited(tmp_path) as bait:
+        bait.lay(tmp_path)
+        monkeypatch.setenv("BAIT_OF_THIS_TEST", (tmp_path / BAIT).read_text())
+        told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=12, isolation=level))
+        printed = {path: text for path, text in told.texts() if path.name in {"stdout.txt", "stderr.txt"}}
+        left = survivors.left_beyond(len(before))
+        taken = bait.taken()
+
+    assert {path: text for path, text in printed.items() if "LEAK" in text} == {}
+    assert {path.relative_to(told.paths.root).parts[0] for path in printed} >= {"workspace", "evaluation"}
+    assert [one.published and one.published.status.value for one in told.state.submissions] == ["ok"] * len(CARRIERS)
+    assert [one.failure for one in told.state.submissions for one in one.episodes if one] == [None] * 12
+    assert told.state.remaining == 0
+    assert (left, taken, marks()) == (0, [], set())
