@@ -23,6 +23,8 @@ evopolicygym run acrobot   (the tuner, 128 episodes, a private split)
 
 evopolicygym run reacher --agent random --budget 16 --split public --json
 
+evopolicygym run acrobot --model-url https://api.openai.com/v1 --model-key OPENAI_API_KEY -- /opt/agent/run
+
 evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/protocol.md)
 """
 
@@ -37,6 +39,15 @@ def run(
         str, typer.Option(help="Who plays: a built-in's name or package.module:make. With COMMAND: command.")
     ] = "tuner",
     model: Annotated[str, typer.Option(help="The model that the agent is to use, where it uses one.")] = "",
+    model_url: Annotated[
+        str, typer.Option(help="The one model server that COMMAND may reach, through a door that counts tokens.")
+    ] = "",
+    model_key: Annotated[
+        str, typer.Option(metavar="VARIABLE", help="The environment variable that holds the model server's key.")
+    ] = "",
+    model_wire: Annotated[
+        str, typer.Option(help="What the server speaks: auto, responses, chat, messages or gemini.")
+    ] = "",
     budget: Annotated[int, typer.Option(help="Train episodes that the agent may spend.")] = 128,
     validation: Annotated[int, typer.Option(help="Hidden cases that pick the checkpoint (1 to 64).")] = 16,
     held_out: Annotated[int, typer.Option(help="Hidden cases that score it (1 to 256).")] = 32,
@@ -62,10 +73,12 @@ def run(
     from evopolicygym.runs.config import RunConfig, split_named
     from evopolicygym.runs.run import play
 
+    doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
+    options = {name: text for name, text in doors.items() if text}
     source, directory = split_named(split)
     config = RunConfig(
         task=Task(load(task), BudgetRule(budget), validation_cases=validation, held_out_cases=held_out),
-        agent=AgentConfig("command" if command else agent, model=model, command=tuple(command or ())),
+        agent=AgentConfig("command" if command else agent, model, options, tuple(command or ())),
         split=source,
         split_directory=directory,
         experiment=experiment,

@@ -89,6 +89,11 @@ class Desk:
     """The level at which an agent's program is to be kept in: ``bubblewrap``, ``process`` or ``none``."""
 
     @property
+    def model_log(self) -> Path:
+        """The file that gets a line for each request to a model."""
+        return self.transcript.with_name("model.jsonl")
+
+    @property
     def system(self) -> Path:
         """The policy project."""
         return self.workspace / "system"
@@ -101,6 +106,8 @@ class Turn:
     end: AgentEnd
     message: str = ""
     """What a person would want to know of it, in a line; empty where there is nothing to say."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """What went through its model's door: requests, tokens, seconds, by name; empty where it had none."""
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to keep the agent in, by name; empty for an agent of ours that needs no keeping."""
 

@@ -81,6 +81,8 @@ class AgentEnded:
     message: str = ""
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to keep the agent in, by name; empty where nothing did."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """What went through its model's door in this turn, by name; empty where it had none."""
 
 
 @dataclass(frozen=True, slots=True)

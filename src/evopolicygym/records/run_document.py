@@ -29,6 +29,7 @@ def run_document(paths: RunPaths) -> dict[str, Any]:
         "commitment": opened.commitment,
         "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
         "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
+        "usage": _usage(record),
         "timing": _timing(record),
         "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
         "submissions": [_submission(state, index) for index in range(len(state.submissions))],
@@ -40,6 +41,12 @@ def _agent_isolation(record: RunRecord) -> dict[str, Any]:
     """Return what kept the agent in, as found at its last turn; nothing where no turn recorded any."""
     found = [dict(e.findings) for e in record.events if isinstance(e, AgentEnded) and e.findings]
     return {"agent": found[-1]} if found else {}
+
+
+def _usage(record: RunRecord) -> dict[str, float] | None:
+    """Return what went through the model's door, summed over the agent's turns; None where there was no such door."""
+    told = [event.usage for event in record.events if isinstance(event, AgentEnded) and event.usage]
+    return {name: sum(usage.get(name, 0) for usage in told) for name in told[0]} if told else None
 
 
 def _timing(record: RunRecord) -> dict[str, Any]:

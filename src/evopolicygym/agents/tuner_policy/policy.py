@@ -8,7 +8,6 @@ index, counted round, so that one submission can compare many; without candidate
 
 import json
 import random
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +123,7 @@ def is_graded(space: dict[str, Any]) -> bool:
 
 
 def read_action(space: dict[str, Any], scores: list[float]) -> Any:
-    """Return the action that scores stand for, taking its scores from the front: they choose, or are squashed."""
+    """Return the action that scores stand for, taking its scores from the front: the largest wins, or they are squashed."""
     match space["type"]:
         case "Discrete":
             return choose(take(scores, space["n"] - 1)) + int(space["start"])
@@ -144,18 +143,12 @@ def read_action(space: dict[str, Any], scores: list[float]) -> Any:
 
 
 def choose(scores: list[float]) -> int:
-    """Return which of one more values than scores is meant: the one whose corner they point to most.
+    """Return which of one more values than scores is meant: that of the largest score; the middle value's is zero.
 
     With a score for every value, only their differences would count, and one in each would be searched for in vain.
     """
-    return int(np.argmax(corners(len(scores) + 1) @ np.array(scores)))
-
-
-@cache
-def corners(count: int) -> Numbers:
-    """Return the corners of a regular simplex around zero, (count, count - 1)."""
-    axis, corner = np.arange(1, count), np.arange(count)[:, None]
-    return np.asarray(((corner < axis) - axis * (corner == axis)) / np.sqrt(axis * (axis + 1)))
+    middle = (len(scores) + 1) // 2
+    return int(np.argmax([*scores[:middle], 0.0, *scores[middle:]]))
 
 
 def squash(space: dict[str, Any], scores: Numbers) -> Numbers:
