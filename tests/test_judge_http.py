@@ -423,7 +423,7 @@ def test_a_body_in_pieces_is_bounded_too(new_run: RunMaker) -> None:
 
 def test_a_body_that_never_comes(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who promises a body and sends none is let go."""
-    monkeypatch.setattr("evopolicygym.judge.http.BODY_S", 0.05)
+    monkeypatch.setattr("evopolicygym.judge.connection.REQUEST_S", 0.05)
     run = new_run()
     address = httpx.URL(run.door.endpoint.base_url)
     head = f"POST {address.path}/submit HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"
