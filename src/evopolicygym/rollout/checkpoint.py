@@ -118,6 +118,12 @@ def _copied_in_time(system: Path, beside: Path, limits: Limits) -> str:
 
 
 def _copy_all(system: Path, target: Path, limits: Limits, deadline: float) -> str:
+    _walk(system, None, limits, deadline)  # so that what breaks a rule as it stands is refused before a byte is written
+    return checkpoint_name(_walk(system, target, limits, deadline))
+
+
+def _walk(system: Path, target: Path | None, limits: Limits, deadline: float) -> dict[str, tuple[int, str]]:
+    """Walk through all of ``system`` and copy it, if there is a target; return sizes and digests by path."""
     try:
         root = os.open(system, OPEN_DIRECTORY)
     except OSError as error:
@@ -137,33 +143,37 @@ def _copy_all(system: Path, target: Path, limits: Limits, deadline: float) -> st
             os.close(directory)
     if POLICY_FILE not in tally.digests:
         _refuse(f"it holds no file {POLICY_FILE}")
-    return checkpoint_name(tally.digests)
+    return tally.digests
 
 
 def _copy_directory(
-    directory: int, at: PurePosixPath, target: Path, tally: _Tally
+    directory: int, at: PurePosixPath, target: Path | None, tally: _Tally
 ) -> Iterator[tuple[int, PurePosixPath]]:
     """Copy one directory's files; yield its open subdirectories."""
     with os.scandir(directory) as entries:
+        listed = []
         for entry in entries:
             tally.count_entry()
-            path = at / _checked_name(entry.name, at)
-            if len(path.parts) > MAX_DEPTH:
-                _refuse(f"{path} lies deeper than {MAX_DEPTH} directories")
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in LEFT_OUT_DIRECTORIES:
-                    yield _enter(entry.name, directory, path, target, tally), path
-            elif not entry.name.endswith(LEFT_OUT_SUFFIXES):
-                _copy_file(entry.name, directory, path, target, tally)
+            listed.append(entry)
+    for entry in listed:
+        path = at / _checked_name(entry.name, at)
+        if len(path.parts) > MAX_DEPTH:
+            _refuse(f"{path} lies deeper than {MAX_DEPTH} directories")
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in LEFT_OUT_DIRECTORIES:
+                yield _enter(entry.name, directory, path, target, tally), path
+        elif not entry.name.endswith(LEFT_OUT_SUFFIXES):
+            _copy_file(entry.name, directory, path, target, tally)
 
 
-def _enter(name: str, directory: int, path: PurePosixPath, target: Path, tally: _Tally) -> int:
-    """Make the copy of a directory, empty; return the directory, open."""
+def _enter(name: str, directory: int, path: PurePosixPath, target: Path | None, tally: _Tally) -> int:
+    """Make the copy of a directory, empty, if there is a target; return the directory, open."""
     source = _opened(name, directory, OPEN_DIRECTORY, path)
     try:
         _check_reach(os.fstat(source), stat.S_IRUSR | stat.S_IXUSR, path, tally)
-        (target / path).mkdir()
-        (target / path).chmod(DIRECTORY_MODE)
+        if target:
+            (target / path).mkdir()
+            (target / path).chmod(DIRECTORY_MODE)
     except BaseException:
         os.close(source)
         raise
@@ -180,12 +190,14 @@ def _checked_name(name: str, at: PurePosixPath) -> str:
     return name
 
 
-def _copy_file(name: str, directory: int, path: PurePosixPath, target: Path, tally: _Tally) -> None:
+def _copy_file(name: str, directory: int, path: PurePosixPath, target: Path | None, tally: _Tally) -> None:
     source = _opened(name, directory, OPEN_FILE, path)
     try:
         before = os.fstat(source)
         _check_kind(before, path, tally)
-        tally.digests[path.as_posix()] = _copy_bytes(source, target / path, before.st_size, path, tally)
+        tally.digests[path.as_posix()] = (
+            _copy_bytes(source, target / path, before.st_size, path, tally) if target else (before.st_size, "")
+        )
         if _fingerprint(os.fstat(source)) != _fingerprint(before):
             _refuse(f"{path} was changed while it was read; submit again when nothing writes to it")
     finally:
