@@ -108,7 +108,13 @@ def test_whatever_is_asked_is_answered(judge: StandingJudge, count: int) -> None
     """No request breaks the judge, is charged, has it keep memory, or keeps another client waiting."""
     statuses: set[int] = set()
 
-    @settings(max_examples=count, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
     @given(methods, paths, bodies, kinds)
     def ask(method: str, path: str, body: bytes, kind: str) -> None:
         statuses.add(judge.status(method, path, body, kind))
