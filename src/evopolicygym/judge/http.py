@@ -1,16 +1,19 @@
 """The judge's door: carries requests to the session and answers back, and decides nothing.
 
-Every path begins with the run's token; nothing answers without it. Bodies are bounded and JSON only, a browser's
-requests are refused, and no answer holds a traceback, a path or a version.
+Every path begins with the run's token; nothing answers without it. Bodies are JSON only, a browser's requests are
+refused, and no answer holds a traceback, a path or a version. A refusal writes nothing, neither to disk nor to a log.
+How long a request may take and how many connections stand open is not told here but in ``connection.py``.
 """
 
 import asyncio
+import hmac
 import json
 import logging
+import re
 import secrets
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterable
 from typing import Any, Self
 
 import uvicorn
@@ -26,21 +29,18 @@ from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.judge import task_text
+from evopolicygym.judge.connection import IDLE_S, MAX_BODY, MAX_HEAD, Connection, refusal_body
 from evopolicygym.judge.feedback import SUMMARY
-from evopolicygym.judge.request import parse_submit
+from evopolicygym.judge.request import parse_finish, parse_submit
 from evopolicygym.judge.session import Session
 from evopolicygym.records.jsontext import dumps
 
-MAX_BODY = 64 * 1024
-"""Bytes of a request's body."""
-BODY_S = 10.0
-"""Seconds within which a body must have come."""
-MAX_CONNECTIONS = 256
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
 """Content types taken as JSON: its own, and what urllib and curl say when they are told nothing. A browser could send
 the second too, but never without an Origin, and that is refused."""
 
-Handler = Callable[[Request], Awaitable[Response]]
+INDEX = re.compile(r"\d{1,9}", re.ASCII)
+"""A submission's index in a path."""
 
 for logger in ("uvicorn.error", "uvicorn.asgi"):
     logging.getLogger(logger).disabled = True  # what a client sends is not printed, nor does it fill a log
@@ -53,7 +53,7 @@ class JudgeDoor:
         """Begin to serve; the address is known when this returns."""
         token = secrets.token_urlsafe(24)
         self._prefix = f"/{token}"
-        self._app = _Guarded(_application(session, self._prefix))
+        self._app = _Guarded(_application(session), token)
         self._loop = asyncio.new_event_loop()
         self._servers: list[tuple[uvicorn.Server, asyncio.Future[None]]] = []
         self._thread = threading.Thread(target=self._loop.run_forever, name="judge", daemon=True)
@@ -74,7 +74,7 @@ class JudgeDoor:
         config = uvicorn.Config(
             self._app,
             loop="asyncio",
-            http="h11",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -82,9 +82,8 @@ class JudgeDoor:
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_keep_alive=30,
-            h11_max_incomplete_event_size=16 * 1024,
+            timeout_keep_alive=int(IDLE_S),
+            h11_max_incomplete_event_size=MAX_HEAD,
         )
         server = uvicorn.Server(config)
         asyncio.run_coroutine_threadsafe(self._run(server, listener), self._loop).result()
@@ -117,22 +116,35 @@ class JudgeDoor:
 
 
 class _Guarded:
-    """Refuses what no client of ours sends: other hosts, browsers' requests."""
+    """Lets through what comes from this machine, from no browser, and with the token; the rest of the path goes on."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
+        self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope.get("headers", ()))
-        host = headers.get(b"host", b"").rpartition(b":")[0] or headers.get(b"host", b"")
-        if host not in (b"127.0.0.1", b"localhost") or b"origin" in headers:
+        given, _, path = scope["path"].removeprefix("/").partition("/")
+        if not _from_here(scope["headers"]):
             refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
             await _refusal(refused)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        elif not hmac.compare_digest(given.encode("utf-8", "replace"), self._token):
+            await _refusal(_no_such_call(404))(scope, receive, send)
+        else:
+            await self._app({**scope, "path": f"/{path}"}, receive, send)
 
 
-def _application(session: Session, prefix: str) -> Starlette:
+def _from_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request names this machine as its host and shows no sign of a browser's page."""
+    named = dict(headers)
+    host = named.get(b"host", b"")
+    return (
+        (host.rpartition(b":")[0] or host) in {b"127.0.0.1", b"localhost"}
+        and b"origin" not in named
+        and named.get(b"sec-fetch-site", b"none") == b"none"
+    )
+
+
+def _application(session: Session) -> Starlette:
     grounds = session.rollouts.executor.grounds
 
     async def info(_: Request) -> Response:
@@ -146,29 +158,31 @@ def _application(session: Session, prefix: str) -> Starlette:
         submission = await run_in_threadpool(session.accept, asked)
         if not asked.wait:
             return _answer(_progress(session, submission), 202)
-        await asyncio.shield(asyncio.wrap_future(session.published(submission.index)))
+        published = await run_in_threadpool(session.published, submission.index)
+        await asyncio.shield(asyncio.wrap_future(published))
         return _answer(_result(session, submission.index))
 
     async def submissions(_: Request) -> Response:
         return _answer({"submissions": [_line(session, one) for one in session.state.submissions]})
 
     async def submission(request: Request) -> Response:
-        index = request.path_params["index"]
-        if index >= len(session.state.submissions):
-            raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index}.", 404)
-        return _answer(_progress(session, session.state.submissions[index]))
+        index, known = request.path_params["index"], session.state.submissions
+        if not INDEX.fullmatch(index) or int(index) >= len(known):
+            raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
+        return _answer(_progress(session, known[int(index)]))
 
-    async def finish(_: Request) -> Response:
+    async def finish(request: Request) -> Response:
+        parse_finish(await _json_body(request, empty={}))
         await run_in_threadpool(session.finish)
         return _answer({"status": "closed"})
 
     routes = [
-        Route(f"{prefix}/info", info, methods=["GET"]),
-        Route(f"{prefix}/task", task, methods=["GET"]),
-        Route(f"{prefix}/submit", submit, methods=["POST"]),
-        Route(f"{prefix}/submissions", submissions, methods=["GET"]),
-        Route(f"{prefix}/submissions/{{index:int}}", submission, methods=["GET"]),
-        Route(f"{prefix}/finish", finish, methods=["POST"]),
+        Route("/info", info, methods=["GET"]),
+        Route("/task", task, methods=["GET"]),
+        Route("/submit", submit, methods=["POST"]),
+        Route("/submissions", submissions, methods=["GET"]),
+        Route("/submissions/{index}", submission, methods=["GET"]),
+        Route("/finish", finish, methods=["POST"]),
     ]
     handlers: dict[Any, Any] = {RequestRefused: _on_refusal, RecordError: _on_stop, 404: _on_unknown, 405: _on_unknown}
     application = Starlette(routes=routes, exception_handlers=handlers)
@@ -205,14 +219,14 @@ def _result(session: Session, index: int) -> dict[str, Any]:
     }
 
 
-async def _json_body(request: Request) -> object:
+async def _json_body(request: Request, empty: object = None) -> object:
+    """Return a request's decoded body, or ``empty`` where it has none and that is allowed."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in JSON_TYPES:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body must be application/json.", 415)
-    try:
-        body = await asyncio.wait_for(_bounded_body(request), BODY_S)
-    except TimeoutError:
-        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body took too long to come.", 408) from None
+    body = await _bounded_body(request)
+    if not body and empty is not None:
+        return empty
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
@@ -220,8 +234,7 @@ async def _json_body(request: Request) -> object:
 
 
 async def _bounded_body(request: Request) -> bytes:
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > MAX_BODY:
+    if int(request.headers.get("content-length", "0")) > MAX_BODY:  # digits, and not many, or it had not come so far
         raise _too_large()
     body = bytearray()
     try:
@@ -243,7 +256,11 @@ def _answer(content: object, status: int = 200) -> Response:
 
 
 def _refusal(refused: RequestRefused) -> Response:
-    return _answer({"status": refused.status, "error": {"message": str(refused)}}, refused.http_status)
+    return Response(refusal_body(refused), refused.http_status, media_type="application/json")
+
+
+def _no_such_call(status: int) -> RequestRefused:
+    return RequestRefused(RefusalStatus.INVALID_REQUEST, "There is no such call.", status)
 
 
 async def _on_refusal(_: Request, refused: Exception) -> Response:
@@ -257,5 +274,4 @@ async def _on_stop(_: Request, __: Exception) -> Response:
 
 
 async def _on_unknown(_: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    return _refusal(RequestRefused(RefusalStatus.INVALID_REQUEST, "There is no such call.", status))
+    return _refusal(_no_such_call(getattr(error, "status_code", 404)))

@@ -1,4 +1,4 @@
-"""What a client may ask of ``POST /submit``, decoded once and strictly."""
+"""What a client may ask of ``POST /submit`` and ``POST /finish``, decoded once and strictly."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +31,12 @@ def parse_submit(body: object) -> SubmitRequest:
     if "env_instances" not in body:
         raise _refused('env_instances is missing; name train cases such as {"env_instances": "0-3"}')
     return SubmitRequest(body["env_instances"], _wait(body), _key(body))
+
+
+def parse_finish(body: object) -> None:
+    """Refuse whatever is more than a wish to finish; raise ``RequestRefused``."""
+    if body != {}:
+        raise _refused("finishing takes no fields; send {} or nothing")
 
 
 def _wait(body: Mapping[str, Any]) -> bool:

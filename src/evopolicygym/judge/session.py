@@ -71,10 +71,14 @@ class Session:
                 checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
             except OSError as error:
                 raise submit.not_stored() from error
-            with self._changed:
-                self._demand_open()
-                charged = submit.charge(self.writer, indices, checkpoint, request.key)
-                self._changed.notify_all()
+            try:
+                with self._changed:
+                    self._demand_open()
+                    charged = submit.charge(self.writer, indices, checkpoint, request.key)
+                    self._changed.notify_all()
+            except RequestRefused:
+                submit.forget(self.writer, checkpoint)
+                raise
             return charged
 
     def published(self, submit_index: int) -> "Future[None]":

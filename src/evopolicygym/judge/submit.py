@@ -4,6 +4,7 @@ Nothing of the agent's runs before the charge is on disk, and everything after t
 episodes. Each step is recorded before it is acted on, so that a submission interrupted anywhere can be played on.
 """
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
@@ -33,6 +34,12 @@ def charge(writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: st
     except OSError as error:
         raise not_stored() from error
     return state.submissions[index]
+
+
+def forget(writer: RunWriter, checkpoint: str) -> None:
+    """Remove a checkpoint that was taken and not charged, unless a submission has it: refusals fill no disk."""
+    if all(one.charged.checkpoint != checkpoint for one in writer.state.submissions):
+        shutil.rmtree(writer.paths.checkpoint(checkpoint), ignore_errors=True)
 
 
 def not_stored() -> RequestRefused:

@@ -4,15 +4,12 @@ What stands in it is not decided here but in ``judge/feedback.py``.
 """
 
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from evopolicygym.records import durable
 from evopolicygym.records.paths import RunPaths
 
 READ_ONLY_FILE, READ_ONLY_DIRECTORY = 0o444, 0o555
-FLUSHED_AT_ONCE = 16
-"""Files flushed together share a file system's commit: 66 files take 10 ms so, and 250 ms one after another."""
 
 
 def feedback_sha256(directory: Path) -> str:
@@ -27,8 +24,7 @@ def feedback_sha256(directory: Path) -> str:
 
 def seal(directory: Path) -> str:
     """Have all files of a feedback on disk, and return their ``feedback_sha256``."""
-    with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
-        list(pool.map(durable.flush, (directory, *directory.rglob("*"))))
+    durable.flush_tree(directory)
     return feedback_sha256(directory)
 
 

@@ -1,7 +1,9 @@
 """Taking a checkpoint: a copy of ``system/`` that nobody can change, named by its content.
 
 The directory belongs to a stranger who may change it at any moment. So the walk goes by descriptors and follows no
-link, every cap is checked while walking, and what counts is what was copied. Nothing in here reads what a file means.
+link, every cap is checked while walking, and what counts is what was copied. A file may even hold up for ever whoever
+opens it: the walk has a thread of its own, for which nobody waits longer than a set time. Nothing in here reads what a
+file means.
 """
 
 import hashlib
@@ -9,13 +11,17 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from time import monotonic
 from typing import NoReturn
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.task import Limits
+from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import checkpoint_name
 
 POLICY_FILE = "policy.py"
@@ -24,6 +30,13 @@ MAX_NAME_BYTES = 200
 LEFT_OUT_DIRECTORIES = {"__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints"}
 LEFT_OUT_SUFFIXES = (".pyc", ".pyo")
 CHUNK = 1 << 20
+TAKE_S = 30.0
+"""Seconds within which ``system/`` must have been read."""
+HELD_UP_S = 1.0
+"""Seconds after which a walk that is late by so much is taken to be held up within a single call."""
+BESIDE = ".taking-"
+"""How the name of a copy begins that is not whole yet."""
+FILE_MODE, DIRECTORY_MODE = 0o644, 0o755
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OPEN_DIRECTORY = OPEN_FILE | os.O_DIRECTORY
 
@@ -34,11 +47,17 @@ class _Tally:
 
     limits: Limits
     device: int
+    deadline: float
     digests: dict[str, tuple[int, str]] = field(default_factory=dict)
     total: int = 0
     entries: int = 0
 
+    def check_time(self) -> None:
+        if monotonic() > self.deadline:
+            _refuse_as_slow()
+
     def count_entry(self) -> None:
+        self.check_time()
         self.entries += 1
         if self.entries > 2 * self.limits.checkpoint_files:
             _refuse(f"it holds more than {2 * self.limits.checkpoint_files} files and directories")
@@ -49,30 +68,67 @@ class _Tally:
             _refuse(f"it is larger than {self.limits.checkpoint_mb} MiB")
 
 
+_under_way: set[Path] = set()
+"""The stores into which somebody walks at present, or is held up while walking."""
+
+
 def capture(system: Path, store: Path, limits: Limits) -> str:
     """Copy ``system`` into ``store`` under the name that its content gives it, and return that name.
 
-    Raises ``RequestRefused`` where it can't be taken; then nothing is left in ``store``.
+    The copy is on disk when this returns. Raises ``RequestRefused`` where it can't be taken; then nothing is left in
+    ``store``. There must be one capture into a store at a time.
     """
+    if store in _under_way:
+        _refuse("a file that was asked for before still holds up whoever opens it")
     store.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".taking-", dir=store))
+    for unfinished in store.glob(f"{BESIDE}*"):  # of a process that was killed in the middle
+        shutil.rmtree(unfinished, ignore_errors=True)
+    beside = Path(tempfile.mkdtemp(prefix=BESIDE, dir=store))
     try:
-        name = _copy_all(system, beside, limits)
-        beside.chmod(0o755)
+        name = _copied_in_time(system, beside, limits)
+        beside.chmod(DIRECTORY_MODE)
         target = store / name
         if not target.exists():
-            beside.rename(target)
+            durable.flush_tree(beside)
+            durable.rename(beside, target)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return name
 
 
-def _copy_all(system: Path, target: Path, limits: Limits) -> str:
+def _copied_in_time(system: Path, beside: Path, limits: Limits) -> str:
+    """Copy in a thread of its own, which stops by itself in time unless a single call holds it up."""
+    store, copied = beside.parent, Future[str]()
+    deadline = monotonic() + TAKE_S
+
+    def copy() -> None:
+        try:
+            copied.set_result(_copy_all(system, beside, limits, deadline))
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            copied.set_exception(error)
+        finally:
+            _under_way.discard(store)
+
+    _under_way.add(store)
+    threading.Thread(target=copy, name="checkpoint", daemon=True).start()
+    try:
+        return copied.result(TAKE_S + HELD_UP_S)
+    except TimeoutError:
+        _refuse_as_slow()
+
+
+def _copy_all(system: Path, target: Path, limits: Limits, deadline: float) -> str:
+    _walk(system, None, limits, deadline)  # so that what breaks a rule as it stands is refused before a byte is written
+    return checkpoint_name(_walk(system, target, limits, deadline))
+
+
+def _walk(system: Path, target: Path | None, limits: Limits, deadline: float) -> dict[str, tuple[int, str]]:
+    """Walk through all of ``system`` and copy it, if there is a target; return sizes and digests by path."""
     try:
         root = os.open(system, OPEN_DIRECTORY)
     except OSError as error:
         _refuse(f"it can't be opened as a directory: {error.strerror}")
-    tally = _Tally(limits, os.fstat(root).st_dev)
+    tally = _Tally(limits, os.fstat(root).st_dev, deadline)
     # The directories from the root to the present one are open, and no others: no tree exhausts our descriptors.
     path = [(root, _copy_directory(root, PurePosixPath(), target, tally))]
     try:
@@ -87,25 +143,41 @@ def _copy_all(system: Path, target: Path, limits: Limits) -> str:
             os.close(directory)
     if POLICY_FILE not in tally.digests:
         _refuse(f"it holds no file {POLICY_FILE}")
-    return checkpoint_name(tally.digests)
+    return tally.digests
 
 
 def _copy_directory(
-    directory: int, at: PurePosixPath, target: Path, tally: _Tally
+    directory: int, at: PurePosixPath, target: Path | None, tally: _Tally
 ) -> Iterator[tuple[int, PurePosixPath]]:
     """Copy one directory's files; yield its open subdirectories."""
     with os.scandir(directory) as entries:
+        listed = []
         for entry in entries:
             tally.count_entry()
-            path = at / _checked_name(entry.name, at)
-            if len(path.parts) > MAX_DEPTH:
-                _refuse(f"{path} lies deeper than {MAX_DEPTH} directories")
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in LEFT_OUT_DIRECTORIES:
-                    (target / path).mkdir(parents=True, exist_ok=True)
-                    yield _opened(entry.name, directory, OPEN_DIRECTORY, path), path
-            elif not entry.name.endswith(LEFT_OUT_SUFFIXES):
-                _copy_file(entry.name, directory, path, target, tally)
+            listed.append(entry)
+    for entry in listed:
+        path = at / _checked_name(entry.name, at)
+        if len(path.parts) > MAX_DEPTH:
+            _refuse(f"{path} lies deeper than {MAX_DEPTH} directories")
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in LEFT_OUT_DIRECTORIES:
+                yield _enter(entry.name, directory, path, target, tally), path
+        elif not entry.name.endswith(LEFT_OUT_SUFFIXES):
+            _copy_file(entry.name, directory, path, target, tally)
+
+
+def _enter(name: str, directory: int, path: PurePosixPath, target: Path | None, tally: _Tally) -> int:
+    """Make the copy of a directory, empty, if there is a target; return the directory, open."""
+    source = _opened(name, directory, OPEN_DIRECTORY, path)
+    try:
+        _check_reach(os.fstat(source), stat.S_IRUSR | stat.S_IXUSR, path, tally)
+        if target:
+            (target / path).mkdir()
+            (target / path).chmod(DIRECTORY_MODE)
+    except BaseException:
+        os.close(source)
+        raise
+    return source
 
 
 def _checked_name(name: str, at: PurePosixPath) -> str:
@@ -118,12 +190,14 @@ def _checked_name(name: str, at: PurePosixPath) -> str:
     return name
 
 
-def _copy_file(name: str, directory: int, path: PurePosixPath, target: Path, tally: _Tally) -> None:
+def _copy_file(name: str, directory: int, path: PurePosixPath, target: Path | None, tally: _Tally) -> None:
     source = _opened(name, directory, OPEN_FILE, path)
     try:
         before = os.fstat(source)
         _check_kind(before, path, tally)
-        tally.digests[path.as_posix()] = _copy_bytes(source, target / path, before.st_size, path)
+        tally.digests[path.as_posix()] = (
+            _copy_bytes(source, target / path, before.st_size, path, tally) if target else (before.st_size, "")
+        )
         if _fingerprint(os.fstat(source)) != _fingerprint(before):
             _refuse(f"{path} was changed while it was read; submit again when nothing writes to it")
     finally:
@@ -137,24 +211,38 @@ def _check_kind(status: os.stat_result, path: PurePosixPath, tally: _Tally) -> N
         _refuse(f"{path} is no regular file; links, devices, pipes and sockets can't be taken")
     if status.st_nlink != 1:
         _refuse(f"{path} has {status.st_nlink} hard links; copy it instead")
-    if status.st_dev != tally.device:
-        _refuse(f"{path} lies on another device")
+    _check_reach(status, stat.S_IRUSR, path, tally)
     tally.count_bytes(status.st_size)
 
 
-def _copy_bytes(source: int, target: Path, size: int, path: PurePosixPath) -> tuple[int, str]:
+def _check_reach(status: os.stat_result, needed: int, path: PurePosixPath, tally: _Tally) -> None:
+    """Check what is demanded of files and directories alike; rights count even where we could do without."""
+    tally.check_time()
+    if status.st_dev != tally.device:
+        _refuse(f"{path} lies on another device")
+    if status.st_mode & needed != needed:
+        _refuse(f"{path} can't be read by its owner: its mode is {stat.S_IMODE(status.st_mode):03o}")
+
+
+def _copy_bytes(source: int, target: Path, size: int, path: PurePosixPath, tally: _Tally) -> tuple[int, str]:
     digest, copied = hashlib.sha256(), 0
     with target.open("xb") as file:
-        while chunk := os.read(source, CHUNK):
+        while chunk := _read(source, path):
+            tally.check_time()
             copied += len(chunk)
             if copied > size:
                 _refuse(f"{path} grew while it was read; submit again when nothing writes to it")
             digest.update(chunk)
             file.write(chunk)
-        file.flush()
-        os.fsync(file.fileno())
-    target.chmod(0o644)
+    target.chmod(FILE_MODE)
     return copied, digest.hexdigest()
+
+
+def _read(source: int, path: PurePosixPath) -> bytes:
+    try:
+        return os.read(source, CHUNK)
+    except OSError as error:
+        _refuse(f"{path} can't be read: {error.strerror}")
 
 
 def _opened(name: str, directory: int, flags: int, path: PurePosixPath) -> int:
@@ -174,3 +262,7 @@ def _shown(at: PurePosixPath) -> str:
 
 def _refuse(why: str) -> NoReturn:
     raise RequestRefused(RefusalStatus.INVALID_CHECKPOINT, f"system/ can't be taken as a checkpoint: {why}.")
+
+
+def _refuse_as_slow() -> NoReturn:
+    _refuse(f"it could not be read within {TAKE_S:g} s; a file in it may hold up whoever opens it")

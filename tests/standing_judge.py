@@ -1,0 +1,17 @@
+"""A judge in a process of its own: ``python standing_judge.py DIRECTORY`` prints its address and stays until told.
+
+No submission can be so small that its budget allows it, so that whatever is asked, nothing may ever be charged.
+"""
+
+import sys
+from pathlib import Path
+
+from evopolicygym.core.budget import BudgetRule
+from fakes import open_run
+
+BUDGET = BudgetRule(1000, 900)
+
+if __name__ == "__main__":
+    with open_run(Path(sys.argv[1]), {"budget": BUDGET}) as run:
+        print(run.door.endpoint.base_url, flush=True)  # noqa: T201 - for whoever started it
+        sys.stdin.read()

@@ -1,0 +1,124 @@
+"""How a run ends, seen through the judge's door: finished, spent, closed, stopped by a fault of ours."""
+
+import errno
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from asking import SUBMIT, ask, charges, refusal, submit
+from evopolicygym.core.errors import EnvironmentFault
+from evopolicygym.core.run import fold
+from evopolicygym.records import journal
+from fakes import RunMaker
+
+
+def test_finishing_where_it_is_not_allowed(new_run: RunMaker) -> None:
+    """A run that must be played to its end says so, and goes on."""
+    run = new_run()
+    answer = ask(run, "POST", "/finish", {})
+
+    assert refusal(answer) == (400, "invalid_request")
+    assert "8 episodes are left" in answer.json()["error"]["message"]
+    assert submit(run).status_code == 200
+
+
+def test_finishing_where_it_is_allowed(new_run: RunMaker) -> None:
+    """A run that allows it takes no more once the agent has finished, even after a crash."""
+    run = new_run(finish_allowed=True)
+    submit(run)
+    finished = ask(run, "POST", "/finish", {})
+
+    assert (finished.status_code, finished.json()) == (200, {"status": "closed"})
+    assert refusal(submit(run)) == (409, "closed")
+    assert refusal(ask(run, "POST", "/finish", {})) == (409, "closed")
+    assert run.session.done
+    assert fold(journal.read(run.paths.journal).events).finish_asked
+
+
+def test_finishing_while_something_plays(new_run: RunMaker) -> None:
+    """What is charged is played first: the run is done only then."""
+    run = new_run(finish_allowed=True)
+    run.executor.gate.clear()
+    submit(run, {**SUBMIT, "wait": False})
+    ask(run, "POST", "/finish", {})
+    before = run.session.done
+    run.executor.gate.set()
+    run.session.published(0).result(30)
+
+    assert (before, run.session.done) == (False, True)
+
+
+def test_finishing_wakes_who_waits_for_the_end(new_run: RunMaker) -> None:
+    """Whoever waits for the run to be done hears of it at once."""
+    run = new_run(finish_allowed=True)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(run.session.wait_for_end, Future())
+        ask(run, "POST", "/finish", {})
+
+        assert waiting.result(30) is None
+
+
+def test_finishing_while_a_checkpoint_is_taken(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A submission whose checkpoint was still being taken when the agent finished is refused and not charged."""
+    run = new_run(finish_allowed=True)
+
+    def finish_meanwhile() -> str:
+        ask(run, "POST", "/finish", {})
+        return "a"
+
+    monkeypatch.setattr(run.session, "_capture", finish_meanwhile)
+
+    assert refusal(submit(run)) == (409, "closed")
+    assert charges(run) == []
+
+
+def test_a_wish_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wish to finish that is not on disk is not acted on."""
+    run = new_run(finish_allowed=True)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", full)
+        answer = ask(run, "POST", "/finish", {})
+
+    assert refusal(answer) == (503, "unavailable")
+    assert submit(run).status_code == 200
+
+
+def test_a_spent_run_is_closed(new_run: RunMaker) -> None:
+    """When the budget is spent, no more submissions are taken; the rest is still told."""
+    run = new_run()
+    submit(run, {"env_instances": "0-7"})
+    before = run.journal()
+
+    assert refusal(submit(run)) == (409, "closed")
+    assert before == run.journal()
+    assert ask(run, "GET", "/submissions/0").status_code == 200
+    assert ask(run, "GET", "/info").json()["state"]["remaining_budget"] == 0
+
+
+def test_a_closed_run_says_so(new_run: RunMaker) -> None:
+    """After the run closed, submitting is refused, and /info says that it is over."""
+    run = new_run()
+    submit(run)
+    run.session.close()
+
+    assert refusal(submit(run)) == (409, "closed")
+    assert ask(run, "GET", "/info").json()["state"]["is_finalized"]
+
+
+def test_a_fault_of_ours_is_told_and_not_charged(new_run: RunMaker) -> None:
+    """Where a simulator fails, who waits is told that nothing is lost, and nothing more is charged."""
+    run = new_run()
+    run.executor.fault = EnvironmentFault("the simulator raised")
+    first, second = submit(run), submit(run)
+
+    assert refusal(first) == (503, "unavailable")
+    assert refusal(second) == (503, "unavailable")
+    assert "simulator" not in first.text + second.text
+    assert len(charges(run)) == 1
+    with pytest.raises(EnvironmentFault):
+        run.session.close()
