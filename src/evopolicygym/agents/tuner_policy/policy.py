@@ -123,7 +123,7 @@ def is_graded(space: dict[str, Any]) -> bool:
 
 
 def read_action(space: dict[str, Any], scores: list[float]) -> Any:
-    """Return the action that scores stand for, taking its scores from the front: the largest wins, or they are squashed."""
+    """Return the action that scores stand for, taking its scores from the front: they choose, or are squashed."""
     match space["type"]:
         case "Discrete":
             return choose(take(scores, space["n"] - 1)) + int(space["start"])
@@ -143,12 +143,15 @@ def read_action(space: dict[str, Any], scores: list[float]) -> Any:
 
 
 def choose(scores: list[float]) -> int:
-    """Return which of one more values than scores is meant: that of the largest score; the middle value's is zero.
+    """Return which of one more values than scores is meant: that of the largest score, or the middle one if none is > 0.
 
     With a score for every value, only their differences would count, and one in each would be searched for in vain.
     """
     middle = (len(scores) + 1) // 2
-    return int(np.argmax([*scores[:middle], 0.0, *scores[middle:]]))
+    if max(scores, default=0.0) <= 0:
+        return middle
+    largest = int(np.argmax(scores))
+    return largest + (largest >= middle)
 
 
 def squash(space: dict[str, Any], scores: Numbers) -> Numbers:
