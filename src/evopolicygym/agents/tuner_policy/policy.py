@@ -143,7 +143,7 @@ def read_action(space: dict[str, Any], scores: list[float]) -> Any:
 
 
 def choose(scores: list[float]) -> int:
-    """Return which of one more values than scores is meant: that of the largest score, or the middle one if none is > 0.
+    """Return which of one more values than scores is meant: that of the largest, or the middle one if none is above 0.
 
     With a score for every value, only their differences would count, and one in each would be searched for in vain.
     """
