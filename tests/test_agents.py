@@ -287,6 +287,24 @@ def test_command_needs_a_program() -> None:
         command()
 
 
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (AgentConfig("tuner", model="gpt"), "was given model"),
+        (AgentConfig("random", options={"model_url": "http://localhost"}), "was given model_url"),
+        (AgentConfig("command", options={"model_key": "KEY"}, command=("true",)), "no address"),
+        (AgentConfig("command", options={"model_url": "localhost"}, command=("true",)), "whole address"),
+        (AgentConfig("command", options={"model_url": "http://a", "model_wire": "b"}, command=("true",)), "chat"),
+        (AgentConfig("command", options={"model_url": "http://a", "model_key": "UNSET"}, command=("true",)), "UNSET"),
+        (AgentConfig("command", options={"memory_mb": 0}, command=("true",)), "memory_mb = 0"),
+    ],
+)
+def test_choices_that_can_t_be_made(config: AgentConfig, words: str) -> None:
+    """What an agent can't do with what it is given is refused before a run begins, and said."""
+    with pytest.raises(UsageError, match=words):
+        make(config)
+
+
 def test_stopped_command_leaves_nothing(new_run: RunMaker) -> None:
     """A program that is stopped takes with it what it has started, even in sessions of their own."""
     run, stop = new_run(), Event()

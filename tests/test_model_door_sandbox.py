@@ -1,16 +1,21 @@
 """A06: a program in a workplace, with the model's door as its only way out. Needs bubblewrap."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.bubblewrap import Backend
-from evopolicygym.sandbox.workplace import enclosed
+from enclosed import needs_bubblewrap
+from evopolicygym.core.agent import AgentConfig, AgentLimits
+from evopolicygym.records.run_document import run_document
+from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.workplace import MODEL_PORT, enclosed
 from model_doors import REAL_KEY, VARIABLE, open_door
-from scripted_model import ScriptedModel
+from players import GOOD
+from scripted_model import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
+from whole_runs import config, played
 
 PROGRAM = """
 import http.client, json, os, socket, sys, urllib.parse, urllib.request
@@ -48,16 +53,7 @@ print(json.dumps(told))
 """
 
 
-def why_not() -> str:
-    """Return why bubblewrap can't work here; empty where it can."""
-    try:
-        Backend().findings()
-    except SandboxError as error:
-        return str(error)
-    return ""
-
-
-pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+pytestmark = needs_bubblewrap
 
 
 def told(directory: Path, serve: Any, *hosts: str) -> dict[str, Any]:
@@ -65,7 +61,7 @@ def told(directory: Path, serve: Any, *hosts: str) -> dict[str, Any]:
     workspace = directory / "workspace"
     for name in ("system", "feedback"):
         (workspace / name).mkdir(parents=True)
-    occupant = enclosed(["python3", "-c", PROGRAM, *hosts], workspace, serve)
+    occupant = enclosed(["python3", "-c", PROGRAM, *hosts], workspace, {MODEL_PORT: serve}, AgentLimits())
     try:
         printed, _ = occupant.process.communicate(timeout=100)
     finally:
@@ -88,3 +84,36 @@ def test_only_the_model_answers_in_a_workplace(tmp_path: Path, monkeypatch: pyte
         assert (other.asked, len(door.model.asked)) == ([], 1)
         assert REAL_KEY not in json.dumps(found)
         assert ["refused" in line for line in door.lines()] == [False] + [True] * 8
+
+
+AGENT = """
+import json, os, pathlib, subprocess, sys, urllib.request
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+    json.dumps({"model": "scripted", "messages": [{"role": "user", "content": "What now?"}]}).encode(),
+    {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]},
+)
+for place in range(2):
+    print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["content"], dict(os.environ))
+    pathlib.Path("system/policy.py").write_text(sys.argv[1])
+    subprocess.run(["./judge", "submit", str(place)], check=True)
+"""
+
+
+@pytest.mark.parametrize("level", [Level.BUBBLEWRAP, Level.NONE])
+def test_a_run_whose_agent_asks_a_model(level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program plays a run with its judge and its model; the tokens are in the record, and the key is nowhere."""
+    monkeypatch.setenv(VARIABLE, REAL_KEY)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with ScriptedModel() as model:
+        options = {"model_url": model.url, "model_key": VARIABLE}
+        agent = AgentConfig("command", "scripted", options, ("python3", "-c", AGENT, GOOD))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation=level.value), agent=agent))
+    usage = run_document(run.paths)["usage"]
+
+    assert run.state.held_out() is not None
+    assert (usage["requests"], usage["unknown"], usage["input"], usage["cached_input"]) == (2, 0, 2 * INPUT, 2 * CACHED)
+    assert (usage["output"], usage["reasoning"]) == (2 * OUTPUT, 2 * REASONING)
+    assert {asked.headers["authorization"] for asked in model.asked} == {f"Bearer {REAL_KEY}"}
+    assert [path for path, text in run.texts() if REAL_KEY in text] == []
+    assert len(run.paths.transcript.with_name("model.jsonl").read_text(encoding="utf-8").splitlines()) == 2

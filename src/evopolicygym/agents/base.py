@@ -5,6 +5,7 @@ An agent is one file of this room that defines ``make(config) -> Agent``, an ent
 """
 
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.registry import Registry
 
 AGENTS = Registry(
@@ -14,6 +15,16 @@ AGENTS = Registry(
     attribute="make",
     not_names=frozenset({"base", "model_door", "referee"}),
 )
+
+
+def refuse_choices(config: AgentConfig) -> None:
+    """Raise ``UsageError`` where a config chooses something for an agent that leaves nothing to choose."""
+    given = {**config.options, **({"model": config.model} if config.model else {})}
+    if given:
+        raise UsageError(
+            f"The agent {config.name!r} asks no model and has no options, and was given {', '.join(given)}. A program "
+            f"of yours can be given a model: evopolicygym run TASK --model-url URL -- PROGRAM."
+        )
 
 
 def make(config: AgentConfig) -> Agent:

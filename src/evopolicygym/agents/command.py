@@ -112,7 +112,7 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
     url, key, wire = (str(config.options.get(name, "")) for name in MODEL_OPTIONS)
     if not url:
         if key or wire:
-            raise UsageError("A model's key or wire format was given, and no address: name it by --model-url.")
+            raise UsageError("A model's key or wire format was given, and no address: give model_url (--model-url).")
         return None
     if wire and wire not in set(Wire):
         raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(Wire)}.")

@@ -5,6 +5,7 @@ With the desk's own policy, that is uniformly random play under the rules of a r
 
 from threading import Event
 
+from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.referee import Referee, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 
@@ -21,8 +22,9 @@ class RandomAgent:
         return turn(_spend, door, stop)
 
 
-def make(config: AgentConfig) -> Agent:  # noqa: ARG001 - there is nothing to choose
+def make(config: AgentConfig) -> Agent:
     """Return the agent."""
+    refuse_choices(config)
     return RandomAgent()
 
 

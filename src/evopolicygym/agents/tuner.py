@@ -20,6 +20,7 @@ from typing import Any
 import cmaes
 import numpy as np
 
+from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.referee import Referee, Summary, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 from evopolicygym.core.errors import AgentError
@@ -76,8 +77,9 @@ class TunerAgent:
         return turn(lambda referee: _tune(_Table(desk, referee), desk.seed), door, stop)
 
 
-def make(config: AgentConfig) -> Agent:  # noqa: ARG001 - there is nothing to choose
+def make(config: AgentConfig) -> Agent:
     """Return the agent."""
+    refuse_choices(config)
     return TunerAgent()
 
 
