@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 from evopolicygym.core.event import Event
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.session import Session
+from evopolicygym.records.journal import read
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.run import play
-from fakes import open_run
+from fakes import FakeExecutor, open_run
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
@@ -42,11 +44,23 @@ def spend(session: Session, system: Path) -> None:
     session.close()
 
 
-def play_toy(root: Path, count: int) -> None:
+def play_toy(root: Path, count: int = -1, executor: FakeExecutor | None = None) -> None:
     """Play the fake's run to its end, if death doesn't come first."""
-    with open_run(root, {}) as run:
+    with open_run(root, {}, executor) as run:
         run.writer.listen(Death(count))
         spend(run.session, run.paths.system)
+        finalize(run.rollouts)
+
+
+def take_up_toy(root: Path, executor: FakeExecutor | None = None) -> None:
+    """Play the fake's run on to its end; a run whose opening never got on disk begins again."""
+    journal = RunPaths(root).journal
+    if not journal.exists() or not read(journal).events:
+        play_toy(root, executor=executor)
+        return
+    with open_run(root, None, executor) as run:
+        if run.session.state.stage is Stage.OPEN:
+            spend(run.session, run.paths.system)
         finalize(run.rollouts)
 
 

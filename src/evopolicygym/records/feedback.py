@@ -26,7 +26,7 @@ def feedback_sha256(directory: Path) -> str:
 
 
 def seal(directory: Path) -> str:
-    """Have all files of a feedback on disk, and return their ``feedback_sha256``."""
+    """Have all files of a feedback, or of the hidden episodes, on disk, and return their ``feedback_sha256``."""
     with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
         list(pool.map(durable.flush, (directory, *directory.rglob("*"))))
     return feedback_sha256(directory)

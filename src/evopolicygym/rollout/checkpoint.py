@@ -16,7 +16,8 @@ from typing import NoReturn
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.task import Limits
-from evopolicygym.records.checkpoints import checkpoint_name
+from evopolicygym.records import durable
+from evopolicygym.records.checkpoints import TAKING, checkpoint_name
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -55,16 +56,25 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
     Raises ``RequestRefused`` where it can't be taken; then nothing is left in ``store``.
     """
     store.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".taking-", dir=store))
+    beside = Path(tempfile.mkdtemp(prefix=TAKING, dir=store))
     try:
         name = _copy_all(system, beside, limits)
         beside.chmod(0o755)
         target = store / name
         if not target.exists():
-            beside.rename(target)
+            _flush_directories(beside)
+            durable.rename(beside, target)
+        else:
+            durable.flush(store)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return name
+
+
+def _flush_directories(checkpoint: Path) -> None:
+    """Have the names on disk; the files were flushed when they were copied."""
+    for directory, _, _ in os.walk(checkpoint):
+        durable.flush(Path(directory))
 
 
 def _copy_all(system: Path, target: Path, limits: Limits) -> str:
@@ -152,7 +162,7 @@ def _copy_bytes(source: int, target: Path, size: int, path: PurePosixPath) -> tu
             digest.update(chunk)
             file.write(chunk)
         file.flush()
-        os.fsync(file.fileno())
+        durable.disk.flush(file.fileno())
     target.chmod(0o644)
     return copied, digest.hexdigest()
 

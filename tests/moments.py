@@ -1,0 +1,127 @@
+"""Every moment of a run at which it may die or its disk may fail: before and after each write that its record hangs on.
+
+``python moments.py ROOT MOMENT[,MOMENT…] …`` plays the fake's run below ROOT once for each argument, in forked
+processes: it is killed at the first moment, taken up, killed at the next moment of that, and so on, and at last played
+to its end in peace.
+"""
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from dying import play_toy, take_up_toy
+from evopolicygym.records import durable
+from evopolicygym.records.durable import Disk
+
+KILLED, ALIVE = 9, 0
+
+
+class WatchedDisk(Disk):
+    """A disk whose every call passes one place; flushing is left out, as no machine goes down here."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        """Names of the calls, in their order."""
+        self._lock = Lock()
+
+    def write(self, descriptor: int, content: bytes, offset: int) -> int:
+        return self.call("write", super().write, descriptor, content, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self.call("truncate", super().truncate, descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        self.call("flush", lambda _: None, descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.call("rename", super().rename, source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        self.call("link", super().link, source, target)
+
+    def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
+        """Do one call."""
+        self.count(name)
+        return really(*arguments)
+
+    def count(self, name: str) -> int:
+        """Return how many calls there were, this one included."""
+        with self._lock:
+            self.calls.append(name)
+            return len(self.calls)
+
+
+class DeadlyDisk(WatchedDisk):
+    """Kills its process at a moment: the calls are numbered from 0, and each has a moment before and one after."""
+
+    def __init__(self, moment: int) -> None:
+        super().__init__()
+        self._moment = moment
+
+    def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
+        before = 2 * (self.count(name) - 1)
+        if before == self._moment:
+            os._exit(KILLED)
+        result = really(*arguments)
+        if before + 1 == self._moment:
+            os._exit(KILLED)
+        return result
+
+
+class FailingDisk(WatchedDisk):
+    """Fails from its n-th call on, until it is mended or for that one call; a write may leave a half of itself."""
+
+    def __init__(self, first: int, code: int = errno.ENOSPC, *, lasting: bool = True) -> None:
+        super().__init__()
+        self.broken = True
+        self._first, self._code, self._lasting = first, code, lasting
+
+    def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
+        number = self.count(name) - 1
+        if self.broken and (number >= self._first if self._lasting else number == self._first):
+            if name == "write":
+                descriptor, content, offset = arguments
+                really(descriptor, content[: len(content) // 2], offset)
+            raise OSError(self._code, os.strerror(self._code))
+        return really(*arguments)
+
+
+def in_a_fork(do: Callable[[], object]) -> int:
+    """Do something in a process of its own that leaves by force; return its exit code."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            do()
+            code = ALIVE
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def played_on(disk: Disk, play: Callable[[Path], object], root: Path) -> None:
+    """Play with another disk."""
+    before, durable.disk = durable.disk, disk
+    try:
+        play(root)
+    finally:
+        durable.disk = before
+
+
+def killed_and_taken_up(root: Path, moments: list[int]) -> None:
+    """Kill a run at each of the moments in turn, and take it up to its end."""
+    for place, moment in enumerate(moments):
+        code = in_a_fork(lambda: played_on(DeadlyDisk(moment), take_up_toy if place else play_toy, root))  # noqa: B023
+        if code != KILLED:
+            raise SystemExit(f"{root}: there is no moment {moment}, or it was not survived: exit code {code}")
+    if in_a_fork(lambda: played_on(WatchedDisk(), take_up_toy, root)) != ALIVE:
+        raise SystemExit(f"{root}: it can't be taken up")
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[2:]:
+        killed_and_taken_up(Path(sys.argv[1]) / argument, [int(moment) for moment in argument.split(",")])
