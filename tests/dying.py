@@ -6,8 +6,10 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.judge.finalize import finalize
@@ -35,32 +37,39 @@ class Death:
             os.killpg(0, signal.SIGKILL)
 
 
-def spend(session: Session, system: Path) -> None:
-    """Submit what has not been submitted; with keys, so that nothing is charged twice."""
+def spend(session: Session, system: Path, refused: Callable[[RequestRefused], None] | None = None) -> None:
+    """Submit what has not been submitted, with keys, so that nothing is charged twice; ask again where it's refused."""
     for place, (policy, asked) in enumerate(POLICIES):
         (system / "policy.py").write_text(policy, encoding="utf-8")
-        submission = session.accept(SubmitRequest(asked, key=f"step {place}"))
+        request = SubmitRequest(asked, key=f"step {place}")
+        try:
+            submission = session.accept(request)
+        except RequestRefused as refusal:
+            if refused is None:
+                raise
+            refused(refusal)
+            submission = session.accept(request)
         session.published(submission.index).result(30)
     session.close()
 
 
-def play_toy(root: Path, count: int = -1, executor: FakeExecutor | None = None) -> None:
+def play_toy(root: Path, count: int = -1) -> None:
     """Play the fake's run to its end, if death doesn't come first."""
-    with open_run(root, {}, executor) as run:
+    with open_run(root, {}) as run:
         run.writer.listen(Death(count))
         spend(run.session, run.paths.system)
         finalize(run.rollouts)
 
 
-def take_up_toy(root: Path, executor: FakeExecutor | None = None) -> None:
+def take_up_toy(
+    root: Path, executor: FakeExecutor | None = None, refused: Callable[[RequestRefused], None] | None = None
+) -> None:
     """Play the fake's run on to its end; a run whose opening never got on disk begins again."""
     journal = RunPaths(root).journal
-    if not journal.exists() or not read(journal).events:
-        play_toy(root, executor=executor)
-        return
-    with open_run(root, None, executor) as run:
+    begun = journal.exists() and bool(read(journal).events)
+    with open_run(root, None if begun else {}, executor) as run:
         if run.session.state.stage is Stage.OPEN:
-            spend(run.session, run.paths.system)
+            spend(run.session, run.paths.system, refused)
         finalize(run.rollouts)
 
 

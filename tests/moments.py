@@ -26,6 +26,8 @@ class WatchedDisk(Disk):
     def __init__(self) -> None:
         self.calls: list[str] = []
         """Names of the calls, in their order."""
+        self.flushed: dict[str, int] = {}
+        """How many bytes of a file are on disk, by its name."""
         self._lock = Lock()
 
     def write(self, descriptor: int, content: bytes, offset: int) -> int:
@@ -35,13 +37,16 @@ class WatchedDisk(Disk):
         self.call("truncate", super().truncate, descriptor, size)
 
     def flush(self, descriptor: int) -> None:
-        self.call("flush", lambda _: None, descriptor)
+        self.call("flush", self._note_flushed, descriptor)
 
     def rename(self, source: Path, target: Path) -> None:
         self.call("rename", super().rename, source, target)
 
     def link(self, source: Path, target: Path) -> None:
         self.call("link", super().link, source, target)
+
+    def _note_flushed(self, descriptor: int) -> None:
+        self.flushed[Path(f"/proc/self/fd/{descriptor}").readlink().name] = os.fstat(descriptor).st_size
 
     def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
         """Do one call."""

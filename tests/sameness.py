@@ -7,8 +7,10 @@ from typing import Any
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, RunStopped
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs import verify
 from whole_runs import events
 
 NOTES = (RunResumed, RunStopped, AgentStarted)
@@ -56,6 +58,20 @@ def history(paths: RunPaths) -> list[tuple[str, object]]:
 def feedback(paths: RunPaths) -> dict[str, object]:
     """Return the mode and content of every file and directory that the agent was given, times aside."""
     return {str(path.relative_to(paths.feedback)): _told_of(path) for path in sorted(paths.feedback.rglob("*"))}
+
+
+def assert_the_same(root: Path, undisturbed: Path) -> None:
+    """Compare all that a run is with one that nothing happened to."""
+    paths, others = RunPaths(root), RunPaths(undisturbed)
+    state = read_run(root).state
+
+    assert state.stage is Stage.FINISHED
+    assert told(read_run(undisturbed).state) == told(state)
+    assert history(others) == history(paths)
+    assert len(positions(paths)) == len(set(positions(paths)))
+    assert feedback(others) == feedback(paths)
+    assert [one for one in verify.findings(root) if not one.ok] == []
+    assert strays(root) == []
 
 
 def strays(root: Path) -> list[Path]:

@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from dying import play_toy, take_up_toy
-from evopolicygym.core.run import Stage
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.runs import verify
 from moments import WatchedDisk, played_on
-from sameness import feedback, history, positions, strays, told
+from sameness import assert_the_same
 
 TESTS = Path(__file__).parent
 CALLS = {"write": 24, "flush": 101, "rename": 21}
@@ -48,20 +45,6 @@ def play_with_deaths(place: Path, *lives: str) -> None:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-
-
-def assert_the_same(root: Path, undisturbed: Path) -> None:
-    """Compare all that a run is with one that nothing happened to."""
-    paths, others = RunPaths(root), RunPaths(undisturbed)
-    state = read_run(root).state
-
-    assert state.stage is Stage.FINISHED
-    assert told(read_run(undisturbed).state) == told(state)
-    assert history(others) == history(paths)
-    assert len(positions(paths)) == len(set(positions(paths)))
-    assert feedback(others) == feedback(paths)
-    assert [one for one in verify.findings(root) if not one.ok] == []
-    assert strays(root) == []
 
 
 def test_no_write_slips_past(tmp_path: Path) -> None:

@@ -110,11 +110,11 @@ def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experim
         finalize(Rollouts(writer, executor, deal))
     except BaseException as error:
         _note_stop(writer, error)
+        hint = f"Nothing is lost; when that is mended, go on with: evopolicygym resume {writer.paths.root}"
+        if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
+            raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
-            raise StorageError(
-                f"The run was stopped, as the system refused what it needs: {error}. Nothing is lost; when that is "
-                f"mended, go on with: evopolicygym resume {writer.paths.root}"
-            ) from error
+            raise StorageError(f"The run was stopped, as the system refused what it needs: {error}.\n{hint}") from error
         raise
     return writer.state
 
@@ -155,7 +155,9 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
             if session.done:
                 break
             session.turn_started(turn)
-            session.turn_ended(turn, _turn(session, door, agent))
+            outcome = _turn(session, door, agent)
+            session.raise_fault()  # a turn that ended by a fault of ours is played again
+            session.turn_ended(turn, outcome)
         session.raise_fault()
         session.close()
 
