@@ -9,16 +9,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.session import Session
 from evopolicygym.records.journal import read
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.runs import run as runs
+from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.run import play
-from fakes import FakeExecutor, open_run
+from fakes import SECRET, FakeExecutor, open_run, opening, task
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
@@ -71,6 +76,23 @@ def take_up_toy(
         if run.session.state.stage is Stage.OPEN:
             spend(run.session, run.paths.system, refused)
         finalize(run.rollouts)
+
+
+def play_whole_toy(root: Path) -> None:
+    """Play the fake's run, or play it on, as a program does: with an agent behind the judge's door."""
+    steps = [
+        step
+        for policy, asked in POLICIES
+        for step in (Write("policy.py", policy), Submit(parse_env_instances(asked, 16, 8)))
+    ]
+    paths = RunPaths(root)
+    for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
+        directory.mkdir(parents=True, exist_ok=True)
+    begun = paths.journal.exists() and bool(read(paths.journal).events)
+    with RunWriter(root, None if begun else opening(task=task())) as writer:
+        if writer.state.stage is not Stage.FINISHED:
+            runs._to_the_end(writer, FakeExecutor(), Experiment("experiment", SECRET), ScriptedAgent(steps))
+        writer.write_document()
 
 
 if __name__ == "__main__":

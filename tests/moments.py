@@ -2,22 +2,27 @@
 
 ``python moments.py ROOT MOMENT[,MOMENT…] …`` plays the fake's run below ROOT once for each argument, in forked
 processes: it is killed at the first moment, taken up, killed at the next moment of that, and so on, and at last played
-to its end in peace.
+to its end in peace. ``python moments.py --SIGTERM ROOT CALL …`` sends a signal at a call instead, then takes it up.
 """
 
 import errno
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from time import sleep
 from typing import Any
 
-from dying import play_toy, take_up_toy
+from dying import play_toy, play_whole_toy, take_up_toy
+from evopolicygym.cli.console import INTERRUPTED, interruptible
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 
 KILLED, ALIVE = 9, 0
+PATIENCE_S = 10.0
 
 
 class WatchedDisk(Disk):
@@ -95,6 +100,20 @@ class FailingDisk(WatchedDisk):
         return really(*arguments)
 
 
+class SignallingDisk(WatchedDisk):
+    """Sends its process a signal at its n-th call."""
+
+    def __init__(self, number: int, one: signal.Signals) -> None:
+        super().__init__()
+        self._number = number
+        self._signal = one
+
+    def call(self, name: str, really: Callable[..., Any], *arguments: Any) -> Any:
+        if self.count(name) - 1 == self._number:
+            os.kill(os.getpid(), self._signal)
+        return really(*arguments)
+
+
 def in_a_fork(do: Callable[[], object]) -> int:
     """Do something in a process of its own that leaves by force; return its exit code."""
     child = os.fork()
@@ -127,6 +146,44 @@ def killed_and_taken_up(root: Path, moments: list[int]) -> None:
         raise SystemExit(f"{root}: it can't be taken up")
 
 
+def signalled_and_taken_up(root: Path, number: int, one: signal.Signals) -> None:
+    """Send a run a signal at a call of its disk, as the program would be sent it, and take it up to its end."""
+    code = in_a_fork(lambda: _interrupted(SignallingDisk(number, one), root))
+    if code != INTERRUPTED:
+        raise SystemExit(f"{root}: it was not interrupted: exit code {code}")
+    if in_a_fork(lambda: played_on(WatchedDisk(), play_whole_toy, root)) != ALIVE:
+        raise SystemExit(f"{root}: it can't be taken up")
+
+
+def _interrupted(disk: Disk, root: Path) -> None:
+    try:
+        with interruptible():
+            played_on(disk, play_whole_toy, root)
+            sleep(PATIENCE_S)  # the very last call may be over before its signal is
+    except KeyboardInterrupt:
+        os._exit(INTERRUPTED)
+
+
+def lived(place: Path, *lives: str, by: signal.Signals | None = None) -> None:
+    """Have a program of its own play the fake's run below a new directory, once for each argument, as told above."""
+    place.mkdir()
+    options = [f"--{by.name}"] if by else []
+    done = subprocess.run(
+        [sys.executable, __file__, *options, str(place), *lives],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 if __name__ == "__main__":
+    if sys.argv[1].startswith("--"):
+        for argument in sys.argv[3:]:
+            kind = signal.Signals[sys.argv[1].removeprefix("--")]
+            signalled_and_taken_up(Path(sys.argv[2]) / argument, int(argument), kind)
+        sys.exit()
     for argument in sys.argv[2:]:
         killed_and_taken_up(Path(sys.argv[1]) / argument, [int(moment) for moment in argument.split(",")])

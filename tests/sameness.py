@@ -6,15 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, RunStopped
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentStarted,
+    EpisodePlayed,
+    EpisodeRepeated,
+    RunOpened,
+    RunResumed,
+    RunStopped,
+)
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
 from whole_runs import events
 
-NOTES = (RunResumed, RunStopped, AgentStarted)
-"""Events that a disturbance adds."""
+NOTES = (RunOpened, RunResumed, RunStopped, AgentStarted, AgentEnded, EpisodeRepeated)
+"""Events that a disturbance adds, or leaves out, as of an agent that was cut off with its budget spent; and the
+opening, which holds the run's name."""
 TIMES = {"time", "wall_time_s", "wall_time_seconds", "submit_started_at", "submit_completed_at", "timestamp", "seconds"}
 """What differs between any two runs."""
 AFTER_TIMES = {"feedback_sha256"}

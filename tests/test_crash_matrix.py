@@ -1,9 +1,6 @@
 """Killed before and after every single write of a run and taken up again, it ends with the same record."""
 
-import os
 import random
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +8,7 @@ import pytest
 
 from dying import play_toy, take_up_toy
 from evopolicygym.records.paths import RunPaths
-from moments import WatchedDisk, played_on
+from moments import WatchedDisk, lived, played_on
 from sameness import assert_the_same
 
 TESTS = Path(__file__).parent
@@ -30,21 +27,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("toy") / "run"
     play_toy(root)
     return root
-
-
-def play_with_deaths(place: Path, *lives: str) -> None:
-    """Play the fake's run once for each argument, dying at its moments."""
-    place.mkdir()
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
-    done = subprocess.run(
-        [sys.executable, str(TESTS / "moments.py"), str(place), *lives],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_no_write_slips_past(tmp_path: Path) -> None:
@@ -76,7 +58,7 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
 def test_death_at_a_sample_of_moments(tmp_path: Path, undisturbed: Path, first: int) -> None:
     """Killed at moments spread over the whole run, before and after writes, it ends with the same record."""
     moments = [str(moment) for moment in range(first, MOMENTS, 2 * SAMPLE_STEP)]
-    play_with_deaths(tmp_path / "lives", *moments)
+    lived(tmp_path / "lives", *moments)
 
     for moment in moments:
         assert_the_same(tmp_path / "lives" / moment, undisturbed)
@@ -87,7 +69,7 @@ def test_death_at_a_sample_of_moments(tmp_path: Path, undisturbed: Path, first: 
 def test_death_at_every_moment(tmp_path: Path, undisturbed: Path, first: int) -> None:
     """Killed before and after every write of the run in turn, it ends with the same record."""
     moments = [str(moment) for moment in range(first, MOMENTS, SLICES)]
-    play_with_deaths(tmp_path / "lives", *moments)
+    lived(tmp_path / "lives", *moments)
 
     for moment in moments:
         assert_the_same(tmp_path / "lives" / moment, undisturbed)
@@ -96,7 +78,7 @@ def test_death_at_every_moment(tmp_path: Path, undisturbed: Path, first: int) ->
 def test_there_is_no_moment_after_the_last(tmp_path: Path) -> None:
     """The moments end with the run: at a later one nobody dies, and that would be noticed."""
     with pytest.raises(AssertionError, match=f"there is no moment {MOMENTS}"):
-        play_with_deaths(tmp_path / "lives", str(MOMENTS))
+        lived(tmp_path / "lives", str(MOMENTS))
 
 
 @pytest.mark.parametrize("lives", [["0,0,1,2", "30,3,9", "150,0,1,12"], pytest.param(["many"], marks=pytest.mark.slow)])
@@ -104,7 +86,7 @@ def test_death_while_it_is_taken_up(tmp_path: Path, undisturbed: Path, lives: li
     """Killed again while it is taken up, and once more, a run still ends with the same record."""
     if lives == ["many"]:
         lives = [f"{moment},{TWICE.randrange(8)},{TWICE.randrange(8)}" for moment in range(0, MOMENTS - 40, 7)]
-    play_with_deaths(tmp_path / "lives", *lives)
+    lived(tmp_path / "lives", *lives)
 
     for life in lives:
         assert_the_same(tmp_path / "lives" / life, undisturbed)

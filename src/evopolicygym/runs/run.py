@@ -87,6 +87,7 @@ def resume(
         writer = stack.enter_context(RunWriter(root))
         executor = stack.enter_context(_executor(state.opened.task, state.opened.isolation, workers, writer.paths))
         check_fingerprint(state.opened, executor.grounds)
+        dealer(state, owner)
         writer.record(RunResumed(now()))
         writer.listen(observer)
         opened(writer.paths, writer.state)
