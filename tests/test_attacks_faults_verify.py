@@ -14,7 +14,7 @@ from evopolicygym.runs.verify import findings
 NOT_COVERED = ("workspace/system", "logs", "lock")
 """What no hash holds, and no score hangs on: the agent's own desk, whose every submission is kept as a checkpoint; what
 the agent's program and the simulators printed; and the lock, which is empty."""
-EXAMPLES = 400
+EXAMPLES, MANY = 40, 1000
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,8 @@ def test_every_file_is_covered_or_said_not_to_be(finished: RunPaths) -> None:
     assert wrong(finished) == set()
 
 
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(some.data())
-def test_any_changed_byte_is_named(finished: RunPaths, data: some.DataObject) -> None:
-    """Whichever byte is changed to whatever, verifying complains, and names the file and no other."""
+def assert_a_changed_byte_is_named(finished: RunPaths, data: some.DataObject) -> None:
+    """Change a byte anywhere, and see that its file is named."""
     file = data.draw(some.sampled_from([path for path in covered(finished) if path.stat().st_size]))
     content = file.read_bytes()
     place = data.draw(some.integers(0, len(content) - 1))
@@ -81,12 +79,30 @@ def test_any_changed_byte_is_named(finished: RunPaths, data: some.DataObject) ->
         file.write_bytes(content)
 
 
+each_time = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+
+
+@settings(max_examples=EXAMPLES, **each_time)  # type: ignore[arg-type] # settings of several types
+@given(some.data())
+def test_any_changed_byte_is_named(finished: RunPaths, data: some.DataObject) -> None:
+    """Whichever byte is changed to whatever, verifying complains, and names the file and no other."""
+    assert_a_changed_byte_is_named(finished, data)
+
+
+@pytest.mark.slow
+@settings(max_examples=MANY, **each_time)  # type: ignore[arg-type] # as above
+@given(some.data())
+def test_many_changed_bytes_are_named(finished: RunPaths, data: some.DataObject) -> None:
+    """So it is with a thousand."""
+    assert_a_changed_byte_is_named(finished, data)
+
+
 def test_every_byte_of_the_journals_last_line_is_named(finished: RunPaths) -> None:
     """A last line that is changed looks like one that was torn; run.json knows better."""
     content = finished.journal.read_bytes()
     last = content[:-1].rindex(b"\n") + 1
     try:
-        for place in (*range(last, len(content), 7), len(content) - 1):
+        for place in (*range(last, len(content), 50), len(content) - 1):
             for value in (0, content[place] ^ 1):
                 finished.journal.write_bytes(content[:place] + bytes([value]) + content[place + 1 :])
                 assert wrong(finished) == {"journal"}, (place, value)

@@ -101,8 +101,8 @@ def plain(command: Sequence[str], workspace: Path, addresses: Mapping[str, str])
 def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> Mapping[str, str]:
     """Look around a workplace before its program does; return what was found.
 
-    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import a simulator, where a path of ``hidden`` or the workspace's
-    own place on this machine can be seen, or where no workplace can be made.
+    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import a simulator, where a path of
+    ``hidden`` or the workspace's own place on this machine can be seen, or where no workplace can be made.
     """
     script = (files("evopolicygym.sandbox") / "inside" / "preflight.py").read_text(encoding="utf-8")
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
