@@ -47,7 +47,7 @@ def program(*arguments: object) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(TESTS)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
 
 
 def take_up(root: Path) -> RunState:
