@@ -6,15 +6,24 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.event import Event
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.session import Session
+from evopolicygym.records.journal import read
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.runs import run as runs
+from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.run import play
-from fakes import open_run
+from fakes import SECRET, FakeExecutor, open_run, opening, task
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
@@ -33,21 +42,57 @@ class Death:
             os.killpg(0, signal.SIGKILL)
 
 
-def spend(session: Session, system: Path) -> None:
-    """Submit what has not been submitted; with keys, so that nothing is charged twice."""
+def spend(session: Session, system: Path, refused: Callable[[RequestRefused], None] | None = None) -> None:
+    """Submit what has not been submitted, with keys, so that nothing is charged twice; ask again where it's refused."""
     for place, (policy, asked) in enumerate(POLICIES):
         (system / "policy.py").write_text(policy, encoding="utf-8")
-        submission = session.accept(SubmitRequest(asked, key=f"step {place}"))
+        request = SubmitRequest(asked, key=f"step {place}")
+        try:
+            submission = session.accept(request)
+        except RequestRefused as refusal:
+            if refused is None:
+                raise
+            refused(refusal)
+            submission = session.accept(request)
         session.published(submission.index).result(30)
     session.close()
 
 
-def play_toy(root: Path, count: int) -> None:
+def play_toy(root: Path, count: int = -1) -> None:
     """Play the fake's run to its end, if death doesn't come first."""
     with open_run(root, {}) as run:
         run.writer.listen(Death(count))
         spend(run.session, run.paths.system)
         finalize(run.rollouts)
+
+
+def take_up_toy(
+    root: Path, executor: FakeExecutor | None = None, refused: Callable[[RequestRefused], None] | None = None
+) -> None:
+    """Play the fake's run on to its end; a run whose opening never got on disk begins again."""
+    journal = RunPaths(root).journal
+    begun = journal.exists() and bool(read(journal).events)
+    with open_run(root, None if begun else {}, executor) as run:
+        if run.session.state.stage is Stage.OPEN:
+            spend(run.session, run.paths.system, refused)
+        finalize(run.rollouts)
+
+
+def play_whole_toy(root: Path) -> None:
+    """Play the fake's run, or play it on, as a program does: with an agent behind the judge's door."""
+    steps = [
+        step
+        for policy, asked in POLICIES
+        for step in (Write("policy.py", policy), Submit(parse_env_instances(asked, 16, 8)))
+    ]
+    paths = RunPaths(root)
+    for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
+        directory.mkdir(parents=True, exist_ok=True)
+    begun = paths.journal.exists() and bool(read(paths.journal).events)
+    with RunWriter(root, None if begun else opening(task=task())) as writer:
+        if writer.state.stage is not Stage.FINISHED:
+            runs._to_the_end(writer, FakeExecutor(), Experiment("experiment", SECRET), ScriptedAgent(steps))
+        writer.write_document()
 
 
 if __name__ == "__main__":

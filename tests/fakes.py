@@ -257,9 +257,11 @@ class RunMaker:
 
 
 @contextmanager
-def open_run(root: Path, changes: Mapping[str, Any] | None = None) -> Iterator[OpenRun]:
+def open_run(
+    root: Path, changes: Mapping[str, Any] | None = None, executor: FakeExecutor | None = None
+) -> Iterator[OpenRun]:
     """Open a run on the toy, or take it up again where ``changes`` is None."""
-    paths, executor = RunPaths(root), FakeExecutor()
+    paths, executor = RunPaths(root), executor or FakeExecutor()
     for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
         directory.mkdir(parents=True, exist_ok=True)
     if not (paths.system / "policy.py").exists():

@@ -1,6 +1,7 @@
 """Simulators that only tests play, registered with gymnasium by the import of this module; and how they misbehave."""
 
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from gymnasium import spaces
 from evopolicygym.core.environment import EnvironmentSpec, Kind
 
 STEPS = 5
-RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE = range(100, 106)
+RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE, SEGFAULTS, IS_KILLED, IS_KILLED_TWICE = range(100, 109)
 """Seeds on which ``Faulty-v0`` misbehaves at its third step."""
 
 
@@ -110,9 +111,21 @@ class Faulty(Plain):
                 os._exit(3)
             case 104:
                 reward = float("nan")
+            case 106 if not self._marker.exists():
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case 107 if not self._marker.exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            case 108 if self._attempts() < 2:
+                os.kill(os.getpid(), signal.SIGKILL)
             case 105:
                 observation = np.zeros(7, np.float32)
         return observation, reward
+
+    def _attempts(self) -> int:
+        """Count an attempt; return how many there were before."""
+        with self._marker.open("ab") as file:
+            file.write(b".")
+            return file.tell() - 1
 
 
 for _simulator in (Plain, Chooser, Composite, Faulty):

@@ -21,6 +21,8 @@ from evopolicygym.core.event import (
     Event,
     FinishAsked,
     RunResumed,
+    RunStopped,
+    StopReason,
 )
 from evopolicygym.core.spaces import Box, Dict, Discrete, to_schema
 from evopolicygym.core.submission import SubmissionStatus
@@ -42,6 +44,7 @@ EVENTS = [
     opening(observation_schema=to_schema(BOUNDS), action_schema=to_schema(BOUNDS)),
     opening(agent=AgentConfig("command", "model", {"steps": [{"submit": [0, 1]}]}, ("python3", "agent.py"))),
     RunResumed(TIME),
+    RunStopped(TIME, StopReason.ENVIRONMENT, "the simulator's process ended"),
     AgentStarted(TIME, 0),
     AgentEnded(TIME, 0, "crashed", "ValueError: ünïcode \u2028 \x00"),
     EpisodePlayed(Split.TRAIN, "a", 0, FAILED, 0),

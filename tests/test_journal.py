@@ -188,6 +188,25 @@ def test_a_failed_flush_leaves_the_file_as_it_was(
     assert (*EVENTS, charged(1)) == journal.read(written).events
 
 
+def test_a_line_that_can_t_be_taken_back_is_cut_off_before_the_next(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a long line's flush fails and so does cutting it off, nothing of it shows behind the shorter next one."""
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    with Journal(written) as opened:
+        with monkeypatch.context() as disk:
+            disk.setattr(os, "fsync", broken)
+            disk.setattr(os, "ftruncate", broken)
+            with pytest.raises(OSError, match="broken"):
+                opened.append(charged(1, key="k" * 200), flush=True)
+        opened.append(charged(1), flush=True)
+
+    assert (*EVENTS, charged(1)) == journal.read(written).events
+
+
 @pytest.mark.parametrize("flushes", [1, 0])
 def test_a_flushed_line_is_on_disk(
     written: Path,

@@ -16,7 +16,6 @@ from time import sleep
 import pytest
 
 from dying import play_toy, spend
-from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, SubmissionPublished
 from evopolicygym.core.rollout import Grounds
@@ -30,6 +29,7 @@ from evopolicygym.runs import run as runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.run import resume
 from fakes import open_run
+from sameness import positions, told
 from whole_runs import BUDGET, config, events, played
 
 TESTS = Path(__file__).parent
@@ -47,34 +47,7 @@ def program(*arguments: object) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(TESTS)}
-
-
-def told(state: RunState) -> dict[str, object]:
-    """Return what must be the same whatever happened: what was submitted, selected, played and scored."""
-    assert state.selected is not None
-    assert state.finished is not None
-    rollouts = [
-        state.rollout(split, name)
-        for split in (Split.VALIDATION, Split.HELD_OUT)
-        for name in dict.fromkeys(one.charged.checkpoint for one in state.candidates)
-    ]
-    return {
-        "submitted": [(one.charged.checkpoint, one.charged.env_instances, one.status) for one in state.submissions],
-        "spent": state.spent,
-        "selected": (state.selected.submit_index, state.selected.checkpoint, state.selected.validation_mean),
-        "train": [one and one.trajectory_sha256 for each in state.submissions for one in each.episodes],
-        "hidden": [one and (one.episode_return, one.trajectory_sha256) for each in rollouts for one in each.episodes],
-        "score": (state.finished.score, state.finished.standard_error),
-    }
-
-
-def positions(paths: RunPaths) -> list[tuple[object, ...]]:
-    return [
-        (event.split, event.checkpoint, event.submit_index, event.position)
-        for event in events(paths)
-        if isinstance(event, EpisodePlayed)
-    ]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
 
 
 def take_up(root: Path) -> RunState:

@@ -165,11 +165,9 @@ def test_preflight_says_what_it_looked_at(run: OpenRun) -> None:
 
 
 def test_program_that_is_not_there(run: OpenRun) -> None:
-    """A program that does not exist inside has crashed, by its name."""
-    ended = turn(run, "no-such-program")
-
-    assert ended.end is AgentEnd.CRASHED
-    assert "no-such-program can't be started" in ended.message
+    """A program that does not exist inside is an agent's error, by its name."""
+    with pytest.raises(AgentError, match="'no-such-program' can't be started"):
+        turn(run, "no-such-program")
 
 
 def test_exit_code_is_told(run: OpenRun) -> None:

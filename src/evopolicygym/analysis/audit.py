@@ -12,10 +12,9 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import run_document
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.run_document import document_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +37,40 @@ def audit(root: Path) -> Iterator[Finding]:
         yield Finding("journal", ok=False, detail=str(error))
         return
     state, paths = record.state, record.paths
-    finished = state.stage is Stage.FINISHED
-    torn = f"; {record.torn} bytes at its end are no line" if record.torn else ""
-    detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
-    yield Finding("journal", not (torn and finished), detail)
+    yield _journal(record)
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
-    if not finished:
+    if not state.finished:
         return
+    if state.finished.evaluation_sha256:
+        yield _evaluation(state.finished.evaluation_sha256, paths)
     yield _document(paths)
-    if state.finished and state.finished.score is not None:
+    if state.finished.score is not None:
         yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
+
+
+def _journal(record: RunRecord) -> Finding:
+    """Return what is found of a journal that can be read: it lacks no end that ``run.json`` has seen."""
+    state, torn = record.state, f"; {record.torn} bytes at its end are no line" if record.torn else ""
+    detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
+    if state.stage is Stage.FINISHED:
+        return Finding("journal", not torn, detail)
+    if _written_stage(record.paths) == Stage.FINISHED:
+        return Finding("journal", ok=False, detail=f"{detail}; run.json has seen the run finished, the journal has not")
+    return Finding("journal", ok=True, detail=detail)
+
+
+def _written_stage(paths: RunPaths) -> object:
+    try:
+        return json.loads(paths.document.read_bytes()).get("stage")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def _evaluation(expected: str, paths: RunPaths) -> Finding:
+    intact = paths.evaluation.is_dir() and feedback_sha256(paths.evaluation) == expected
+    return Finding("evaluation", intact, "" if intact else "the hidden episodes' files are not those that were scored")
 
 
 def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
@@ -72,11 +93,15 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
 
 def _document(paths: RunPaths) -> Finding:
     try:
-        written = json.loads(paths.document.read_text(encoding="utf-8"))
+        text = paths.document.read_bytes()
+        written = json.loads(text)
     except (OSError, ValueError) as error:
         return Finding("run.json", ok=False, detail=f"can't be read: {error}")
-    derived = json.loads(dumps(run_document(paths)))
+    if text == document_text(paths).encode():
+        return Finding("run.json", ok=True)
+    derived = json.loads(document_text(paths))
+    if not isinstance(written, dict):
+        return Finding("run.json", ok=False, detail="holds no document of a run")
     different = sorted(key for key in derived.keys() | written.keys() if derived.get(key) != written.get(key))
-    return Finding(
-        "run.json", not different, f"differs from the journal in {', '.join(different)}" if different else ""
-    )
+    detail = f"differs from the journal in {', '.join(different)}" if different else "is not spelled as it was written"
+    return Finding("run.json", ok=False, detail=detail)

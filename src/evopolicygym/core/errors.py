@@ -8,6 +8,7 @@
     │   └── MissingExtra    an optional dependency is not installed
     ├── RequestRefused      the judge refuses a request; nothing was charged
     ├── RecordError         a run directory is damaged, locked, or not what it says   (exit code 3)
+    ├── StorageError        a record can't be written, such as on a full disk         (exit code 1)
     ├── EnvironmentFault    a simulator crashed or hung on a valid action             (exit code 4)
     ├── SandboxError        a sandbox can't be made, or broke by itself               (exit code 4)
     └── AgentError          an agent can't be started                                 (exit code 5)
@@ -85,6 +86,10 @@ class RecordError(EvoPolicyGymError):
     """A run directory is damaged, locked by another process, or not what it says it is."""
 
     exit_code = 3
+
+
+class StorageError(EvoPolicyGymError):
+    """What belongs to a record can't be written: the run stops where its journal stands, and can be taken up again."""
 
 
 class EnvironmentFault(EvoPolicyGymError):

@@ -33,6 +33,22 @@ class RunStatus(StrEnum):
     """There was no candidate to select."""
 
 
+class StopReason(StrEnum):
+    """Why a run was put down before its end; it can be taken up again."""
+
+    INTERRUPTED = "interrupted"
+    """By a signal: whoever started it wanted it so, or the machine went down."""
+    ENVIRONMENT = "env_error"
+    """A simulator failed on a valid action as often as a case is played."""
+    SANDBOX = "sandbox_error"
+    AGENT = "agent_error"
+    """The agent could not be started."""
+    STORAGE = "not_stored"
+    """Something could not be written, such as on a full disk."""
+    ERROR = "error"
+    """Anything else."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOpened:
     """The first line: what is played, under which versions, on which cases."""
@@ -61,6 +77,16 @@ class RunResumed:
     """A process took the run up again."""
 
     time: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunStopped:
+    """The run was put down in good order; a process that was killed leaves none."""
+
+    time: str
+    reason: StopReason
+    message: str = ""
+    """What failed, in a line; empty for an interruption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +194,14 @@ class RunFinished:
     score: float | None = None
     """The selected checkpoint's mean held-out return."""
     standard_error: float | None = None
+    evaluation_sha256: str = ""
+    """Over the names and contents of all files of the hidden episodes; empty where none were played."""
 
 
 Event = (
     RunOpened
     | RunResumed
+    | RunStopped
     | AgentStarted
     | AgentEnded
     | SubmissionCharged

@@ -26,6 +26,7 @@ from evopolicygym.core.event import (
     RunOpened,
     RunResumed,
     RunStatus,
+    RunStopped,
     SubmissionCharged,
     SubmissionPublished,
 )
@@ -222,7 +223,7 @@ def after(state: RunState | None, event: Event) -> RunState:
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
-        case RunResumed() | EpisodeRepeated():
+        case RunResumed() | RunStopped() | EpisodeRepeated():
             return state
         case AgentStarted() | AgentEnded():
             return _turned(state, event)

@@ -7,6 +7,7 @@ from evopolicygym.core.event import CheckpointSelected, RunFinished, RunStatus
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import Stage
 from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.records.feedback import seal
 from evopolicygym.records.writer import RunWriter
 
 
@@ -46,4 +47,5 @@ def _score(writer: RunWriter) -> None:
     held_out = writer.state.held_out()
     if held_out is None:
         raise RecordError("Held-out cases are missing at the end of their rollout.")
-    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error))
+    evidence = seal(writer.paths.evaluation)
+    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence))

@@ -4,6 +4,9 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+TAKING = ".taking-"
+"""How the name of a checkpoint begins that is being taken."""
+
 
 def checkpoint_name(files: Mapping[str, tuple[int, str]]) -> str:
     """Return the name of a checkpoint from its files' sizes and SHA-256s, by POSIX path; in hexadecimal."""

@@ -1,40 +1,78 @@
-"""Writing so that a crash at any moment leaves the old or the new, never a half."""
+"""Writing so that a crash at any moment leaves the old or the new, never a half.
+
+Every write that a record's soundness hangs on goes through ``disk``: the journal's lines, flushes, renames.
+"""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 FLUSHED_AT_ONCE = 16
 """Files flushed together share a file system's commit: 66 files take 10 ms so, and 250 ms one after another."""
+PART = "part"
+"""How the name of a file ends that is not yet in place."""
+
+
+class Disk:
+    """The system's calls by which a record gets on disk, and nothing besides."""
+
+    def write(self, descriptor: int, content: bytes, offset: int) -> int:
+        """Write at an offset; return how many bytes were taken."""
+        return os.pwrite(descriptor, content, offset)
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        """Cut a file off."""
+        os.ftruncate(descriptor, size)
+
+    def flush(self, descriptor: int) -> None:
+        """Have on disk what was written."""
+        os.fsync(descriptor)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Move a name within one file system."""
+        source.rename(target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file one more name, which must be new."""
+        target.hardlink_to(source)
+
+
+disk = Disk()
+"""The one in use."""
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file beside, flush it to disk, and rename it into place."""
-    rename(_written_beside(path, text), path)
+    beside = _beside(path)
+    try:
+        _write_flushed(beside, text)
+        rename(beside, path)
+    except BaseException:
+        _forget(beside)
+        raise
 
 
 def create_text(path: Path, text: str) -> None:
     """Write a whole file as ``write_text`` does; raise ``FileExistsError`` where somebody else has made it by then."""
-    beside = _written_beside(path, text)
+    beside = _beside(path)
     try:
-        path.hardlink_to(beside)
+        _write_flushed(beside, text)
+        disk.link(beside, path)
     finally:
-        beside.unlink()
+        _forget(beside)
     flush(path.parent)
 
 
-def _written_beside(path: Path, text: str) -> Path:
-    beside = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    return beside
+def clear_strays(path: Path) -> None:
+    """Remove what crashes left beside a file that nobody else writes now."""
+    for stray in path.parent.glob(f"{path.name}.*.{PART}"):
+        _forget(stray)
 
 
 def rename(source: Path, target: Path) -> None:
     """Rename within one file system, and flush the directories that the names stand in."""
-    source.rename(target)
+    disk.rename(source, target)
     flush(target.parent)
     if source.parent != target.parent:
         flush(source.parent)
@@ -44,7 +82,7 @@ def flush(path: Path) -> None:
     """Flush a file's content or a directory's names to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        disk.flush(descriptor)
     finally:
         os.close(descriptor)
 
@@ -53,3 +91,19 @@ def flush_tree(directory: Path) -> None:
     """Flush a directory with all that lies below it."""
     with ThreadPoolExecutor(FLUSHED_AT_ONCE) as pool:
         list(pool.map(flush, (directory, *directory.rglob("*"))))
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{os.getpid()}.{PART}")
+
+
+def _write_flushed(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        disk.flush(file.fileno())
+
+
+def _forget(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)

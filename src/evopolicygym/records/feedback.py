@@ -23,7 +23,7 @@ def feedback_sha256(directory: Path) -> str:
 
 
 def seal(directory: Path) -> str:
-    """Have all files of a feedback on disk, and return their ``feedback_sha256``."""
+    """Have all files of a feedback, or of the hidden episodes, on disk, and return their ``feedback_sha256``."""
     durable.flush_tree(directory)
     return feedback_sha256(directory)
 

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -66,9 +67,15 @@ class Journal:
         """Bytes of a torn end that were cut off."""
         self._end = _End(len(contents.events), contents.last, contents.size)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._spoilt = False
+        """Whether something may lie behind the end that could not be cut off yet."""
         if contents.torn:
-            os.ftruncate(self._descriptor, contents.size)
-            os.fsync(self._descriptor)
+            try:
+                self._cut()
+                durable.disk.flush(self._descriptor)
+            except BaseException:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -79,27 +86,37 @@ class Journal:
     def append(self, event: Event, *, flush: bool) -> None:
         """Append an event; with ``flush`` it is on disk when this returns.
 
-        Where it can't be written (``OSError``) or is interrupted, the file stays as it was.
+        Where it can't be written (``OSError``) or is interrupted, the file stays as it was; where even that fails,
+        nothing more is written until it is as it was.
         """
         end = self._end
         line = _line(event, end.sequence, end.last)
+        if self._spoilt:
+            self._cut()
         try:
             _write_whole(self._descriptor, line, end.size)
             if flush:
-                os.fsync(self._descriptor)
+                durable.disk.flush(self._descriptor)
             self._end = _End(end.sequence + 1, _hash(line), end.size + len(line))
         except BaseException:
-            os.ftruncate(self._descriptor, self._end.size)
+            with suppress(OSError):
+                self._cut()
             raise
 
     def flush(self) -> None:
         """Have all that was appended on disk."""
-        os.fsync(self._descriptor)
+        durable.disk.flush(self._descriptor)
 
     def close(self) -> None:
         """Close the file; nothing can be appended by mistake to whatever is opened next."""
         descriptor, self._descriptor = self._descriptor, -1
         os.close(descriptor)
+
+    def _cut(self) -> None:
+        """Cut off whatever lies behind the last whole line."""
+        self._spoilt = True
+        durable.disk.truncate(self._descriptor, self._end.size)
+        self._spoilt = False
 
 
 def read(path: Path) -> Contents:
@@ -152,4 +169,4 @@ def _hash(line: bytes) -> str:
 def _write_whole(descriptor: int, line: bytes, offset: int) -> None:
     written = 0
     while written < len(line):
-        written += os.pwrite(descriptor, line[written:], offset + written)
+        written += durable.disk.write(descriptor, line[written:], offset + written)

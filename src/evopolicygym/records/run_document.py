@@ -4,10 +4,11 @@ from dataclasses import asdict
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import AgentEnded, AgentStarted, RunOpened, RunResumed, SubmissionPublished
+from evopolicygym.core.event import AgentEnded, AgentStarted, RunOpened, RunResumed, RunStopped, SubmissionPublished
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import estimate
 from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 
@@ -49,6 +50,11 @@ def _usage(record: RunRecord) -> dict[str, float] | None:
     return {name: sum(usage.get(name, 0) for usage in told) for name in told[0]} if told else None
 
 
+def document_text(paths: RunPaths) -> str:
+    """Return the document as it stands in ``run.json``."""
+    return dumps(run_document(paths), indent=2) + "\n"
+
+
 def _timing(record: RunRecord) -> dict[str, Any]:
     opened: RunOpened = record.state.opened
     ended = record.state.finished
@@ -56,6 +62,11 @@ def _timing(record: RunRecord) -> dict[str, Any]:
         "opened_at": opened.time,
         "finished_at": ended.time if ended else None,
         "resumed_at": [event.time for event in record.events if isinstance(event, RunResumed)],
+        "stops": [
+            {"at": event.time, "reason": event.reason.value, "message": event.message}
+            for event in record.events
+            if isinstance(event, RunStopped)
+        ],
         "agent_turns": [
             {"started_at": start.time, "ended_at": end.time, "end": end.end, "message": end.message}
             for start, end in _turns(record)

@@ -19,7 +19,7 @@ import numpy as np
 
 from evopolicygym.core.episode import Failure
 from evopolicygym.core.rollout import Recording
-from evopolicygym.records import steps
+from evopolicygym.records import durable, steps
 from evopolicygym.records.jsontext import dumps
 
 INLINE_NUMBERS = 256
@@ -84,7 +84,7 @@ def write_episode(directory: Path, files: EpisodeFiles, recording: Recording) ->
         case Recording.OUTPUT:
             pass
     shutil.rmtree(directory, ignore_errors=True)  # of an attempt whose worker died before it could tell of it
-    beside.rename(directory)
+    durable.disk.rename(beside, directory)
 
 
 def printable(output: bytes) -> str:

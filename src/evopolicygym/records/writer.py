@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,10 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
+from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.journal import Journal
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_document import run_document
+from evopolicygym.records.run_document import document_text
 
 Listener = Callable[[Event, RunState], None]
 
@@ -33,6 +34,7 @@ class RunWriter:
         self._mutex = threading.RLock()
         self._listeners: list[Listener] = []
         try:
+            self._clear_strays()
             self.journal = Journal(self.paths.journal)
             self.state = self._begun(opening) if opening else fold(self.journal.events)
         except BaseException:
@@ -51,6 +53,12 @@ class RunWriter:
         state = after(None, opening)
         self.journal.append(opening, flush=True)
         return state
+
+    def _clear_strays(self) -> None:
+        """Remove what was being written when a process before this one died."""
+        durable.clear_strays(self.paths.document)
+        for half_taken in self.paths.checkpoints.glob(f"{TAKING}*"):
+            shutil.rmtree(half_taken, ignore_errors=True)
 
     def listen(self, listener: Listener) -> None:
         """Have ``listener`` told of every event after it is recorded, with the state after it."""
@@ -73,7 +81,7 @@ class RunWriter:
     def write_document(self) -> None:
         """Write ``run.json`` anew from the journal."""
         self.journal.flush()
-        durable.write_text(self.paths.document, dumps(run_document(self.paths), indent=2) + "\n")
+        durable.write_text(self.paths.document, document_text(self.paths))
 
     def close(self) -> None:
         """Close the journal and give up the lock."""

@@ -22,7 +22,7 @@ from typing import NoReturn
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.task import Limits
 from evopolicygym.records import durable
-from evopolicygym.records.checkpoints import checkpoint_name
+from evopolicygym.records.checkpoints import TAKING, checkpoint_name
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -34,8 +34,6 @@ TAKE_S = 30.0
 """Seconds within which ``system/`` must have been read."""
 HELD_UP_S = 1.0
 """Seconds after which a walk that is late by so much is taken to be held up within a single call."""
-BESIDE = ".taking-"
-"""How the name of a copy begins that is not whole yet."""
 FILE_MODE, DIRECTORY_MODE = 0o644, 0o755
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OPEN_DIRECTORY = OPEN_FILE | os.O_DIRECTORY
@@ -81,9 +79,9 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
     if store in _under_way:
         _refuse("a file that was asked for before still holds up whoever opens it")
     store.mkdir(parents=True, exist_ok=True)
-    for unfinished in store.glob(f"{BESIDE}*"):  # of a process that was killed in the middle
+    for unfinished in store.glob(f"{TAKING}*"):  # of a process that was killed in the middle
         shutil.rmtree(unfinished, ignore_errors=True)
-    beside = Path(tempfile.mkdtemp(prefix=BESIDE, dir=store))
+    beside = Path(tempfile.mkdtemp(prefix=TAKING, dir=store))
     try:
         name = _copied_in_time(system, beside, limits)
         beside.chmod(DIRECTORY_MODE)
@@ -91,6 +89,8 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
         if not target.exists():
             durable.flush_tree(beside)
             durable.rename(beside, target)
+        else:
+            durable.flush(store)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return name

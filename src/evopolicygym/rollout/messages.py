@@ -1,16 +1,20 @@
 """What an executor and its workers say to each other."""
 
+import errno
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, SandboxError, UsageError
+from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, SandboxError, StorageError, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+
+NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+"""How a system says that a disk takes no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,8 @@ class Blame(StrEnum):
     """It raised, hung, crashed or answered nonsense."""
     SANDBOX = "sandbox"
     """It can't be made here, or broke by itself."""
+    STORAGE = "storage"
+    """What an episode leaves could not be written, such as on a full disk."""
     USAGE = "usage"
     """What was asked for can't be done: no such environment, a package is missing."""
 
@@ -59,6 +65,7 @@ class Blame(StrEnum):
 ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
     Blame.SIMULATOR: EnvironmentFault,
     Blame.SANDBOX: SandboxError,
+    Blame.STORAGE: StorageError,
     Blame.USAGE: UsageError,
 }
 
@@ -84,6 +91,8 @@ def fault_of(error: Exception) -> Fault:
             return Fault(str(error), Blame.USAGE)
         case EvoPolicyGymError():
             return Fault(str(error))
+        case OSError(errno=number) if number in NO_STORAGE:
+            return Fault(f"An episode could not be written: {error}", Blame.STORAGE)
         case _:
             return Fault(f"{type(error).__name__}: {error}")
 

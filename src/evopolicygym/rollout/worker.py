@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -70,7 +71,8 @@ class Worker:
             self._lay(request.checkpoint)
             return self._load(request) if isinstance(request, Load) else self._play(request)
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
-            traceback.print_exc()
+            with suppress(OSError):  # the log may lie on the disk that is full
+                traceback.print_exc()
             return fault_of(error)
         finally:
             gc.collect()  # simulators leave cycles, worth megabytes where they draw pictures

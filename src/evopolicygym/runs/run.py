@@ -4,7 +4,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event as Flag
@@ -15,8 +15,8 @@ from evopolicygym.core import cases
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
-from evopolicygym.core.errors import RecordError, SandboxError, UsageError
-from evopolicygym.core.event import Event, RunOpened, RunResumed
+from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
+from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
@@ -39,6 +39,8 @@ AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
 AGENT_GRACE_S = 45.0
 """Seconds within which a stopped agent must be gone."""
+STOP_WORDS = 500
+"""The most characters that are recorded of why an agent or a run was stopped."""
 Observer = Callable[[Event, RunState], None]
 """Told of every event after it is recorded."""
 
@@ -85,6 +87,7 @@ def resume(
         writer = stack.enter_context(RunWriter(root))
         executor = stack.enter_context(_executor(state.opened.task, state.opened.isolation, workers, writer.paths))
         check_fingerprint(state.opened, executor.grounds)
+        dealer(state, owner)
         writer.record(RunResumed(now()))
         writer.listen(observer)
         opened(writer.paths, writer.state)
@@ -102,10 +105,42 @@ def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
 
 def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent) -> RunState:
     deal = dealer(writer.state, owner)
-    if writer.state.stage is Stage.OPEN:
-        _evolve(Rollouts(writer, executor, deal), agent)
-    finalize(Rollouts(writer, executor, deal))
+    try:
+        if writer.state.stage is Stage.OPEN:
+            _evolve(Rollouts(writer, executor, deal), agent)
+        finalize(Rollouts(writer, executor, deal))
+    except BaseException as error:
+        _note_stop(writer, error)
+        hint = f"Nothing is lost; when that is mended, go on with: evopolicygym resume {writer.paths.root}"
+        if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
+            raise type(error)(f"{error}\n{hint}") from error
+        if isinstance(error, OSError):
+            raise StorageError(f"The run was stopped, as the system refused what it needs: {error}.\n{hint}") from error
+        raise
     return writer.state
+
+
+def _note_stop(writer: RunWriter, error: BaseException) -> None:
+    """Record that the run is put down, where that can still be written."""
+    match error:
+        case EnvironmentFault():
+            reason = StopReason.ENVIRONMENT
+        case SandboxError():
+            reason = StopReason.SANDBOX
+        case AgentError():
+            reason = StopReason.AGENT
+        case StorageError() | OSError():
+            reason = StopReason.STORAGE
+        case KeyboardInterrupt() | SystemExit():
+            reason = StopReason.INTERRUPTED
+        case _:
+            reason = StopReason.ERROR
+    message = "" if reason is StopReason.INTERRUPTED else f"{type(error).__name__}: {error}"[:STOP_WORDS]
+    with suppress(OSError, RecordError):
+        # An interruption may have come between the writing of an event and the knowing of it: the disk knows better.
+        if read_run(writer.paths.root).state.stage is not Stage.FINISHED:
+            writer.record(RunStopped(now(), reason, message))
+            writer.write_document()
 
 
 def _evolve(rollouts: Rollouts, agent: Agent) -> None:
@@ -121,7 +156,9 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
             if session.done:
                 break
             session.turn_started(turn)
-            session.turn_ended(turn, _turn(session, door, agent))
+            outcome = _turn(session, door, agent)
+            session.raise_fault()  # a turn that ended by a fault of ours is played again
+            session.turn_ended(turn, outcome)
         session.raise_fault()
         session.close()
 
@@ -141,16 +178,28 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent) -> Turn:
         thread.join(AGENT_GRACE_S)
     if not future.done():
         return Turn(AgentEnd.STOPPED, f"it did not leave within {AGENT_GRACE_S:g} s")
-    return future.result()
+    try:
+        return future.result()
+    except AgentError as error:
+        if not session.state.submissions:  # whoever mends what it lacks can have it begin again
+            raise
+        return _crashed(error)
 
 
 def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
     try:
         future.set_result(agent.play(desk, door, stop))
-    except SandboxError as error:  # something of it may be alive: nothing hidden is played beside it
+    except (
+        AgentError,
+        SandboxError,
+    ) as error:  # of a sandbox: something may be alive, and nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500]))
+        future.set_result(_crashed(error))
+
+
+def _crashed(error: Exception) -> Turn:
+    return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:STOP_WORDS])
 
 
 def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: Grounds) -> RunOpened:

@@ -141,19 +141,22 @@ def plain(command: Sequence[str], workspace: Path, addresses: Mapping[str, str],
 def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> Mapping[str, str]:
     """Look around a workplace before its program does; return what was found.
 
-    Raises ``SandboxError`` where a Python in it can import a simulator, where a path of ``hidden`` or the workspace's
-    own place on this machine can be seen, where the system can be written to, or where no workplace can be made.
+    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import a simulator, where a path of
+    ``hidden`` or the workspace's own place on this machine can be seen, where the system can be written to, or where no
+    workplace can be made.
     """
     script = (files("evopolicygym.sandbox") / "inside" / "preflight.py").read_text(encoding="utf-8")
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
-    inner = [_python(), "-I", "-c", script, ",".join(SIMULATORS), paths, *([python] if python else [])]
+    inner = [_python(), "-I", "-c", script, ",".join(SIMULATORS), paths, command[0], *([python] if python else [])]
     with _bwrap([], workspace, command, inner, (), AgentLimits(), None) as process:
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
         raise SandboxError(f"No workplace can be made for the agent's program: {said or process.returncode}")
     found = json.loads(output)
+    if not found["program"]:
+        raise SandboxError(f"The agent's program {command[0]!r} can't be started: it is not in its workplace.")
     for program, name in found["simulators"]:
         raise SandboxError(f"The agent's {program} can import {name}: it could play episodes that nobody counts.")
     for path in found["paths"]:

@@ -223,6 +223,8 @@ class LocalExecutor:
 
     @staticmethod
     def _count(attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
+        if fault.blame is Blame.STORAGE:  # no attempt would find more room
+            raise fault.error()
         if attempts[job.position] == ATTEMPTS:
             raise fault.error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: ")
         attempts[job.position] += 1

@@ -1,12 +1,14 @@
 # ruff: noqa: INP001, T201 - run by itself inside a workplace, and prints what it found
-"""Looks for what an agent must not find: simulators in any Python it can start, and paths of the host.
+"""Looks for what an agent must not find, simulators in any Python it can start and paths of the host; and for itself.
 
-Arguments: simulators' module names, joined by commas; paths, joined by colons; further Python programs. Prints JSON:
-``pythons`` tried, ``simulators`` as [Python, module], ``paths`` that exist, and what is ``writable`` that must not be.
+Arguments: simulators' module names, joined by commas; paths, joined by colons; the agent's program; further Python
+programs. Prints JSON: ``pythons`` tried, ``simulators`` as [Python, module], ``paths`` that exist, what is ``writable``
+that must not be, and where the ``program`` lies.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +25,7 @@ def pythons() -> list[str]:
     places = [Path(place) for place in os.environ["PATH"].split(":") if place]
     found = [program for place in places for program in sorted(place.glob("python3*"))]
     programs = {os.path.realpath(program): str(program) for program in found if "config" not in program.name}
-    return [*programs.values(), *sys.argv[3:]]
+    return [*programs.values(), *sys.argv[4:]]
 
 
 def simulators(python: str) -> "subprocess.Popen[str] | None":
@@ -41,7 +43,8 @@ def main() -> None:
     found = [(python, name) for python, started in looking for name in started.communicate()[0].split()]
     paths = [path for path in sys.argv[2].split(":") if path and Path(path).exists()]
     writable = [path for path in READ_ONLY if os.access(path, os.W_OK)]
-    print(json.dumps({"pythons": tried, "simulators": found, "paths": paths, "writable": writable}))
+    told = {"pythons": tried, "simulators": found, "paths": paths, "writable": writable}
+    print(json.dumps({**told, "program": shutil.which(sys.argv[3])}))
 
 
 main()
