@@ -189,10 +189,7 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent) -> Turn:
 def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
     try:
         future.set_result(agent.play(desk, door, stop))
-    except (
-        AgentError,
-        SandboxError,
-    ) as error:  # of a sandbox: something may be alive, and nothing hidden is played beside it
+    except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
         future.set_result(_crashed(error))

@@ -7,7 +7,6 @@ import asyncio
 import hmac
 import re
 import time
-from datetime import UTC, datetime
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse
@@ -24,6 +23,7 @@ from evopolicygym.agents.model_door.passage import Passage
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import Usage
 from evopolicygym.agents.model_door.wire import CallRefused, Headers, error_body, presented
+from evopolicygym.core.clock import now
 
 BODY_S = 60.0
 """Seconds within which a body must have come."""
@@ -108,7 +108,7 @@ class Gate:
         self._ledger.end(usage, n_bytes, seconds, failed=failed)
         told = usage or Usage()
         line: dict[str, object] = {
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "time": now(),
             "wire": call.wire,
             "kind": call.kind,
             "model": passage.model,
@@ -132,7 +132,7 @@ def _path(scope: Scope) -> str:
 
 def _refusal_line(scope: Scope, refused: CallRefused) -> dict[str, object]:
     return {
-        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "time": now(),
         "refused": refused.reason,
         "status": refused.http_status,
         "method": scope["method"][:NAME_LENGTH],
