@@ -31,8 +31,9 @@ def check(
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
 
-    An environment is played for some seconds. A sandbox is attacked for about a minute, by every hostile policy that
-    this package knows; what it promises at its level must hold.
+    An environment is played for some seconds.
+
+    A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
     """
     from evopolicygym.core.errors import UnknownName
     from evopolicygym.records.jsontext import dumps
