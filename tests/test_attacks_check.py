@@ -81,12 +81,13 @@ def test_a_sandbox_that_does_not_hold() -> None:
 
 
 def test_what_is_not_promised() -> None:
-    """What a level doesn't promise is shown as that, and breaks nothing."""
-    done = check(HARMLESS, "none")
+    """What a level doesn't promise is shown as that, and breaks nothing; it is not tried where no wall stands."""
+    walled, open_ = check("P06", "process"), check(HARMLESS, "none")
 
-    assert done.returncode == 0
-    assert done.stdout.count("not promised") == 3
-    assert "0 of 0 promised attacks held" in done.stdout
+    assert (walled.returncode, open_.returncode) == (0, 0)
+    assert walled.stdout.count("not promised") == 1
+    assert open_.stdout.count("not tried") == 3
+    assert "0 of 0 promised attacks held" in open_.stdout
 
 
 def test_a_sandbox_that_is_none() -> None:
@@ -107,13 +108,14 @@ def test_all_that_is_promised_holds(level: str) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_a_verdict_says_all_that_is_wrong() -> None:
+def test_a_verdict_says_all_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was reached, what was left and what came after are told beside how it ended."""
-    (verdict,) = besiege("none", catalog.load("cartpole"), [attack("P06")])
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    (verdict,) = besiege(f"{__name__}:Leaky", catalog.load("cartpole"), [attack("P06")])
 
     assert not verdict.held
-    assert not verdict.broken
-    assert any(fault.startswith("LEAK: variable PYTHONPATH holds /") for fault in verdict.came.faults(verdict.attack))
+    assert verdict.broken
+    assert any(fault.startswith("LEAK: variable PYTHONPATH holds /") for fault in verdict.faults)
 
 
 @pytest.mark.parametrize("one", attacks(), ids=lambda one: one.id)

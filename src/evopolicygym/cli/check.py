@@ -122,15 +122,16 @@ def _verdicts_table(verdicts: "Sequence[Verdict]") -> Any:  # noqa: ANN401 - as 
         elif one.promised:
             mark = Text("held", "green")
         else:
-            mark = Text("not promised", "yellow")
+            mark = Text("not promised" if one.came else "not tried", "yellow")
         table.add_row(mark, Text(one.attack.id), Text(one.attack.name), Text(_happened(one), "dim"))
     return table
 
 
 def _happened(verdict: "Verdict") -> str:
     """Return in a line what came of an attack: what is wrong with it, or else how its episodes ended."""
-    came = verdict.came
-    faults = came.faults(verdict.attack)
+    came, faults = verdict.came, verdict.faults
+    if came is None:
+        return "nothing would keep it off this machine"
     if len(faults) > FAULTS_SHOWN:
         faults = (*faults[:FAULTS_SHOWN], f"and {len(faults) - FAULTS_SHOWN} more")
     endings = [f"{came.endings.count(end)} {end}" for end in dict.fromkeys(came.endings)]

@@ -19,6 +19,7 @@ from evopolicygym.rollout import survivors
 from evopolicygym.rollout.bait import Bait, baited, marks
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.attack import LEAK, OK, Attack, attack, attacks
+from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.levels import choose
 
 HONEST = "P56"
@@ -61,14 +62,20 @@ class Verdict:
     """An attack, what came of it, and what follows."""
 
     attack: Attack
-    came: Came
+    came: Came | None
+    """None where it was not tried."""
     promised: bool
     """Whether the level promises to hold it."""
 
     @property
+    def faults(self) -> tuple[str, ...]:
+        """In words what is not as it should be; nothing where the attack was held, or was not tried."""
+        return self.came.faults(self.attack) if self.came else ()
+
+    @property
     def held(self) -> bool:
         """Whether it came to its safe outcome."""
-        return not self.came.faults(self.attack)
+        return self.came is not None and not self.faults
 
     @property
     def broken(self) -> bool:
@@ -79,7 +86,8 @@ class Verdict:
 def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[Verdict]:
     """Play the attacks (all, where none is named) against a level; yield what came of each as it ends.
 
-    Raises ``SandboxError`` where the level can't work here at all.
+    What level ``none`` doesn't promise to hold is not tried: nothing would keep it off this machine. Raises
+    ``SandboxError`` where the level can't work here at all.
     """
     promises = choose(level).backend.level
     with (
@@ -92,9 +100,10 @@ def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> 
         field.honest()  # so that all processes are there which are there between policies
         ours = survivors.below(os.getpid())
         for one in which or attacks():
-            came = field.play(one, len(ours))
+            promised = promises in one.promised
+            came = field.play(one, len(ours)) if promised or promises is not Level.NONE else None
             survivors.end_adopted(ours)
-            yield Verdict(one, came, promises in one.promised)
+            yield Verdict(one, came, promised)
 
 
 class _Field:
