@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_bubblewrap
 @pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
 def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
-    """A model reads the task, writes a policy, submits until nothing is left; its tokens are in the record, no key is."""
+    """A model reads the task, writes a policy, spends the budget; its tokens are in the record, and no key is."""
     with ScriptedModel() as model:
         model.replies += [calling(wire, "cat AGENTS.md", "./judge task"), calling(wire, WRITE, "./judge submit 0")]
         model.replies += [calling(wire, "./judge submit 1")]
@@ -71,14 +72,16 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     """The line of the docs plays a run; a server below /v1 is taken to speak chat."""
     with ScriptedModel() as model:
         model.replies += [calling(Wire.CHAT, f"{WRITE}\n./judge submit 0-1")]
-        words = f"run cartpole --agent neutral --model scripted --model-url {model.url}/v1 --model-key {VARIABLE} --budget 2"
-        rest = f"--validation 1 --held-out 2 --workers 1 --isolation bubblewrap --runs {tmp_path / 'runs'} --json"
-        monkeypatch.setattr("sys.argv", ["evopolicygym", *words.split(), *rest.split()])
+        words = f"run cartpole --agent neutral --model scripted --model-url {model.url}/v1 --model-key {VARIABLE}"
+        rest = "--budget 2 --validation 1 --held-out 2 --workers 1 --isolation bubblewrap --json"
+        monkeypatch.setattr(
+            "sys.argv", ["evopolicygym", *words.split(), *rest.split(), "--runs", str(tmp_path / "runs")]
+        )
         with pytest.raises(SystemExit) as left:
             cli.main()
 
     assert left.value.code in {0, None}
-    assert json.loads(capsys.readouterr().out)["score"] > 100
+    assert json.loads(capsys.readouterr().out)["outcome"]["score"] > 100
 
 
 @needs_bubblewrap
@@ -91,7 +94,7 @@ def test_history_is_linear(new_run: RunMaker) -> None:
             for asked in model.asked
         ]
 
-    assert all(later.startswith(earlier[:-1]) for earlier, later in zip(texts, texts[1:], strict=False))
+    assert all(later.startswith(earlier[:-1]) for earlier, later in pairwise(texts))
     assert '"signature": "signed"' in texts[1]
     assert told(model) == [f"{n}\n[exit code 0]" for n in range(3)]
 
@@ -104,7 +107,8 @@ def test_a_command_is_held_in(new_run: RunMaker, tmp_path: Path, state_home: Pat
     with ScriptedModel() as model:
         port = model.url.rpartition(":")[2]
         look = f"ls -d {run.paths.journal} {state_home} {tmp_path} {Path.home() / '.profile'} /etc/shadow 2>/dev/null"
-        reach = f"for p in {port} {hands.COMMANDS_PORT}; do (echo > /dev/tcp/127.0.0.1/$p) 2>/dev/null && echo reached $p; done"
+        ports = f"{port} {hands.COMMANDS_PORT}"
+        reach = f"for p in {ports}; do (echo > /dev/tcp/127.0.0.1/$p) 2>/dev/null && echo reached $p; done"
         search = "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '"
         turn(run, model, calling(Wire.CHAT, look, reach, search, "cat /proc/net/dev | grep -v lo: | wc -l"))
         seen = told(model)
@@ -120,7 +124,7 @@ def test_a_command_is_held_in(new_run: RunMaker, tmp_path: Path, state_home: Pat
 
 @needs_bubblewrap
 def test_what_comes_of_a_command(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit codes are told, floods cut in the middle, what hangs is killed; each command has a fresh shell, files stay."""
+    """Exit codes are told, floods cut in the middle, what hangs is killed; shells are fresh, files stay."""
     monkeypatch.setattr(hands, "COMMAND_S", 1.0)
     commands = [
         "exit 3",
