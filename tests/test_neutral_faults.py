@@ -88,6 +88,17 @@ def test_refusals_are_not_tried_again(status: int, new_run: RunMaker) -> None:
     assert REAL_KEY not in str(raised.value)
 
 
+def test_an_echoed_key_is_not_kept(new_run: RunMaker) -> None:
+    """A server that says the key in an answer puts it neither into the transcript nor back into the conversation."""
+    run = new_run()
+    with ScriptedModel() as model:
+        turn(run, model, Reply(text=f"Your key is {REAL_KEY}."), ONE)
+        sent = json.dumps([asked.body for asked in model.asked])
+
+    assert "Your key is ***" in run.paths.transcript.read_text(encoding="utf-8")
+    assert REAL_KEY not in run.paths.transcript.read_text(encoding="utf-8") + sent
+
+
 def test_a_spent_account_is_not_tried_again(new_run: RunMaker) -> None:
     """An account without money is no passing fault."""
     with ScriptedModel() as model:
