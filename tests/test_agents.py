@@ -73,7 +73,7 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
-    assert AGENTS.names() == ["command", "random", "scripted", "tuner"]
+    assert AGENTS.names() == ["command", "neutral", "random", "scripted", "tuner"]
 
 
 def test_random_spends_the_budget_in_order(new_run: RunMaker) -> None:

@@ -1,0 +1,84 @@
+# ruff: noqa: INP001 - run by itself inside a workplace
+"""Runs bash commands, one after another, for whoever answers at the address in ``EVOPOLICYGYM_COMMANDS``.
+
+For each command comes a line of JSON (``command``, ``limit_s``, ``keep_bytes``); one goes back (``output``, ``end``).
+What a command starts in the background goes on; what that prints after the command's end is lost.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from typing import IO
+
+ADDRESS = "EVOPOLICYGYM_COMMANDS"
+SETTLE_S = 1.0
+"""Seconds after a command's end in which what was printed is still read, where something holds its output open."""
+
+
+class Output:
+    """The beginning and the end of what is printed."""
+
+    def __init__(self, source: IO[bytes], keep_bytes: int) -> None:
+        self._source = source
+        self._half = keep_bytes // 2
+        self._head, self._tail, self._count = b"", b"", 0
+        self._lock = threading.Lock()
+
+    def read(self) -> None:
+        """Take all that comes, until nobody holds the other end."""
+        with self._source:
+            while data := os.read(self._source.fileno(), 1 << 16):
+                with self._lock:
+                    room = self._half - len(self._head)
+                    self._head += data[:room]
+                    self._tail = (self._tail + data[room:])[-self._half :]
+                    self._count += len(data)
+
+    def text(self) -> str:
+        """Return what is kept; where something was left out, it is said."""
+        with self._lock:
+            lost = self._count - len(self._head) - len(self._tail)
+            cut = f"\n[… {lost} bytes left out …]\n".encode() if lost else b""
+            return (self._head + cut + self._tail).decode("utf-8", "replace")
+
+
+def run(command: str, limit_s: float, keep_bytes: int) -> dict[str, str]:
+    """Run a command to its end or its time limit; return what it printed and how it ended."""
+    try:
+        process = subprocess.Popen(
+            ["bash", "-c", command],  # noqa: S607 - the workplace's own
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return {"output": "", "end": f"the command can't be started: {error}"}
+    assert process.stdout is not None  # noqa: S101 - it was asked for
+    output = Output(process.stdout, keep_bytes)
+    reader = threading.Thread(target=output.read, daemon=True)
+    reader.start()
+    try:
+        end = f"exit code {process.wait(limit_s)}"
+    except subprocess.TimeoutExpired:
+        end = f"killed: it ran longer than {limit_s:g} s"
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    reader.join(SETTLE_S)
+    return {"output": output.text(), "end": end}
+
+
+def main() -> None:
+    """Serve until nobody asks any more."""
+    host, _, port = os.environ.pop(ADDRESS).rpartition(":")
+    with socket.create_connection((host, int(port))) as channel, channel.makefile("rb") as asked:
+        for line in asked:
+            channel.sendall(json.dumps(run(**json.loads(line))).encode() + b"\n")
+
+
+main()
