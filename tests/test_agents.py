@@ -320,7 +320,7 @@ def test_stopped_command_leaves_nothing(new_run: RunMaker) -> None:
 
 def test_transcript_is_cut(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that prints without end fills no disk."""
-    monkeypatch.setattr("evopolicygym.agents.command.OUTPUT_BYTES", 1000)
+    monkeypatch.setattr("evopolicygym.agents.program.OUTPUT_BYTES", 1000)
     run = new_run()
     turn(run, command("sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x"))
     transcript = desk(run).transcript.read_text(encoding="utf-8")

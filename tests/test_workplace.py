@@ -190,7 +190,7 @@ def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
 @pytest.mark.parametrize("last", ["exit 0", "trap '' TERM; while :; do sleep 0.05; done"])
 def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the turn is over no process of it runs, whatever it has started and however it ended."""
-    monkeypatch.setattr("evopolicygym.agents.command.GRACE_S", 0.2)
+    monkeypatch.setattr("evopolicygym.agents.program.GRACE_S", 0.2)
     token = f"{time.monotonic_ns() % 10**9}.5"
     stop = stop_once_printed(run, "ready")
     turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & echo ready; {last}", stop=stop)
