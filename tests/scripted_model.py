@@ -120,8 +120,20 @@ def is_streamed(path: str, body: Json) -> bool:
 
 def _responses(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    item = {"type": "message", "id": f"msg_{reply.identity}", "role": "assistant", "status": "completed", "content": content}
-    whole: Json = {"id": f"resp_{reply.identity}", "object": "response", "model": model, "status": "completed", "output": [item]}
+    item = {
+        "type": "message",
+        "id": f"msg_{reply.identity}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+    whole: Json = {
+        "id": f"resp_{reply.identity}",
+        "object": "response",
+        "model": model,
+        "status": "completed",
+        "output": [item],
+    }
     if reply.tell_usage:
         whole["usage"] = {
             "input_tokens": INPUT,

@@ -35,6 +35,9 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         pytest.param("codex", "codex", True, marks=needs("codex")),
         pytest.param("claude_code", "claude", True, marks=needs("claude")),
+        pytest.param("gemini", "gemini", True, marks=needs("gemini")),
+        pytest.param("qwen", "qwen", True, marks=needs("qwen")),
+        pytest.param("opencode", "opencode", True, marks=needs("opencode")),
     ],
 )
 def test_whole_run(agent: str, program: str, tmp_path: Path, *, tells_usage: bool) -> None:
