@@ -206,13 +206,16 @@ def _gemini_tools(body: Json) -> dict[str, Json]:
 
 
 def _gemini_conversation(body: Json) -> Iterator[str | None]:
+    results: set[str] = set()  # one that is taken up again may tell a result twice
     for content in body.get("contents") or ():
         parts = content.get("parts") or []
         if content.get("role") == "model":
             if not any("functionCall" in part for part in parts):
                 yield _text(parts)
         else:
-            yield from (None for part in parts if "functionResponse" in part)
+            new = {part["functionResponse"].get("id") or "" for part in parts if "functionResponse" in part} - results
+            results |= new
+            yield from (None for _ in new)
 
 
 def _gemini_call(body: Json, name: str, arguments: Json) -> list[Json]:

@@ -72,7 +72,10 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
-    assert AGENTS.names() == ["command", "random", "scripted", "tuner"]
+    assert AGENTS.names() == [
+        "claude_code", "codex", "command", "gemini", "kimi_code", "mini_swe_agent", "opencode", "qwen", "random",
+        "scripted", "tuner",
+    ]  # fmt: skip
 
 
 def test_random_spends_the_budget_in_order(new_run: RunMaker) -> None:

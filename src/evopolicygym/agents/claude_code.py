@@ -50,7 +50,7 @@ class ClaudeCode(Tool):
             case "result":
                 said = str(event.get("result") or event["subtype"])
                 error = said if event["is_error"] else ""
-                return Heard(event["session_id"], said, error, _usage(event))
+                return Heard(event["session_id"], said, error=error, usage=_usage(event))
             case _:
                 return Heard()
 

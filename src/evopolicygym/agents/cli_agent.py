@@ -56,6 +56,7 @@ class Listener:
     n_bytes: int = 0
     _line: bytearray = field(default_factory=bytearray)
     _passing_over: bool = False
+    _going_on: bool = False
 
     def recall(self) -> None:
         """Take up what is kept of the conversation, if there is one."""
@@ -107,7 +108,9 @@ class Listener:
             self.keep()
         before = self.usage if self.tool.usage_adds_up else {}
         self.usage |= {name: amount + before.get(name, 0) for name, amount in heard.usage.items()}
-        self.message = str(heard.message)[:MESSAGE] or self.message
+        if heard.message:
+            self.message = (self.message * self._going_on + str(heard.message))[:MESSAGE]
+        self._going_on = heard.goes_on
         self.error = str(heard.error)[:MESSAGE] or self.error
 
 

@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 class Gemini(Tool):
-    """Gemini CLI. Its usage is of one call; reasoning is not told apart from output."""
+    """Gemini CLI. Its usage is of one call; its output leaves out reasoning."""
 
     program = "gemini"
     install = "npm install -g @google/gemini-cli@0.61.0"
@@ -42,7 +42,7 @@ class Gemini(Tool):
             case "init":
                 return Heard(conversation=event["session_id"])
             case "message" if event["role"] == "assistant":
-                return Heard(message=event["content"])
+                return Heard(message=event["content"], goes_on=bool(event.get("delta")))
             case "result":
                 error = "" if event["status"] == "success" else str((event.get("error") or {}).get("message", "failed"))
                 counts = event.get("stats") or {}

@@ -11,7 +11,7 @@ from evopolicygym.core.agent import Agent, AgentConfig
 
 
 class OpenCode(Tool):
-    """opencode. Its usage is told step by step, side tasks left out; its input leaves out what was cached."""
+    """opencode. It tells usage step by step, and none of side tasks."""
 
     program = "opencode"
     install = "npm install -g opencode-ai@1.18.33"
@@ -55,8 +55,9 @@ class OpenCode(Tool):
             case "step_finish":
                 counts = part["tokens"]
                 fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
-                told = {"input": fresh["input"] + cache["cached_input"], **cache}
-                return Heard(conversation, usage=told | tokens(counts, output="output", reasoning="reasoning"))
+                spoken = tokens(counts, output="output", reasoning="reasoning")
+                spoken["output"] += spoken["reasoning"]
+                return Heard(conversation, usage={"input": fresh["input"] + cache["cached_input"], **cache, **spoken})
             case _:
                 return Heard(conversation)
 

@@ -48,7 +48,7 @@ class Qwen(Tool):
                 said = str(event.get("result") or (event.get("error") or {}).get("message") or event["subtype"])
                 names = {"input": "input_tokens", "cached_input": "cache_read_input_tokens", "output": "output_tokens"}
                 error = said if event["is_error"] else ""
-                return Heard(event["session_id"], said, error, tokens(event["usage"], **names))
+                return Heard(event["session_id"], said, error=error, usage=tokens(event["usage"], **names))
             case _:
                 return Heard()
 

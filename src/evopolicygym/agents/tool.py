@@ -35,8 +35,9 @@ class Heard:
     error: str = ""
     """Why the tool can't go on."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """Tokens by the names of the model's door (``input`` with ``cached_input``, ``output`` with ``reasoning``), and
-    ``cost_usd``."""
+    """Tokens by the names of the model's door (``input`` with ``cached_input``, ``output`` with ``reasoning``)."""
+    goes_on: bool = False
+    """Whether the message goes on from the one of the event before."""
 
 
 class Tool(ABC):
