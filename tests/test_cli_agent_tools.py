@@ -41,9 +41,10 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param("gemini", "gemini", 0, OUTPUT - REASONING, marks=needs("gemini")),
         pytest.param("qwen", "qwen", 0, OUTPUT, marks=needs("qwen")),
         pytest.param("opencode", "opencode", 1, OUTPUT, marks=needs("opencode")),
+        pytest.param("kimi_code", "kimi", None, 0, marks=needs("kimi")),
     ],
 )
-def test_whole_run(agent: str, program: str, missed: int, output: int, tmp_path: Path) -> None:
+def test_whole_run(agent: str, program: str, missed: int | None, output: int, tmp_path: Path) -> None:
     """It edits, submits, gives up, is asked to go on in its conversation, submits again; all is in the record."""
     told, document, served = run_by(agent, program, tmp_path)
     ends = [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
@@ -58,8 +59,11 @@ def test_whole_run(agent: str, program: str, missed: int, output: int, tmp_path:
     assert (usage["input"], usage["output"]) == (served * INPUT, served * OUTPUT)
     assert usage["cached_input"] == served * CACHED
     assert key_in(told) == []
-    assert document["tool_usage"]["input"] == (served - missed) * INPUT
-    assert document["tool_usage"]["output"] == (served - missed) * output
+    if missed is None:
+        assert document["tool_usage"] is None
+    else:
+        assert document["tool_usage"]["input"] == (served - missed) * INPUT
+        assert document["tool_usage"]["output"] == (served - missed) * output
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ evopolicygym run reacher --agent random --budget 16 --split public --json
 
 evopolicygym run acrobot --model-url https://api.openai.com/v1 --model-key OPENAI_API_KEY -- /opt/agent/run
 
+evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/agents.md)
+
 evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/protocol.md)
 """
 
@@ -40,7 +42,7 @@ def run(
     ] = "tuner",
     model: Annotated[str, typer.Option(help="The model that the agent is to use, where it uses one.")] = "",
     model_url: Annotated[
-        str, typer.Option(help="The one model server that COMMAND may reach, through a door that counts tokens.")
+        str, typer.Option(help="The one model server that the agent may reach, through a door that counts tokens.")
     ] = "",
     model_key: Annotated[
         str, typer.Option(metavar="VARIABLE", help="The environment variable that holds the model server's key.")

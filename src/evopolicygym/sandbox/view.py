@@ -73,16 +73,17 @@ def python_of(command: Sequence[str]) -> str | None:
 
 
 def launched(program: Path) -> tuple[str, ...]:
-    """Return the words that start an installed program by where it really lies, and with its Node where it needs one.
+    """Return the words that start an installed program by where it really lies, so that its packages are seen with it.
 
-    So its packages can be found, and are seen, whatever links led to it.
+    Where it needs Node, that is the one beside it, else the one on the PATH.
     """
     real = Path(os.path.realpath(program))
     if not node_packages(real):
         return (str(program.absolute()),)
     with real.open("rb") as file:
         by_node = file.readline(256).split()[-1:] == [b"node"]
-    node = shutil.which("node") if by_node else None
+    places = [str(program.absolute().parent), os.environ.get("PATH", "")]
+    node = shutil.which("node", path=os.pathsep.join(places)) if by_node else None
     return (os.path.realpath(node), str(real)) if node else (str(real),)
 
 
