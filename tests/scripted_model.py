@@ -6,7 +6,7 @@ It counts no tokens: its usage is ``USAGE``, whatever was asked. Nothing of it i
 import json
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -38,6 +38,8 @@ class Reply:
     raw: bytes | None = None
     """Sent as it is, in place of an answer in the request's format."""
     tell_usage: bool = True
+    identity: str = "1"
+    """What tells this answer from others of its conversation."""
     hang: str = ""
     """Where the server stops until it is released or left: ``before`` it answers, or ``between`` two pieces."""
     cut: bool = False
@@ -47,7 +49,9 @@ class Reply:
 class ScriptedModel:
     """Serves on loopback until it is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, answer: "Callable[[str, Json, Reply], Iterator[bytes]] | None" = None) -> None:
+        self.answer = answer or pieces
+        """Says what is sent to whom asks at a path, with a body, as a reply has it."""
         self.asked: list[Asked] = []
         self.replies: list[Reply] = []
         """One for each request to come; afterwards every request gets a plain one."""
@@ -116,20 +120,34 @@ def is_streamed(path: str, body: Json) -> bool:
 
 def _responses(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
     content = [{"type": "output_text", "text": text, "annotations": []}]
-    item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
-    whole: Json = {"id": "resp_1", "object": "response", "model": model, "status": "completed", "output": [item]}
+    item = {
+        "type": "message",
+        "id": f"msg_{reply.identity}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+    whole: Json = {
+        "id": f"resp_{reply.identity}",
+        "object": "response",
+        "model": model,
+        "status": "completed",
+        "output": [item],
+    }
     if reply.tell_usage:
         whole["usage"] = {
             "input_tokens": INPUT,
             "input_tokens_details": {"cached_tokens": CACHED},
             "output_tokens": OUTPUT,
             "output_tokens_details": {"reasoning_tokens": REASONING},
+            "total_tokens": INPUT + OUTPUT,
         }
     if not streamed:
         return [whole]
     return [
         {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}},
-        {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": text},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0, "delta": text},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
         {"type": "response.completed", "response": whole},
     ]
@@ -142,7 +160,7 @@ def _chat(model: str, text: str, reply: Reply, body: Json) -> list[Json]:
         "completion_tokens": OUTPUT,
         "completion_tokens_details": {"reasoning_tokens": REASONING},
     }
-    head = {"id": "chatcmpl-1", "object": "chat.completion", "model": model}
+    head = {"id": f"chatcmpl-{reply.identity}", "created": 1, "object": "chat.completion", "model": model}
     if not body.get("stream"):
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         return [{**head, "choices": [choice], **({"usage": usage} if reply.tell_usage else {})}]
@@ -160,8 +178,8 @@ def _messages(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Js
         "cache_creation_input_tokens": 100,
         "cache_read_input_tokens": CACHED,
     }
-    whole: Json = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_reason": "end_turn"}
-    whole |= {"content": [{"type": "text", "text": text}]}
+    whole: Json = {"id": f"msg_{reply.identity}", "type": "message", "role": "assistant", "model": model}
+    whole |= {"stop_reason": "end_turn", "stop_sequence": None, "content": [{"type": "text", "text": text}]}
     if not streamed:
         return [whole | ({"usage": usage | {"output_tokens": OUTPUT}} if reply.tell_usage else {})]
     begun = whole | {"content": [], "stop_reason": None}
@@ -225,7 +243,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.raw is not None or reply.status != 200:
             parts = [json.dumps({"error": {"message": reply.text}}).encode() if reply.raw is None else reply.raw]
         else:
-            parts = list(pieces(path, body, reply))
+            parts = list(self._model.answer(path, body, reply))
         kind = "text/event-stream" if is_streamed(path, body) and reply.status == 200 else "application/json"
         self.send_response(reply.status)
         for name, value in ({"content-type": kind, "transfer-encoding": "chunked"} | dict(reply.headers)).items():

@@ -73,7 +73,10 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
-    assert AGENTS.names() == ["command", "neutral", "random", "scripted", "tuner"]
+    assert AGENTS.names() == [
+        "claude_code", "codex", "command", "gemini", "kimi_code", "mini_swe_agent", "neutral", "opencode", "qwen",
+        "random", "scripted", "tuner",
+    ]  # fmt: skip
 
 
 def test_random_spends_the_budget_in_order(new_run: RunMaker) -> None:
@@ -321,7 +324,7 @@ def test_stopped_command_leaves_nothing(new_run: RunMaker) -> None:
 
 def test_transcript_is_cut(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that prints without end fills no disk."""
-    monkeypatch.setattr("evopolicygym.agents.command.OUTPUT_BYTES", 1000)
+    monkeypatch.setattr("evopolicygym.agents.program.OUTPUT_BYTES", 1000)
     run = new_run()
     turn(run, command("sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x"))
     transcript = desk(run).transcript.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from enclosed import command_lines, desk, needs_bubblewrap, played_by, printed, stop_once_printed, turn
-from evopolicygym.agents import command
+from evopolicygym.agents import program
 from evopolicygym.agents.base import make
 from evopolicygym.agents.referee import Referee
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
@@ -138,7 +138,7 @@ def test_reserve_of_the_disk(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> N
     """A08: a program is ended before the disk of the record is full, whatever it was that filled it."""
     monkeypatch.setattr(watch.Watch, "_over_system", lambda _: "")
     monkeypatch.setattr(watch, "RESERVE_BYTES", 1 << 60)
-    looked = watch.Watch(run.paths.system, command.AgentLimits(), None)
+    looked = watch.Watch(run.paths.system, program.AgentLimits(), None)
     looked._bytes *= 4
 
     assert "must stay free" in looked.over()
@@ -147,7 +147,7 @@ def test_reserve_of_the_disk(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_log_bomb(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A08: of what a program prints no more is kept than the cap; it isn't held up, and the judge's disk not filled."""
-    monkeypatch.setattr(command, "OUTPUT_BYTES", 100_000)
+    monkeypatch.setattr(program, "OUTPUT_BYTES", 100_000)
     ended = detonated(run, "import sys\nfor _ in range(64):\n sys.stdout.write('x' * (1 << 20))")
 
     assert ended.end is AgentEnd.FINISHED
@@ -202,7 +202,7 @@ stay()
 
 def test_agent_is_gone_before_anything_hidden_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A04: daemons in sessions of their own, deaf to every signal, are gone when the run closes for validation."""
-    monkeypatch.setattr(command, "GRACE_S", 0.2)
+    monkeypatch.setattr(program, "GRACE_S", 0.2)
     monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.2)
     mark, left = secrets.token_hex(8), []
 
@@ -242,7 +242,7 @@ def test_findings_are_recorded(tmp_path: Path) -> None:
 
 def test_stopping_is_quick(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program with hundreds of processes is gone soon after its grace."""
-    monkeypatch.setattr(command, "GRACE_S", 0.2)
+    monkeypatch.setattr(program, "GRACE_S", 0.2)
     script = (
         "import os, time\nfor _ in range(200):\n if not os.fork():\n  break\nprint('ready', flush=True)\ntime.sleep(60)"
     )

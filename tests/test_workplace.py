@@ -1,6 +1,7 @@
 """Where an agent's program works: what it sees, what it reaches, and that it is gone afterwards."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -190,10 +191,30 @@ def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
 @pytest.mark.parametrize("last", ["exit 0", "trap '' TERM; while :; do sleep 0.05; done"])
 def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the turn is over no process of it runs, whatever it has started and however it ended."""
-    monkeypatch.setattr("evopolicygym.agents.command.GRACE_S", 0.2)
+    monkeypatch.setattr("evopolicygym.agents.program.GRACE_S", 0.2)
     token = f"{time.monotonic_ns() % 10**9}.5"
     stop = stop_once_printed(run, "ready")
     turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & echo ready; {last}", stop=stop)
     table = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
 
     assert token not in table
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_packages_of_node(run: OpenRun, tmp_path: Path) -> None:
+    """A program that npm installed is started through its links, and finds the packages that lie beside its own."""
+    packages = tmp_path / "tools" / "node_modules"
+    for name, text in {
+        "tool/bin/tool.js": "#!/usr/bin/env node\nconsole.log(require('helper'), process.argv.slice(2))\n",
+        "helper/index.js": "module.exports = 'helped'\n",
+    }.items():
+        file = packages / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text, encoding="utf-8")
+    (packages / ".bin").mkdir()
+    (packages / ".bin" / "tool").symlink_to("../tool/bin/tool.js")
+    (tmp_path / "tools" / "secret.txt").touch()
+    words = view.launched(packages / ".bin" / "tool")
+
+    assert printed(run, *words, "now") == "helped [ 'now' ]\n"
+    assert str(tmp_path / "tools" / "secret.txt") not in [*view.words(run.paths.workspace, words, 1 << 20)]

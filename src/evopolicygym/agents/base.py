@@ -13,7 +13,7 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base", "model_door", "neutral_harness", "referee"}),
+    not_names=frozenset({"base", "cli_agent", "model_door", "neutral_harness", "program", "referee", "tool"}),
 )
 
 

@@ -111,6 +111,10 @@ class Referee:
             answer = self._ask(path)
         return _summary(int(answer["submit_id"]), summary)
 
+    def standing(self) -> str:
+        """Return how all submissions stand, as a text that changes when anything of it does."""
+        return json.dumps(self._ask("/submissions"))
+
     def finish(self) -> None:
         """Ask to end the run with budget left; raise ``RequestRefused`` where that is not allowed."""
         self._ask("/finish", {})

@@ -27,6 +27,8 @@ evopolicygym run acrobot --model-url https://api.openai.com/v1 --model-key OPENA
 
 evopolicygym run acrobot --agent neutral --model NAME --model-url https://api.openai.com/v1 --model-key OPENAI_API_KEY
 
+evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/agents.md)
+
 evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/protocol.md)
 """
 
@@ -42,7 +44,7 @@ def run(
     ] = "tuner",
     model: Annotated[str, typer.Option(help="The model that the agent is to use, where it uses one.")] = "",
     model_url: Annotated[
-        str, typer.Option(help="The one model server: of --agent neutral, or that COMMAND may reach, through a door.")
+        str, typer.Option(help="The one model server that the agent may reach, through a door that counts tokens.")
     ] = "",
     model_key: Annotated[
         str, typer.Option(metavar="VARIABLE", help="The environment variable that holds the model server's key.")

@@ -18,6 +18,21 @@ class AgentEnd(StrEnum):
     """It was stopped: the run closed, or its time was up."""
     CRASHED = "crashed"
     """It raised, or its program exited with an error."""
+    GAVE_UP = "gave_up"
+    """It ended by itself, with budget left and nothing submitted in this turn."""
+    HUNG = "hung"
+    """It was ended, as nothing had moved for long."""
+    LIMITED = "limited"
+    """Its model's server would take no more requests for now."""
+    UNAUTHORIZED = "unauthorized"
+    """Its model's server didn't accept the key."""
+    UNAVAILABLE = "unavailable"
+    """Its model's server kept failing, or didn't answer."""
+
+    @property
+    def pauses(self) -> bool:
+        """Whether it says nothing of the agent: the run is put down, to be taken up when that is mended."""
+        return self in {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +109,16 @@ class Desk:
         return self.transcript.with_name("model.jsonl")
 
     @property
+    def home(self) -> Path:
+        """The directory that is the home of an agent's program where that is to outlive a turn."""
+        return self.workspace.with_name("home")
+
+    @property
+    def conversation(self) -> Path:
+        """The file that tells in which conversation an agent's tool is, kept where the tool can't write."""
+        return self.transcript.with_name("conversation.json")
+
+    @property
     def system(self) -> Path:
         """The policy project."""
         return self.workspace / "system"
@@ -110,6 +135,8 @@ class Turn:
     """What went through its model's door: requests, tokens, seconds, by name; empty where it had none."""
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to keep the agent in, by name; empty for an agent of ours that needs no keeping."""
+    tool_usage: Mapping[str, float] = field(default_factory=dict)
+    """What the agent's own tool says that it used, as that tool counts; empty where it says nothing."""
 
 
 class Agent(Protocol):

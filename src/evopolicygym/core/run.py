@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, RequestRefused
@@ -109,6 +110,8 @@ class RunState:
     hidden: tuple[HiddenRollout, ...] = ()
     turns: int = 0
     """Turns of the agent that have ended."""
+    pauses: int = 0
+    """Those of them that ended for a reason outside of the agent, and don't count among the turns that it has."""
     finish_asked: FinishAsked | None = None
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
@@ -246,7 +249,10 @@ def after(state: RunState | None, event: Event) -> RunState:
 def _turned(state: RunState, event: AgentStarted | AgentEnded) -> RunState:
     _demand(state.stage is Stage.OPEN, "The agent played on after the run closed.")
     _demand(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
-    return state if isinstance(event, AgentStarted) else replace(state, turns=state.turns + 1)
+    if isinstance(event, AgentStarted):
+        return state
+    paused = event.end in {end.value for end in AgentEnd if end.pauses}
+    return replace(state, turns=state.turns + 1, pauses=state.pauses + paused)
 
 
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:

@@ -129,7 +129,17 @@ class Session:
 
     def turn_ended(self, turn: int, outcome: Turn) -> None:
         """Record how a turn of the agent ended."""
-        self.writer.record(AgentEnded(now(), turn, outcome.end.value, outcome.message, outcome.findings, outcome.usage))
+        self.writer.record(
+            AgentEnded(
+                now(),
+                turn,
+                outcome.end.value,
+                outcome.message,
+                outcome.findings,
+                outcome.usage,
+                outcome.tool_usage,
+            )
+        )
 
     def close(self) -> None:
         """Take no more submissions; those that are charged are played first. The agent is gone by now."""

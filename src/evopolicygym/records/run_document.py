@@ -1,5 +1,6 @@
 """``run.json``: what a person or a table wants of a run, derived from its journal and from nothing else."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,6 +32,7 @@ def run_document(paths: RunPaths) -> dict[str, Any]:
         "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
         "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
         "usage": _usage(record),
+        "tool_usage": _summed([event.tool_usage for event in record.events if isinstance(event, AgentEnded)]),
         "timing": _timing(record),
         "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
         "submissions": [_submission(state, index) for index in range(len(state.submissions))],
@@ -46,8 +48,13 @@ def _agent_isolation(record: RunRecord) -> dict[str, Any]:
 
 def _usage(record: RunRecord) -> dict[str, float] | None:
     """Return what went through the model's door, summed over the agent's turns; None where there was no such door."""
-    told = [event.usage for event in record.events if isinstance(event, AgentEnded) and event.usage]
-    return {name: sum(usage.get(name, 0) for usage in told) for name in told[0]} if told else None
+    return _summed([event.usage for event in record.events if isinstance(event, AgentEnded)])
+
+
+def _summed(turns: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
+    """Return sums by name; None where no turn tells any."""
+    names = dict.fromkeys(name for turn in turns for name in turn)
+    return {name: sum(turn.get(name, 0) for turn in turns) for name in names} or None
 
 
 def document_text(paths: RunPaths) -> str:

@@ -152,13 +152,14 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
         Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
         JudgeDoor(session) as door,
     ):
-        for turn in range(writer.state.turns, agent.max_turns):
-            if session.done:
-                break
+        while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
+            turn = writer.state.turns
             session.turn_started(turn)
             outcome = _turn(session, door, agent)
             session.raise_fault()  # a turn that ended by a fault of ours is played again
             session.turn_ended(turn, outcome)
+            if outcome.end.pauses and not session.done:
+                raise AgentError(outcome.message)
         session.raise_fault()
         session.close()
 

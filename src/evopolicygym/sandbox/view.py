@@ -5,6 +5,7 @@ How it is started and stopped is not told here but in ``workplace.py``.
 """
 
 import os
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,12 +34,17 @@ SCRATCH = ("/tmp", HOME)  # noqa: S108 - the sandbox's own
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
 
 
-def words(workspace: Path, command: Sequence[str], scratch_bytes: int) -> Iterator[str]:
-    """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each."""
+def words(workspace: Path, command: Sequence[str], scratch_bytes: int, home: Path | None = None) -> Iterator[str]:
+    """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
+
+    Its home is a directory of this machine where one is given.
+    """
     trees = _trees(command)
     yield from _system()
     for place in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", place)
+    if home is not None:
+        yield from ("--bind", str(home.absolute()), HOME)
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
@@ -66,9 +72,31 @@ def python_of(command: Sequence[str]) -> str | None:
     return interpreter if Path(interpreter).name.startswith("python") else None
 
 
+def launched(program: Path) -> tuple[str, ...]:
+    """Return the words that start an installed program by where it really lies, so that its packages are seen with it.
+
+    Where it needs Node, that is the one beside it, else the one on the PATH.
+    """
+    real = Path(os.path.realpath(program))
+    if not node_packages(real):
+        return (str(program.absolute()),)
+    with real.open("rb") as file:
+        by_node = file.readline(256).split()[-1:] == [b"node"]
+    places = [str(program.absolute().parent), os.environ.get("PATH", "")]
+    node = shutil.which("node", path=os.pathsep.join(places)) if by_node else None
+    return (os.path.realpath(node), str(real)) if node else (str(real),)
+
+
+def node_packages(program: Path) -> str:
+    """Return the outermost ``node_modules`` in which a program lies; empty where it lies in none."""
+    above = [parent for parent in program.parents if parent.name == "node_modules"]
+    return str(above[-1]) if above else ""
+
+
 def _trees(command: Sequence[str]) -> list[str]:
     """Return the paths to be seen as they are: those that the command names, and what its Python needs."""
     named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
+    named += [packages for word in named if (packages := node_packages(Path(word)))]
     if command and (interpreter := _interpreter(Path(command[0]))):
         named.append(interpreter)
     if python := python_of(command):

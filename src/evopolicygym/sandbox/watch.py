@@ -1,7 +1,7 @@
 """What no kernel limit bounds of an agent, looked at from outside a few times a second.
 
-That is what lies in ``system/``, which is a directory of this machine; what is left free on its disk; and, where no
-control group could be made, memory and processes. Ending the agent is not told here.
+That is what lies in ``system/`` and in a home that outlives a turn, which are directories of this machine; what is left
+free on its disk; and, where no control group could be made, memory and processes. Ending the agent is not told here.
 """
 
 import os
@@ -25,9 +25,10 @@ MEBIBYTE = 1 << 20
 class Watch:
     """Looks after one agent."""
 
-    def __init__(self, system: Path, limits: AgentLimits, init: int | None) -> None:
-        """Look after a policy project, and after the namespace whose first process is ``init``, where there is one."""
+    def __init__(self, system: Path, limits: AgentLimits, init: int | None, home: Path | None = None) -> None:
+        """Look after a policy project, the namespace whose first process is ``init``, and a home, where there are."""
         self._system = system
+        self._home = home
         self._limits = limits
         self._namespace = _namespace(init) if init else None
         disk = os.statvfs(system)
@@ -40,7 +41,7 @@ class Watch:
         began = monotonic()
         if began < self._next:
             return ""
-        found = self._over_disk() or self._over_memory() or self._over_system()
+        found = self._over_disk() or self._over_memory() or self._over_system() or self._over_home()
         ended = monotonic()
         self._next = ended + max(LOOK_EVERY_S, PAUSE_FACTOR * (ended - began))
         return found
@@ -55,19 +56,12 @@ class Watch:
         return ""
 
     def _over_system(self) -> str:
-        used, entries = 0, 0
-        try:
-            for status in _statuses(self._system):
-                used, entries = used + status.st_blocks * 512, entries + 1
-                if used > self._limits.system_mb * MEBIBYTE:
-                    return f"system/ holds more than {self._limits.system_mb} MiB."
-                if entries > self._limits.system_files:
-                    return f"system/ holds more than {self._limits.system_files} files and directories."
-        except PermissionError:
-            return "system/ holds a directory that can't be looked into."
-        except RecursionError:
-            return f"system/ is deeper than {MAX_DEPTH} directories."
-        return ""
+        return _over("system/", self._system, self._limits.system_mb, self._limits.system_files)
+
+    def _over_home(self) -> str:
+        if self._home is None:
+            return ""
+        return _over("The home", self._home, self._limits.scratch_mb, self._limits.system_files)
 
     def _over_memory(self) -> str:
         if self._namespace is None:
@@ -85,6 +79,22 @@ class Watch:
         if tasks > self._limits.processes:
             return f"The program runs {tasks} processes and threads; at most {self._limits.processes} may run."
         return ""
+
+
+def _over(name: str, root: Path, most_mb: int, most_entries: int) -> str:
+    used, entries = 0, 0
+    try:
+        for status in _statuses(root):
+            used, entries = used + status.st_blocks * 512, entries + 1
+            if used > most_mb * MEBIBYTE:
+                return f"{name} holds more than {most_mb} MiB."
+            if entries > most_entries:
+                return f"{name} holds more than {most_entries} files and directories."
+    except PermissionError:
+        return f"{name} holds a directory that can't be looked into."
+    except RecursionError:
+        return f"{name} is deeper than {MAX_DEPTH} directories."
+    return ""
 
 
 def _namespace(process: int) -> int:

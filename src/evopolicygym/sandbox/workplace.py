@@ -84,8 +84,16 @@ class Occupant:
             raise SandboxError(f"The agent's processes were still there {GONE_S:g} s after they were killed.")
 
 
-def enclosed(command: Sequence[str], workspace: Path, doors: Mapping[int, Serve], limits: AgentLimits) -> Occupant:
+def enclosed(
+    command: Sequence[str],
+    workspace: Path,
+    doors: Mapping[int, Serve],
+    limits: AgentLimits,
+    home: Path | None = None,
+) -> Occupant:
     """Start a program in namespaces of its own, with doors by their ports inside.
+
+    Its home is a directory of this machine where one is given, and else gone with the program.
 
     Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
     """
@@ -99,14 +107,14 @@ def enclosed(command: Sequence[str], workspace: Path, doors: Mapping[int, Serve]
         "ports": list(doors),
         "limits": resource_limits(limits),
         "nice": NICE,
-        "sizes": [*view.SCRATCH, view.SHARED_MEMORY],
+        "sizes": [place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME],
     }
     inner = [_python(), "-I", "-c", stub, json.dumps(told), *command]
     try:
         with ours, theirs, os.fdopen(information, "rb") as said:
             try:
                 given = (theirs.fileno(), informed)
-                process = _bwrap(["--info-fd", str(informed)], workspace, command, inner, given, limits, group)
+                process = _bwrap(["--info-fd", str(informed)], workspace, home, command, inner, given, limits, group)
             finally:
                 os.close(informed)
             theirs.close()
@@ -115,17 +123,25 @@ def enclosed(command: Sequence[str], workspace: Path, doors: Mapping[int, Serve]
         if group:
             group.remove(GONE_S)
         raise
-    watch = Watch(workspace / "system", limits, None if group else child)
+    if home is not None:
+        held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
+    watch = Watch(workspace / "system", limits, None if group else child, home)
     return Occupant(process, child, init, b"", watch, group, held)
 
 
-def plain(command: Sequence[str], workspace: Path, addresses: Mapping[str, str], limits: AgentLimits) -> Occupant:
+def plain(
+    command: Sequence[str],
+    workspace: Path,
+    addresses: Mapping[str, str],
+    limits: AgentLimits,
+    home: Path | None = None,
+) -> Occupant:
     """Start a program without a sandbox, in a session of its own; raise ``SandboxError`` where it can't be started."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "USER") if name in os.environ}
     try:
         process = subprocess.Popen(
             list(command),
-            env={**kept, **addresses},
+            env={**kept, **({"HOME": str(home)} if home else {}), **addresses},
             cwd=workspace,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -135,7 +151,7 @@ def plain(command: Sequence[str], workspace: Path, addresses: Mapping[str, str],
     except OSError as error:
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: {error.strerror}.") from error
     mark = next((f"{name}={address}" for name, address in addresses.items()), "")
-    return Occupant(process, process.pid, None, mark.encode(), Watch(workspace / "system", limits, None))
+    return Occupant(process, process.pid, None, mark.encode(), Watch(workspace / "system", limits, None, home))
 
 
 def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> Mapping[str, str]:
@@ -149,7 +165,7 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
     inner = [_python(), "-I", "-c", script, ",".join(SIMULATORS), paths, command[0], *([python] if python else [])]
-    with _bwrap([], workspace, command, inner, (), AgentLimits(), None) as process:
+    with _bwrap([], workspace, None, command, inner, (), AgentLimits(), None) as process:
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
@@ -172,6 +188,7 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
 def _bwrap(
     options: Sequence[str],
     workspace: Path,
+    home: Path | None,
     command: Sequence[str],
     inner: Sequence[str],
     inherited: Sequence[int],
@@ -187,7 +204,8 @@ def _bwrap(
             return descriptor
 
         accounts = {name: kept(text.encode()) for name, text in ACCOUNTS.items()}
-        laid = [*_accounts(accounts), *view.words(workspace.absolute(), command, limits.scratch_mb * MEBIBYTE)]
+        seen = view.words(workspace.absolute(), command, limits.scratch_mb * MEBIBYTE, home)
+        laid = [*_accounts(accounts), *seen]
         passed = [*inherited, *accounts.values()]
         if rules := agent_filter():
             passed.append(kept(rules))

@@ -83,6 +83,10 @@ class ModelDoor:
         """Return what has gone through so far."""
         return self._ledger.usage()
 
+    def trouble(self) -> int | None:
+        """Return the status of the last generation where it failed, 0 where nobody answered; else None."""
+        return self._ledger.trouble()
+
     def close(self) -> None:
         """Answer no more; requests under way are cut off, here and at the model server."""
         if self._loop.is_closed():

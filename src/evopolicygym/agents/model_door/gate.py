@@ -19,7 +19,7 @@ from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.log import ModelLog
 from evopolicygym.agents.model_door.mask import Mask
 from evopolicygym.agents.model_door.meter import NAME_LENGTH
-from evopolicygym.agents.model_door.passage import Passage
+from evopolicygym.agents.model_door.passage import CLIENT_LEFT, Passage
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import Usage
 from evopolicygym.agents.model_door.wire import CallRefused, Headers, error_body, presented
@@ -106,6 +106,8 @@ class Gate:
             usage = meter.finish(whole=not failed) if meter else Usage()
         n_bytes = len(passage.body) + (meter.n_bytes if meter else 0)
         self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        if call.kind is Kind.GENERATE and passage.note != CLIENT_LEFT:
+            self._ledger.settle(passage.status, failed=failed)
         told = usage or Usage()
         line: dict[str, object] = {
             "time": now(),

@@ -22,12 +22,23 @@ class Ledger:
         self._max_tokens = upstream.max_tokens
         self._usage = ModelUsage()
         self._guessed = 0
+        self._trouble: int | None = None
         self._lock = Lock()
 
     def usage(self) -> ModelUsage:
         """Return the sums so far."""
         with self._lock:
             return self._usage
+
+    def trouble(self) -> int | None:
+        """Return the status of the last generation where it failed, 0 where nobody answered; else None."""
+        with self._lock:
+            return self._trouble
+
+    def settle(self, status: int, *, failed: bool) -> None:
+        """Take note of how the last generation ended."""
+        with self._lock:
+            self._trouble = status if failed else None
 
     def begin(self, *, generates: bool) -> None:
         """Count a request that is about to be passed on; raise ``CallRefused`` where the limit is reached."""

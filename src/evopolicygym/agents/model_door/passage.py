@@ -20,6 +20,7 @@ MAX_ERROR = 64 << 10
 """Bytes of an error that are passed on."""
 ANSWERED = range(200, 300)
 ERRORS = range(400, 600)
+CLIENT_LEFT = "client left"
 OWN_WORDS = {
     401: "The model server does not accept the key of this run; that is for the person who started it to mend.",
     403: "The model server refuses this to the account of this run.",
@@ -41,7 +42,7 @@ class Passage:
     begun: float = field(default_factory=time.monotonic)
     status: int = 0
     """Of the answer; 0 while there is none."""
-    note: str = "client left"
+    note: str = CLIENT_LEFT
     """How it ended, where it didn't end well."""
     billable: bool = True
     """Whether the model may have worked on it, as far as can be told from here."""

@@ -1,0 +1,37 @@
+"""The agent that is mini-SWE-agent. What tools share is not told here but in ``cli_agent.py``."""
+
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents import cli_agent
+from evopolicygym.agents.model_door.upstream import ModelEndpoint
+from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.tool import Call, Event, Heard, Tool
+from evopolicygym.core.agent import Agent, AgentConfig
+
+
+class MiniSweAgent(Tool):
+    """mini-SWE-agent. It prints no events: it takes up no conversation, and its usage isn't told."""
+
+    program = "mini"
+    install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"
+    wire = Wire.CHAT
+    url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
+        return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain)
+
+    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - an argument
+        """Return the tool's environment variables."""
+        quiet = {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
+        return {**endpoint.environment, "OPENAI_API_BASE": endpoint.address, **quiet}
+
+    def hear(self, event: Event) -> Heard:  # noqa: ARG002 - it prints no events
+        """Return nothing."""
+        return Heard()
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(MiniSweAgent(), config)
