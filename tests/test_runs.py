@@ -178,9 +178,10 @@ def test_the_document_is_derived(run: Told) -> None:
 def test_a_record_has_the_protocols_places(run: Told) -> None:
     """A run's directory holds what the protocol says."""
     expected = {"journal.jsonl", "run.json", "workspace", "checkpoints", "evaluation", "logs"}
+    laid = {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"}
 
     assert expected <= {path.name for path in run.paths.root.iterdir()}
-    assert {"AGENTS.md", "judge", "system", "feedback"} <= {path.name for path in run.paths.workspace.iterdir()}
+    assert laid <= {path.name for path in run.paths.workspace.iterdir()}
     assert list(run.paths.staging.iterdir()) == []
 
 
