@@ -25,7 +25,9 @@ def tell(**event):
 def ask():
     request = urllib.request.Request(address + "/responses", b'{"model": "scripted", "input": "What now?"}', key)
     try:
-        return urllib.request.urlopen(request).status
+        with urllib.request.urlopen(request) as answer:
+            answer.read()
+            return answer.status
     except urllib.error.HTTPError as error:
         return error.code
 

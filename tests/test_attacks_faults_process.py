@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dying import play_whole_toy
-from evopolicygym.agents import command
+from evopolicygym.agents import program
 from evopolicygym.core import clock
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import RecordError
@@ -232,7 +232,7 @@ def test_a_program_that_crashes(tmp_path: Path, script: str) -> None:
 
 def test_a_program_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that stays when the budget is spent, and won't be told to leave, is killed; the run is scored."""
-    monkeypatch.setattr(command, "GRACE_S", 0.3)
+    monkeypatch.setattr(program, "GRACE_S", 0.3)
     script = "./judge submit 0-1; trap '' TERM; while :; do sleep 0.1; done"
     told = played(command_run(tmp_path / "runs", "sh", "-c", script))
 
@@ -243,11 +243,11 @@ def test_a_program_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_program_that_floods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100 MB that a program prints, as much is kept as is allowed; it is read to its end, and the run is scored."""
-    monkeypatch.setattr(command, "OUTPUT_BYTES", 1 << 20)
+    monkeypatch.setattr(program, "OUTPUT_BYTES", 1 << 20)
     script = "head -c 104857600 /dev/zero | tr '\\0' x; ./judge submit 0-1"
     told = played(command_run(tmp_path / "runs", "sh", "-c", script))
 
-    assert told.paths.transcript.stat().st_size == (1 << 20) + len(command.CUT)
+    assert told.paths.transcript.stat().st_size == (1 << 20) + len(program.CUT)
     assert told.state.finished is not None
     assert (ended(told.paths), told.state.finished.status) == (["finished"], RunStatus.SCORED)
 
