@@ -1,8 +1,14 @@
 """The specs that ship, as tests of environments ask for them."""
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from evopolicygym.core import spaces as ours
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.environments import catalog
+from evopolicygym.environments.environment import Environment
 
 CORE16 = {
     *("acrobot", "continuous_car", "bipedal_walker", "car_racing", "reacher", "half_cheetah", "ant", "pusher"),
@@ -12,3 +18,18 @@ CORE16 = {
 MINIGRID = ["door_key", "key_corridor", "four_rooms", "obstructed_maze"]
 every = pytest.mark.parametrize("name", catalog.names())
 CARTPOLE = catalog.load("cartpole")
+
+
+def random_steps(spec: EnvironmentSpec, steps: int, seed: int = 5) -> list[tuple[Any, Any, Any, float, dict[str, Any]]]:
+    """Return ``(before, action, after, reward, info)`` of some random steps."""
+    environment, random = Environment(spec), np.random.default_rng(seed)
+    before, seen = environment.reset(seed), []
+    for _ in range(steps):
+        action = ours.sample(environment.action_space, random)
+        after, reward, terminated, truncated, info = environment.step(action)
+        seen.append((before, action, after, reward, info))
+        before = after
+        if terminated or truncated:
+            break
+    environment.close()
+    return seen

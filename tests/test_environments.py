@@ -18,7 +18,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
-from specs import CARTPOLE, MINIGRID, every
+from specs import CARTPOLE, MINIGRID, every, random_steps
 
 
 class Scripted(gymnasium.Env[Any, Any]):
@@ -51,21 +51,6 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> EnvironmentSpec:
     monkeypatch.setitem(gymnasium.registry, "Scripted-v0", registered)
     monkeypatch.setitem(gymnasium.registry, "Wrapped-v0", wrapped)
     return replace(CARTPOLE, name="scripted", id="Scripted-v0", max_steps=9)
-
-
-def random_steps(spec: EnvironmentSpec, steps: int, seed: int = 5) -> list[tuple[Any, Any, Any, float, dict[str, Any]]]:
-    """Return ``(before, action, after, reward, info)`` of some random steps."""
-    environment, random = Environment(spec), np.random.default_rng(seed)
-    before, seen = environment.reset(seed), []
-    for _ in range(steps):
-        action = ours.sample(environment.action_space, random)
-        after, reward, terminated, truncated, info = environment.step(action)
-        seen.append((before, action, after, reward, info))
-        before = after
-        if terminated or truncated:
-            break
-    environment.close()
-    return seen
 
 
 @every
