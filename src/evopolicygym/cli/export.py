@@ -55,21 +55,21 @@ def export(
         told = {"format": format_name, "directory": str(output), "runs": exported.runs}
         typer.echo(dumps({**told, "written": written, "notes": exported.notes}, indent=2))
     else:
-        _print(exported)
+        _print(exported, output)
 
 
-def _print(exported: "Exported") -> None:
+def _print(exported: "Exported", directory: Path) -> None:
     from rich.filesize import decimal
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    table.add_column("written")
+    table.add_column("written", no_wrap=True)
     table.add_column("rows", justify="right")
     table.add_column("size", justify="right")
-    table.add_column("file", style="dim", overflow="fold")
     for one in exported.written:
-        table.add_row(Text(one.name), f"{one.rows:,}", decimal(one.n_bytes), Text(str(one.path)))
+        table.add_row(Text(one.name), f"{one.rows:,}", decimal(one.n_bytes))
     out().print(table)
+    out().print(Text(f"{exported.runs} runs in {directory}"), soft_wrap=True)
     for note in exported.notes:
         err().print(Text(note, "yellow"), soft_wrap=True)

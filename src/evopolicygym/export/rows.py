@@ -24,7 +24,7 @@ class RunRow:
     model: str | None = column("the model that the agent uses; null where it was given none")
     effort: str | None = column("how much the model is to think; null where the run doesn't say")
     seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")
-    split: str = column("where the cases come from: `private`, `public` or `directory`")
+    split_source: str = column("where the cases come from: `private`, `public` or `directory`")
     experiment: str = column("runs of one experiment and task play the same cases")
     commitment: str = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")

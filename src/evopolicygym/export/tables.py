@@ -136,7 +136,7 @@ def _run(record: RunRecord) -> RunRow:
         model=agent.model or None,
         effort=str(getattr(agent, "effort", "") or agent.options.get("effort") or "") or None,
         seed=opened.seed,
-        split=opened.split.value,
+        split_source=opened.split.value,
         experiment=opened.experiment,
         commitment=opened.commitment,
         protocol_version=opened.protocol_version,
