@@ -204,7 +204,7 @@ def _registered(run: Run) -> Any:  # noqa: ANN401 - gymnasium's spec or None
     """Return how gymnasium makes the environment, where it knows that without a simulator's package; else None."""
     spec = run.record.state.opened.task.environment
     known = gymnasium.registry.get(spec.id)
-    if known is None:
+    if known is None or not isinstance(known.entry_point, str):
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

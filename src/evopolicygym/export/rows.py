@@ -90,6 +90,7 @@ class EpisodeRow:
     """One case, played by one checkpoint."""
 
     run: str = column("the run's id")
+    episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
     split: str = column("`train`, `validation` or `held_out`")
     submission: int | None = column("the submission that it belongs to; null in hidden splits")
     checkpoint: str = column("SHA-256 that names the checkpoint that played")
@@ -114,6 +115,7 @@ class StepRow:
     """One step of an episode."""
 
     run: str = column("the run's id")
+    episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
     split: str = column("`train`, `validation` or `held_out`")
     submission: int | None = column("the submission that it belongs to; null in hidden splits")
     checkpoint: str = column("SHA-256 that names the checkpoint that played")

@@ -42,6 +42,7 @@ def step_rows(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iterator
         final, final_json = _cells(seen, step.final_observation)
         yield StepRow(
             run=episode.run,
+            episode=episode.episode,
             split=episode.split,
             submission=episode.submission,
             checkpoint=episode.checkpoint,

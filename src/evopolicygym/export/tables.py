@@ -237,6 +237,7 @@ def _played(
         failure = episode.failure
         yield EpisodeRow(
             run=state.opened.run_id,
+            episode=f"{split.value}/{checkpoint if submission is None else submission}/{position}",
             split=split.value,
             submission=submission,
             checkpoint=checkpoint,
