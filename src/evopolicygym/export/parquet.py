@@ -16,7 +16,7 @@ with needs("The export format 'parquet'"):
     import pyarrow as pa
     from pyarrow import parquet
 
-MOST_ROWS, MOST_BYTES = 1 << 16, 32 << 20
+MOST_ROWS, MOST_BYTES = 1 << 16, 16 << 20
 """Of a group: rows, and bytes of its lists and texts."""
 
 
