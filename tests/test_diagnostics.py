@@ -112,7 +112,7 @@ MEANS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(MEANS, st.integers(0, 20), st.booleans())
 def test_the_curve_never_falls(means: list[float], spare: int, anchored: bool) -> None:  # noqa: FBT001 - hypothesis
     """The best so far never falls, areas lie in [0, 1], and a greater share is never reached sooner."""

@@ -115,9 +115,12 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
             waiting += reversed(kept)
         elif not isinstance(item, ast.AST):
             structure.append(repr(item))
+        elif isinstance(item, ast.Constant):
+            structure.append(LITERAL)
+            values.append(_spelled(item.value))
         elif id(item) in literals:
             structure.append(LITERAL)
-            values += [_spelled(item.value)] if kind is ast.Constant else _values(item)
+            values += _values(item)
         elif isinstance(item, ast.MatchSingleton):
             structure.append(LITERAL)
             values.append(repr(item.value))
