@@ -1,7 +1,7 @@
 """How long it takes to diagnose a run of 128 submissions, each of which changes a module of a bundle of five files.
 
-``python benchmarks/diagnostics.py``: milliseconds of processor time to read the record, and of each diagnostic; the first
-one that reads a bundle is the one that parses it. The best of three, each of a run that was not read before.
+``python benchmarks/diagnostics.py``: milliseconds of processor time to read the record, and of each diagnostic; the
+first one that reads a bundle is the one that parses it. The best of three, each of a run that was not read before.
 """
 
 import sys
