@@ -95,7 +95,6 @@ def places(body: object, word: str, path: str = "") -> list[str]:
         pytest.param("gemini", "gemini", "generationConfig.thinkingConfig.thinkingLevel", marks=needs("gemini")),
         pytest.param("qwen", "qwen", "reasoning.effort", marks=needs("qwen")),
         pytest.param("opencode", "opencode", "reasoning_effort", marks=needs("opencode")),
-        pytest.param("kimi_code", "kimi", "reasoning_effort", marks=needs("kimi")),
         pytest.param("mini_swe_agent", "mini", "reasoning_effort", marks=needs("mini")),
     ],
 )
