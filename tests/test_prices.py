@@ -37,7 +37,7 @@ UPSTREAM = ModelUpstream("http://127.0.0.1:9", price=PRICE)
     ],
 )
 def test_cost_of_a_request(counts: tuple[int, int, int, int], cost: float) -> None:
-    """Cached input has its own rate, where there is one; a request longer than a tier's beginning pays that tier whole."""
+    """Cached input has its own rate, where there is one; above a tier's beginning, that tier's rates hold."""
     assert PRICE.cost(*counts) == pytest.approx(cost / 1_000_000)
 
 
