@@ -15,7 +15,7 @@ from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped
 from evopolicygym.core.price import PriceSnapshot, Rates
-from evopolicygym.core.run import RunState, after, fold
+from evopolicygym.core.run import after, fold
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume
@@ -141,14 +141,19 @@ def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> 
     script = "mark = home / 'mark'\nfor _ in range(90 if mark.exists() else 4): ask()\nmark.touch(); time.sleep(600)"
     asked = limited(model, tmp_path, script, tokens=6 * (INPUT + OUTPUT))
 
-    def interrupt(event: object, _state: RunState) -> None:
-        if isinstance(event, AgentMetered) and event.usage["generations"] == 4:
+    look = turns.Meter.look
+
+    def interrupted(meter: turns.Meter, left: float | None) -> float:
+        if meter.usage.get("generations") == 4:
             raise KeyboardInterrupt
+        return min(look(meter, left), 0.1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "METER_S", 0.2)
+        patch.setattr(turns.Meter, "look", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            play(asked, lambda opened, _: paths.append(opened), interrupt)
+            play(asked, lambda opened, _: paths.append(opened), lambda _event, _state: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(turns, "METER_S", 0.2)
         state = resume(paths[0].root, 1, lambda _paths, _state: None, lambda _event, _state: None)
     told = Told(paths[0], state)
 

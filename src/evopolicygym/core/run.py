@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from evopolicygym.core.agent import AgentEnd
-from evopolicygym.core.allowance import Used
+from evopolicygym.core.allowance import Used, used_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, RequestRefused
@@ -148,7 +148,7 @@ class RunState:
     @property
     def used(self) -> Used:
         """What the agent has used so far, as far as it is recorded."""
-        return self.ended + _used(self.metered) if self.metered else self.ended
+        return self.ended + used_of(self.metered.usage, self.metered.seconds) if self.metered else self.ended
 
     @property
     def allowance_spent(self) -> bool:
@@ -275,21 +275,9 @@ def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) ->
     if isinstance(event, AgentMetered):
         return replace(state, metered=event)
     paused = event.end in {end.value for end in AgentEnd if end.pauses}
-    used = replace(_used(event), turns=0 if paused else 1)
-    return replace(
-        state,
-        turns=state.turns + 1,
-        pauses=state.pauses + paused,
-        ended=state.ended + used,
-        metered=None,
-        cut=event.end == AgentEnd.ALLOWANCE_SPENT,
-    )
-
-
-def _used(event: AgentMetered | AgentEnded) -> Used:
-    usage = event.usage
-    tokens = usage.get("input", 0) + usage.get("output", 0)
-    return Used(usage.get("cost", 0.0), int(tokens), event.seconds)
+    ended = state.ended + used_of(event.usage, event.seconds, 0 if paused else 1)
+    turns, pauses, cut = state.turns + 1, state.pauses + paused, event.end == AgentEnd.ALLOWANCE_SPENT
+    return replace(state, turns=turns, pauses=pauses, ended=ended, metered=None, cut=cut)
 
 
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:

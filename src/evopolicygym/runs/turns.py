@@ -13,7 +13,7 @@ from threading import Thread
 from time import monotonic
 
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
-from evopolicygym.core.allowance import Used, reached
+from evopolicygym.core.allowance import reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.judge.http import JudgeDoor
 from evopolicygym.judge.session import Session
@@ -107,9 +107,7 @@ def _limited(outcome: Turn, meter: Meter) -> Turn:
     if meter.late and allowance.seconds is not None:
         return replace(outcome, end=AgentEnd.ALLOWANCE_SPENT, message=reached("seconds", allowance.seconds))
     if outcome.end is AgentEnd.ALLOWANCE_SPENT:
-        usage = outcome.usage
-        now = Used(usage.get("cost", 0.0), int(usage.get("input", 0) + usage.get("output", 0)))
-        return replace(outcome, message=allowance.spent(state.used + now) or outcome.message)
+        return replace(outcome, message=allowance.spent(state.used + used_of(outcome.usage)) or outcome.message)
     return outcome
 
 
