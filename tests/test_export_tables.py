@@ -11,7 +11,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym import load_runs
-from evopolicygym.core.agent import AgentEnd
+from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
@@ -140,16 +140,19 @@ def test_an_unfinished_run_has_what_it_has(tmp_path: Path) -> None:
 
 def test_usage_is_summed_over_turns(tmp_path: Path) -> None:
     """Tokens of all turns are summed; without a model's door they are null."""
-    usage = {"requests": 2, "input": 10, "output": 5, "seconds": 0.5}
+    usage = {"requests": 2, "input": 10, "output": 5, "seconds": 0.5, "cost": 0.25}
     turns = [
         event
         for turn in range(2)
         for event in (AgentStarted(TIME, turn), AgentEnded(TIME, turn, AgentEnd.FINISHED, usage=usage))
     ]
-    with_door = load_runs(recorded(tmp_path / "a", [opening(), *turns]).root).runs[0]
+    with_door = load_runs(recorded(tmp_path / "a", [opening(agent=AgentConfig("a", effort="high")), *turns]).root).runs[
+        0
+    ]
     without = load_runs(recorded(tmp_path / "b", whole_run()).root).runs[0]
 
     assert (with_door.input_tokens, with_door.output_tokens, with_door.model_seconds) == (20, 10, 1.0)
+    assert (with_door.cost, with_door.effort, without.effort) == (0.5, "high", None)
     assert (without.input_tokens, without.cost) == (None, None)
 
 

@@ -51,7 +51,9 @@ class RunRow:
     output_tokens: int | None = column("all that came out, reasoning included", "tokens")
     reasoning_tokens: int | None = column("the part of it that was reasoning", "tokens")
     model_seconds: float | None = column("spent waiting for the model, summed over requests", "s")
-    cost: float | None = column("what the model cost; null where that isn't known", "US dollars")
+    cost: float | None = column(
+        "what the model cost, at least where usage was not told; null where no price is known", "US dollars"
+    )
     tool_usage: Json | None = column("what the agent's own tool says that it used, by name")
     opened_at: datetime = column("when the run was opened")
     finished_at: datetime | None = column("when it was finished")

@@ -134,7 +134,7 @@ def _run(record: RunRecord) -> RunRow:
         kind=environment.kind.value,
         agent=agent.name,
         model=agent.model or None,
-        effort=str(getattr(agent, "effort", "") or agent.options.get("effort") or "") or None,
+        effort=agent.effort or None,
         seed=opened.seed,
         split_source=opened.split.value,
         experiment=opened.experiment,
