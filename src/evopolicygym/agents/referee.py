@@ -97,6 +97,10 @@ class Referee:
             env_meta=env_meta,
         )
 
+    def task(self) -> str:
+        """Return what the policy is to achieve, and what it sees and does, as markdown."""
+        return self._read("/task").decode("utf-8")
+
     def submit(self, indices: Sequence[int], key: str) -> Summary:
         """Submit the policy as it stands and wait for what comes of it.
 
@@ -124,6 +128,10 @@ class Referee:
             raise Stopped("The agent was asked to stop while it waited for the judge.")
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._read(path, body))
+        return answer
+
+    def _read(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 - the judge's own address
             self._base_url + path, data, {"Content-Type": "application/json"}
@@ -131,8 +139,7 @@ class Referee:
         for left in reversed(range(TRIES)):
             try:
                 with _OPENER.open(request, timeout=TIMEOUT_S) as response:
-                    answer: dict[str, Any] = json.load(response)
-                    return answer
+                    return bytes(response.read())
             except urllib.error.HTTPError as error:
                 raise _refusal(error) from error
             except (OSError, http.client.HTTPException) as error:
