@@ -1,11 +1,11 @@
 """Search over the weights of a small linear policy, which ``tuner`` and ``random_search`` share.
 
 It knows no environment. It probes with random play to see how observations are spread, then lets populations play: one
-submission holds many candidates, and each of its episodes is played by one of them, all on the same train case. After every generation the
-best candidate and what the strategy believes in are submitted alone, because a whole population makes a poor
-checkpoint. All of it follows from the run's seed and the feedback, so that after a crash it asks the same again and is
-answered from what was played. How candidates are drawn is not told here but by the agents, and the policy itself is in
-``tuner_policy/policy.py``.
+submission holds many candidates, and each of its episodes is played by one of them, all on the same train case. After
+every generation the best candidate and what the strategy believes in are submitted alone, because a whole population
+makes a poor checkpoint. All of it follows from the run's seed and the feedback, so that after a crash it asks the same
+again and is answered from what was played. How candidates are drawn is not told here but by the agents, and the policy
+itself is in ``tuner_policy/policy.py``.
 """
 
 import json

@@ -51,6 +51,8 @@ class Info:
     is_finalized: bool
     env_meta: Mapping[str, Any]
     """Holds the schemas of both spaces, ``obs_space`` and ``action_space``."""
+    allowed_imports: tuple[str, ...] = ()
+    """What a policy can import besides the standard library."""
 
     def portion(self, wanted: int, remaining: int) -> int:
         """Return how many episodes one submission may ask for, as near to ``wanted`` as the rules have it."""
@@ -95,6 +97,7 @@ class Referee:
             n_cases=int(env_meta["n_env_instances"]),
             is_finalized=bool(state["is_finalized"]),
             env_meta=env_meta,
+            allowed_imports=tuple(answer.get("allowed_imports") or ()),
         )
 
     def task(self) -> str:
