@@ -22,6 +22,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRe
 
 Program = str | Mapping[str, str]
 """The text of ``policy.py``, or the texts of all files of a policy project by their paths in ``system/``."""
+_Files = tuple[tuple[str, str], ...]
 MOST_ERROR = 4000
 """The most characters that are kept of an error: its end, where a traceback says what it was."""
 REFUSED = "refused"
@@ -70,7 +71,7 @@ class Evaluator:
         """Episodes left."""
         self.evaluations = 0
         """How many candidates were played, the same one on other cases counted again."""
-        self._returns: dict[tuple[tuple[str, str], ...], dict[int, float]] = {}
+        self._returns: dict[_Files, dict[int, float]] = {}
 
     @property
     def task(self) -> str:
@@ -88,7 +89,8 @@ class Evaluator:
         """The files of the best candidate: of those played on the most cases, that with the best mean return."""
         if not self._returns:
             return None
-        return dict(max(self._returns, key=lambda files: (len(self._returns[files]), _mean(self._returns[files]))))
+        files, _ = max(self._returns.items(), key=lambda item: (len(item[1]), _mean(item[1])))
+        return dict(files)
 
     def evaluate(self, program: Program, cases: Iterable[int], label: str = "") -> Evaluation:
         """Have a candidate played on train cases, an episode each.
@@ -132,7 +134,7 @@ class Evaluator:
                     return
                 first += count
 
-    def _lay_out(self, files: tuple[tuple[str, str], ...]) -> None:
+    def _lay_out(self, files: _Files) -> None:
         """Have exactly these files in ``system/``."""
         for path in self._desk.system.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -180,7 +182,7 @@ def spend(evaluator: Evaluator, search: Search, seed: int) -> str:
     return f"{evaluator.evaluations} evaluations"
 
 
-def _files(program: Program) -> tuple[tuple[str, str], ...]:
+def _files(program: Program) -> _Files:
     files = {"policy.py": program} if isinstance(program, str) else program
     for name in files:
         path = PurePosixPath(name)
@@ -191,7 +193,7 @@ def _files(program: Program) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(files.items()))
 
 
-def _key(files: tuple[tuple[str, str], ...], indices: tuple[int, ...], label: str) -> str:
+def _key(files: _Files, indices: tuple[int, ...], label: str) -> str:
     said = json.dumps([files, indices, label]).encode()
     return f"program-{hashlib.sha256(said).hexdigest()}"
 
