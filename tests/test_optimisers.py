@@ -74,7 +74,7 @@ def last_policy(run: Told) -> str:
 
 @of_each_library
 def test_a_whole_run(library: str, tmp_path: Path) -> None:
-    """The budget is spent exactly, the rest on the best candidate; usage is what was served; no record holds the key."""
+    """The budget is spent exactly, the rest on the best candidate; usage is what was served; no file has the key."""
     with ScriptedModel() as model:
         model.replies += says(BAD, BROKEN, GOOD, *(f"{BAD}# {number}\n" for number in range(20)))
         run = played(replace(config(tmp_path / "runs", budget=17), agent=agent(library, model)))
@@ -92,7 +92,8 @@ def test_a_whole_run(library: str, tmp_path: Path) -> None:
         len(model.asked) * tokens for tokens in (INPUT, CACHED, OUTPUT)
     ]
     assert all("cart" in question.lower() and "def act" in question for question in questions)
-    assert any("ValueError" in question for question in questions)
+    assert all("train case 0: return" in question for question in questions[:1])
+    assert library == "gepa" or any("ValueError" in question for question in questions)
     assert [path for path, text in run.texts() if REAL_KEY in text] == []
     assert model.asked[0].headers["authorization"] == f"Bearer {REAL_KEY}"
     lines = run.paths.transcript.with_name("model.jsonl").read_text(encoding="utf-8").splitlines()
@@ -103,9 +104,9 @@ def test_a_whole_run(library: str, tmp_path: Path) -> None:
 def test_candidates_run_nowhere_else(library: str, new_run: RunMaker, tmp_path: Path) -> None:
     """A candidate that would leave a trace wherever it runs leaves none where the judge doesn't run it."""
     trace = tmp_path / "trace"
-    program = f"1\nimport pathlib\npathlib.Path({str(trace)!r}).touch()\nevaluate = print\n"
+    program = f"\nimport pathlib\npathlib.Path({str(trace)!r}).touch()\nevaluate = print\n"
     with ScriptedModel() as model:
-        model.replies += says(program)
+        model.replies += says(*(f"{number}{program}" for number in range(2, 40)))
         ended = turn(new_run(), library, model)
 
     assert ended.end is AgentEnd.FINISHED
@@ -174,9 +175,10 @@ def test_stopped(library: str, new_run: RunMaker) -> None:
 @of_each_library
 def test_a_model_that_never_answers(library: str, new_run: RunMaker) -> None:
     """A key that isn't taken is an agent's error, with what the server said."""
-    with ScriptedModel() as model, pytest.raises(AgentError, match="--model-key"):
+    with ScriptedModel() as model:
         model.replies += [Reply("no such key", status=401)] * 3
-        turn(new_run(), library, model)
+        with pytest.raises(AgentError, match="--model-key"):
+            turn(new_run(), library, model)
 
 
 @of_each_library

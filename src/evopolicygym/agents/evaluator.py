@@ -108,7 +108,8 @@ class Evaluator:
             raise BudgetSpent(str(closed)) from closed
         except RequestRefused as refused:
             if refused.status == RefusalStatus.BUDGET_INVALID and len(indices) > self.remaining:
-                raise BudgetSpent(str(refused)) from refused
+                message = f"{len(indices)} episodes were asked for, and {self.remaining} are left."
+                raise BudgetSpent(message) from refused
             if refused.status == RefusalStatus.INVALID_CHECKPOINT:
                 return Evaluation(indices, (), REFUSED, str(refused), {}, None, self.remaining)
             raise

@@ -96,7 +96,8 @@ class Bench:
         known = self._known.setdefault(program, {})
         if missing := [case for case in cases if case not in known]:
             short = max(0, self.evaluator.info.min_episodes - len(missing))
-            filled = missing + [case for case in self.cases if case not in missing][:short]
+            # In order, so that the same cases are the same submission however a library draws them.
+            filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
             before = self.evaluator.remaining
             try:
                 evaluation = self.evaluator.evaluate(program, filled)

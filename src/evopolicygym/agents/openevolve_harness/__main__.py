@@ -1,7 +1,11 @@
 """Runs OpenEvolve, unmodified, until the agent that started this process ends it."""
 
 import asyncio
+import os
+import signal
+import time
 from pathlib import Path
+from threading import Thread
 
 from openevolve.config import (
     Config,
@@ -33,8 +37,12 @@ MOST_CODE = 50_000
 """Characters of a candidate; the default of 10 000 would cut large policies off."""
 
 
+LOOK_S = 1.0
+
+
 def main() -> None:
     """Set the library up as the agent says, and run it."""
+    Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     told = link.ask("settings")
     seed, output = int(told["seed"]) % 2**32, Path(told["directory"])
     output.mkdir(parents=True, exist_ok=True)
@@ -64,6 +72,13 @@ def main() -> None:
         initial_program_path=str(program), evaluation_file=link.__file__, config=config, output_dir=str(output)
     )
     asyncio.run(evolution.run())
+
+
+def _leave_with(parent: int) -> None:
+    """End this process and all of its own once the agent's is gone: it can't end them any more."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
