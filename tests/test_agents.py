@@ -74,8 +74,8 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
     assert AGENTS.names() == [
-        "claude_code", "codex", "command", "gemini", "kimi_code", "mini_swe_agent", "neutral", "opencode", "qwen",
-        "random", "random_search", "scripted", "tuner",
+        "claude_code", "codex", "command", "gemini", "gepa", "kimi_code", "mini_swe_agent", "neutral", "opencode",
+        "openevolve", "qwen", "random", "random_search", "scripted", "tuner",
     ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ def evaluator(run: OpenRun) -> Evaluator:
 
 
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimiser in docs/optimisers.md has some 25 lines, plays a whole run as it stands there: better than 23, random play."""
+    """The optimiser in docs/optimisers.md is short and plays a run as it stands there, better than random play: 23."""
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "hill.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
