@@ -11,6 +11,8 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents import cli_agent, program
 from evopolicygym.agents.base import make
 from evopolicygym.agents.codex import Codex
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.run import Stage
@@ -18,7 +20,6 @@ from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
 from fakes import OpenRun, RunMaker
 from model_doors import REAL_KEY, VARIABLE
-from scripted_model import INPUT, OUTPUT, Reply, ScriptedModel
 from scripted_tools import program as scripted_tool
 from scripted_tools import turn
 from tool_runs import key_in, played_with

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
+from evopolicygym.agents.scripted_model.conversation import Script, Shell, Step
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from model_doors import REAL_KEY, VARIABLE
-from scripted_conversation import Shell, Step, converses
-from scripted_model import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
 from whole_runs import Told, events
 
@@ -21,7 +22,7 @@ def run_by(
     agent: str, program: str, tmp_path: Path, steps: Sequence[Step] = SCRIPT
 ) -> tuple[Told, dict[str, Any], int]:
     """Return a run that a tool has played, its document, and how many generations the model has served."""
-    with ScriptedModel(converses(steps)) as model:
+    with ScriptedModel(Script(steps)) as model:
         told = played_with(agent, found(program) or "", model, tmp_path / "runs")
     served = sum(asked.target.partition("?")[0].endswith(GENERATING) for asked in model.asked)
     return told, run_document(told.paths), served
@@ -33,6 +34,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.tools
 @pytest.mark.parametrize(
     ("agent", "program", "missed", "output"),
     [
@@ -67,6 +69,7 @@ def test_whole_run(agent: str, program: str, missed: int | None, output: int, tm
 
 
 @pytest.mark.slow
+@pytest.mark.tools
 @needs("mini")
 def test_whole_run_without_events(tmp_path: Path) -> None:
     """mini-SWE-agent, which takes up no conversation and tells nothing as JSON, plays its run in one turn."""

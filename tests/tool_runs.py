@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.agents.scripted_model.conversation import Say, Shell
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE
 from players import GOOD
-from scripted_conversation import Say, Shell
-from scripted_model import ScriptedModel
 from whole_runs import Told, config, played
 
 EDIT = f"cat > system/policy.py <<'END_OF_POLICY'\n{GOOD}END_OF_POLICY\n"

@@ -13,7 +13,9 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base", "cli_agent", "model_door", "neutral_harness", "program", "referee", "tool"}),
+    not_names=frozenset(
+        {"base", "cli_agent", "model_door", "neutral_harness", "program", "referee", "scripted_model", "tool"}
+    ),
 )
 
 
