@@ -1,8 +1,8 @@
 """The check of an agent: what anyone runs on an agent of theirs, before it is measured against others.
 
 It plays a short run on cartpole in a directory that is gone afterwards: begun, put down after the first submission as
-by Ctrl-C, taken up again. An agent that can't be made without a model is given a scripted one, which has it run commands
-and costs nothing. How the run is played is not told here but in ``checked_run.py``.
+by Ctrl-C, taken up again. An agent that can't be made without a model is given a scripted one, which has it run
+commands and costs nothing. How the run is played is not told here but in ``checked_run.py``.
 """
 
 import json
