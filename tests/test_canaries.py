@@ -20,7 +20,7 @@ from tool_runs import EDIT, found, needs
 from whole_runs import HELD_OUT, VALIDATION, config, played
 
 RUNS, STATE = "canary-of-runs-5f3a9c", "canary-of-state-b81e07"
-LOOK = "env; cat /proc/*/environ /proc/*/cmdline /proc/self/mountinfo | tr '\\0' '\\n'; ls -laR . ~ 2>&1; ./judge task; ./judge info"
+LOOK = "env; cat /proc/*/environ /proc/*/cmdline | tr '\\0' '\\n'; ls -laR . ~ 2>&1; ./judge task; ./judge info"
 STEPS = (Shell(EDIT), Shell(LOOK), Shell("./judge submit 0"), Shell("./judge submit 1"), Say("Nothing is left."))
 
 

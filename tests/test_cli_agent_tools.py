@@ -12,6 +12,7 @@ from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import run
+from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
 from whole_runs import Told, events
@@ -84,3 +85,17 @@ def test_whole_run_without_events(tmp_path: Path) -> None:
     assert (document["usage"]["input"], document["usage"]["output"]) == (served * INPUT, served * OUTPUT)
     assert (document["tool_usage"], told.state.held_out() is not None, key_in(told)) == (None, True, [])
     assert "submission 0: ok" in told.paths.transcript.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@needs("codex")
+@pytest.mark.parametrize("level", [Level.PROCESS, Level.NONE])
+def test_weaker_levels(level: Level, tmp_path: Path) -> None:
+    """Codex plays its run at the levels that hide nothing, too, with its home in the record and no key in it."""
+    with ScriptedModel(Script(SCRIPT)) as model:
+        told = played_with("codex", found("codex") or "", model, tmp_path / "runs", level)
+
+    assert (told.state.opened.isolation, len(told.state.submissions)) == (level.value, 2)
+    assert (told.state.held_out() is not None, key_in(told)) == (True, [])
+    assert (told.paths.root / "home" / ".codex" / "config.toml").is_file()

@@ -40,10 +40,17 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not found(program), reason=f"{program} is not installed; make tools installs it")
 
 
-def played_with(agent: str, program: str, model: ScriptedModel, runs: Path, budget: int = 2, **options: int) -> Told:
-    """Play a run on cartpole by a tool; the real key must stand in its variable."""
+def played_with(
+    agent: str,
+    program: str,
+    model: ScriptedModel,
+    runs: Path,
+    level: Level = Level.BUBBLEWRAP,
+    **options: int,
+) -> Told:
+    """Play a run of two episodes on cartpole by a tool; the real key must stand in its variable."""
     given = {"program": program, "model_url": model.url, "model_key": VARIABLE, **options}
-    asked = config(runs, budget=budget, isolation=Level.BUBBLEWRAP.value)
+    asked = config(runs, budget=2, isolation=level.value)
     return played(replace(asked, agent=AgentConfig(agent, "scripted", given)))
 
 

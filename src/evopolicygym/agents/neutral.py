@@ -24,7 +24,7 @@ from evopolicygym.agents.neutral_harness.wires import UNREADABLE, Chat, Conversa
 from evopolicygym.agents.referee import JudgeUnreachable, Referee, Stopped
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
 from evopolicygym.core.clock import now
-from evopolicygym.core.errors import AgentError, MissingExtra, RequestRefused, UsageError
+from evopolicygym.core.errors import AgentError, RequestRefused, UsageError
 
 if TYPE_CHECKING:
     from evopolicygym.agents.neutral_harness.provider import Provider
@@ -131,10 +131,6 @@ def make(config: AgentConfig) -> Agent:
             "The agent 'neutral' needs a model and its server: evopolicygym run TASK --agent neutral --model NAME "
             "--model-url URL --model-key VARIABLE."
         )
-    try:
-        import httpx  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as error:
-        raise MissingExtra("The agent 'neutral'", "agents", str(error.name)) from error
     return NeutralAgent(_resolved(upstream), config.model)
 
 
