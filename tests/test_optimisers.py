@@ -13,6 +13,8 @@ import pytest
 from enclosed import desk
 from evopolicygym.agents import model_search
 from evopolicygym.agents.base import make
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
@@ -20,7 +22,6 @@ from evopolicygym.records.run_document import run_document
 from fakes import OpenRun, RunMaker
 from model_doors import REAL_KEY, VARIABLE
 from players import BAD, BROKEN, GOOD
-from scripted_model import CACHED, INPUT, OUTPUT, Json, Reply, ScriptedModel, pieces
 from whole_runs import Told, config, played
 
 LIBRARIES = [

@@ -27,6 +27,7 @@ AGENTS = Registry(
             "openevolve_harness",
             "program",
             "referee",
+            "scripted_model",
             "tool",
         }
     ),

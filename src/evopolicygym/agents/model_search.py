@@ -198,10 +198,9 @@ class ModelSearchAgent:
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
     """Return the agent whose name is its extra's and its library's; raise ``UsageError`` or ``MissingExtra``."""
-    chosen = chosen_model(config, config.name)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
-    return ModelSearchAgent(*chosen, config.effort, episodes, library)
+    return ModelSearchAgent(*chosen_model(config), config.effort, episodes, library)
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

@@ -8,14 +8,11 @@ from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.neutral_harness.wires import CONVERSATIONS
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.core.errors import UsageError
 
 
-def chosen_model(config: AgentConfig, extra: str = "agents") -> tuple[ModelUpstream, str]:
-    """Return where a config's model is asked, and its name; raise ``UsageError`` or ``MissingExtra``.
-
-    ``extra`` is what has the agent's dependencies.
-    """
+def chosen_model(config: AgentConfig) -> tuple[ModelUpstream, str]:
+    """Return where a config's model is asked, and its name; raise ``UsageError`` or ``MissingExtra``."""
     name = config.name
     if unknown := set(config.options) - set(MODEL_OPTIONS):
         raise UsageError(
@@ -27,10 +24,6 @@ def chosen_model(config: AgentConfig, extra: str = "agents") -> tuple[ModelUpstr
             f"The agent {name!r} needs a model and its server: evopolicygym run TASK --agent {name} --model NAME "
             f"--model-url URL --model-key VARIABLE."
         )
-    try:
-        import httpx  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"The agent {name!r}", extra, str(error.name)) from error
     return _resolved(upstream, name), config.model
 
 
