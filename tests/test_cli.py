@@ -16,7 +16,7 @@ from evopolicygym.cli import main as cli
 from evopolicygym.environments import catalog
 from whole_runs import Told, config, played, state_kept_in
 
-VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check", "diagnose"]
+VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check", "diagnose", "export"]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"
 
@@ -368,3 +368,18 @@ def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
 
     assert left.code == 1
     assert "FAILED" in left.out
+
+
+def test_export_says_what_it_wrote(shell: Shell, run: Told, tmp_path: Path) -> None:
+    """Each file is told with its rows and bytes; a second export into the same directory is refused."""
+    told = shell.json("export", "csv", run.paths.root, "-o", tmp_path / "out", "--tables", "runs,submissions")
+    again = shell("export", "csv", run.paths.root, "-o", tmp_path / "out")
+    forced = shell("export", "csv", run.paths.root, "-o", tmp_path / "out", "--force", "--no-steps")
+
+    assert {one["name"]: one["rows"] for one in told["written"]} == {
+        "runs": 1,
+        "submissions": len(run.state.submissions),
+    }
+    assert all(Path(one["path"]).stat().st_size == one["bytes"] for one in told["written"])
+    assert (again.code, "--force" in again.err) == (2, True)
+    assert (forced.code, "episodes" in forced.out) == (0, True)

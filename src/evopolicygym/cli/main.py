@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import check, diagnose, environments, post_hoc, resume, reveal, run, show, verify
+from evopolicygym.cli import check, diagnose, environments, export, post_hoc, resume, reveal, run, show, verify
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
 
@@ -33,7 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
-for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc):
+for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, export.export):
     app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
 
 
