@@ -21,12 +21,15 @@ evopolicygym check environment my_environment.toml
 evopolicygym check sandbox bubblewrap
 
 evopolicygym check sandbox my_package.my_module:Backend --json
+
+evopolicygym check executor ray --address 10.0.0.1:6379
 """
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment or sandbox.")],
+    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox or executor.")],
     name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
+    address: Annotated[str, typer.Option(help="An executor's cluster, as a run would be given it.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
@@ -34,17 +37,23 @@ def check(
     An environment is played for some seconds.
 
     A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
+
+    An executor plays the same cases as this machine alone, and must come to the same episodes and files.
     """
-    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.core.errors import UnknownName, UsageError
     from evopolicygym.records.jsontext import dumps
 
+    if address and kind != "executor":
+        raise UsageError(f"A check of kind {kind!r} has no address; an executor has.")
     match kind:
         case "environment":
             ok, findings, table = _environment(name)
         case "sandbox":
             ok, findings, table = _sandbox(name)
+        case "executor":
+            ok, findings, table = _executor(name, address)
         case _:
-            raise UnknownName("kind of check", kind, ["environment", "sandbox"])
+            raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor"])
     if as_json:
         typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
     else:
@@ -63,6 +72,21 @@ def _environment(name: str) -> Checked:
 
     with err().status(f"checking {name}"):
         found = list(check_environment(load(name)))
+    return _told(found)
+
+
+def _executor(name: str, address: str) -> Checked:
+    from evopolicygym.rollout.parity import compare
+
+    found: list[Finding] = []
+    with err().status(f"checking {name}") as status:
+        for one in compare(name, address):
+            found.append(one)
+            status.update(f"checking {name}: {one.name}")
+    return _told(found)
+
+
+def _told(found: "Sequence[Finding]") -> Checked:
     findings = [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in found]
     return all(one.ok for one in found), findings, _findings_table(found)
 

@@ -67,6 +67,12 @@ def run(
     isolation: Annotated[
         str, typer.Option(help="auto (the strongest that works here), bubblewrap, process or none.")
     ] = "auto",
+    executor: Annotated[
+        str, typer.Option(help="Where episodes play: local, ray, or package.module:Class. Results don't depend on it.")
+    ] = "local",
+    address: Annotated[
+        str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto. Default: one of its own.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
@@ -90,6 +96,8 @@ def run(
         workers=workers,
         runs=runs,
         isolation=isolation,
+        executor=executor,
+        executor_address=address,
     )
     play_and_show(lambda opened, observe: play(config, opened, observe), as_json=as_json)
 

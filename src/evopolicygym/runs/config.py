@@ -1,12 +1,15 @@
 """What a person asks for when a run begins."""
 
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.rollout import Executor
 from evopolicygym.core.task import Task
+from evopolicygym.rollout.executors.base import LOCAL, ExecutorConfig, make
 from evopolicygym.sandbox.levels import AUTO
 
 DEFAULT_RUNS = Path("runs")
@@ -29,6 +32,18 @@ class RunConfig:
     """How many episodes play at once; None for one each core."""
     runs: Path = DEFAULT_RUNS
     isolation: str = AUTO
+    executor: str = LOCAL
+    """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
+    executor_address: str = ""
+
+
+def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:
+    """Return the executor that a config names, open; it is closed when its context ends."""
+    task = config.task
+    told = ExecutorConfig(
+        task.environment, task.limits, config.isolation, scratch, log, config.workers, config.executor_address
+    )
+    return closing(make(config.executor, told))
 
 
 def split_named(name: str) -> tuple[SplitSource, Path | None]:

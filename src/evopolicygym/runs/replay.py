@@ -9,10 +9,10 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
+from evopolicygym.runs.config import RunConfig, opened_executor
 from evopolicygym.runs.run import check_fingerprint, dealer
 
 
@@ -33,7 +33,9 @@ class Replayed:
         )
 
 
-def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
+def replay(
+    root: Path, workers: int | None = None, executor_name: str = LOCAL, executor_address: str = ""
+) -> Iterator[Replayed]:
     """Yield every held-out case of a run's selected checkpoint, played again; in any order.
 
     Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
@@ -46,9 +48,17 @@ def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
     owner = experiment.of_run(root, state.opened)
     rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
     context = state.context(state.first_with(state.selected.checkpoint))
+    config = RunConfig(
+        state.opened.task,
+        state.opened.agent,
+        workers=workers,
+        isolation=state.opened.isolation,
+        executor=executor_name,
+        executor_address=executor_address,
+    )
     with (
         tempfile.TemporaryDirectory(prefix="evopolicygym-replay-") as scratch,
-        _executor(state, scratch, workers) as ex,
+        opened_executor(config, Path(scratch, "workers"), Path(scratch, "simulators.log")) as ex,
     ):
         check_fingerprint(state.opened, ex.grounds)
         deal = dealer(state, owner)
@@ -60,10 +70,3 @@ def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
             recorded = rollout.episodes[job.position]
             if recorded is not None:
                 yield Replayed(job.position, recorded, episode)
-
-
-def _executor(state: RunState, scratch: str, workers: int | None) -> LocalExecutor:
-    task, place = state.opened.task, Path(scratch)
-    return LocalExecutor(
-        task.environment, task.limits, state.opened.isolation, place / "workers", place / "simulators.log", workers
-    )
