@@ -75,4 +75,4 @@ class Mortal(gymnasium.Env[Any, Any]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-gymnasium.register("Mortal-v0", entry_point=Mortal)
+gymnasium.register("Mortal-v0", entry_point="evopolicygym.environments.mortal:Mortal")

@@ -167,13 +167,10 @@ class RayExecutor:
     def close(self) -> None:
         """Stop all actors, and leave the cluster as it was."""
         with self._stack, suppress(RayError):
-            leaving = {seat.actor.close.remote(): seat for seat in self._ready()}
-            if leaving:
-                left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=LEAVE_S)
-                for one in left:
-                    leaving[one].here = None  # there is nothing to be swept
-            for seat in list(self._seats):
-                self._kill(seat)
+            leaving = {seat.actor.close.remote(): seat for seat in self._seats}
+            left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=LEAVE_S) if leaving else ([], [])
+            for one, seat in leaving.items():
+                self._kill(seat, left_by_itself=one in left)
             self._sweep()
         shutil.rmtree(self._config.scratch, ignore_errors=True)
 
@@ -299,13 +296,14 @@ class RayExecutor:
             log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n")
         self._kill(seat)
 
-    def _kill(self, seat: Seat) -> None:
+    def _kill(self, seat: Seat, *, left_by_itself: bool = False) -> None:
         if seat in self._seats:
             self._seats.remove(seat)
         with suppress(RayError):
             ray.kill(seat.actor)
-        if seat.here:
-            self._killed.setdefault(seat.machine.identity, []).append(seat.here.scratch)
+        if not left_by_itself:
+            scratch = [seat.here.scratch] if seat.here else []
+            self._killed.setdefault(seat.machine.identity, []).extend(scratch)
 
     def _sweep(self) -> None:
         """Have the nodes remove what actors left that were killed."""
