@@ -24,7 +24,11 @@ run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too
+$(VENV)/.installed-all: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,dev,ray]'
+	@touch $@
+
+test-all: $(VENV)/.installed-all ## Run all tests, those that take minutes too
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.installed-dev ## Lint, formatting and types
