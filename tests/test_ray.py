@@ -184,6 +184,10 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
     """Where no node has a free processor in time, the error says which nodes there are, and what waits."""
     import ray
 
+    class Sleeper:  # in here, so that it is sent as it is: nodes can't import tests
+        def here(self) -> bool:
+            return True
+
     monkeypatch.setattr("evopolicygym.rollout.executors.ray.NOBODY_S", 3.0)
     ray.init(address=nodes.address, log_to_driver=False)
     try:
@@ -195,13 +199,6 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
         assert ray.is_initialized()  # whose connection it is, ends it
     finally:
         ray.shutdown()
-
-
-class Sleeper:
-    """Holds a processor."""
-
-    def here(self) -> bool:
-        return True
 
 
 def test_an_executor_on_a_cluster_is_found_to_play_as_this_machine_does(nodes: TwoNodes) -> None:

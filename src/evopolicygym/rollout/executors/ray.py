@@ -37,7 +37,7 @@ LOSSES = 5
 """How often a case may be lost with the machine or the actor that played it."""
 STRIKES = 3
 """How often an actor may end while it gets ready on a node that is alive."""
-NOBODY_S = 60.0
+NOBODY_S = 180.0
 """Seconds within which a worker must be there to play, on whichever node."""
 SETTLE_S = 10.0
 """Seconds that the rest of the nodes is waited for at the start, once there is one worker."""
@@ -45,7 +45,7 @@ LOOK_S = 2.0
 """Seconds after which one looks again which nodes there are."""
 POLL_S = 0.5
 """Seconds that are waited for at once."""
-LEAVE_S = 5.0
+LEAVE_S = 15.0
 """Seconds that workers and sweepers have at the end, before they are killed."""
 
 
