@@ -16,7 +16,11 @@ from evopolicygym.records.reader import RunRecord, read_run
 
 def run_document(paths: RunPaths) -> dict[str, Any]:
     """Return the document of a run's present state."""
-    record = read_run(paths.root)
+    return document_of(read_run(paths.root))
+
+
+def document_of(record: RunRecord) -> dict[str, Any]:
+    """Return the document of a record that has been read."""
     state, opened = record.state, record.state.opened
     return {
         "schema_version": SCHEMA_VERSION,

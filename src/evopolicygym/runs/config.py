@@ -7,6 +7,7 @@ from pathlib import Path
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
 from evopolicygym.core.task import Task
 from evopolicygym.rollout.executors.base import LOCAL, ExecutorConfig, make
@@ -35,6 +36,18 @@ class RunConfig:
     executor: str = LOCAL
     """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
     executor_address: str = ""
+
+
+def taken_up(opened: RunOpened, workers: int | None, executor: str, address: str) -> RunConfig:
+    """Return what is asked for when a run that was opened before is played on: all that results depend on stays."""
+    return RunConfig(
+        opened.task,
+        opened.agent,
+        workers=workers,
+        isolation=opened.isolation,
+        executor=executor,
+        executor_address=address,
+    )
 
 
 def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:

@@ -32,7 +32,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment, workspace
-from evopolicygym.runs.config import RunConfig, opened_executor
+from evopolicygym.runs.config import RunConfig, opened_executor, taken_up
 
 AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
@@ -90,15 +90,7 @@ def resume(
     agent = make(state.opened.agent)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root))
-        then = state.opened
-        config = RunConfig(
-            then.task,
-            then.agent,
-            workers=workers,
-            isolation=then.isolation,
-            executor=executor_name,
-            executor_address=executor_address,
-        )
+        config = taken_up(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)
         dealer(state, owner)
