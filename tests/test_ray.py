@@ -194,7 +194,7 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
         busy = ray.remote(num_cpus=1)(Sleeper)
         holders = [busy.remote() for _ in range(2)]
         assert ray.get([one.here.remote() for one in holders]) == [True, True]
-        with pytest.raises(NodeError, match=r"For 3 s there was no node .*2 workers wait"):
+        with pytest.raises(NodeError, match=r"For 3 s there was no node .*[23] workers wait"):
             executor_on(nodes, tmp_path)
         assert ray.is_initialized()  # whose connection it is, ends it
     finally:

@@ -22,8 +22,7 @@ from evopolicygym.core.run import RunState, fold
 from evopolicygym.core.score import estimate
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
-from evopolicygym.runs import experiment, verify
-from evopolicygym.runs import run as runs
+from evopolicygym.runs import experiment, turns, verify
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.run import play, resume
 from players import BAD, GOOD, LEAVE
@@ -285,8 +284,8 @@ def test_an_agent_that_raises(tmp_path: Path) -> None:
 
 def test_an_agent_that_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that stays when the run is over is left behind, and that is recorded."""
-    monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.01)
-    monkeypatch.setattr(runs, "AGENT_GRACE_S", 0.01)
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(turns, "AGENT_GRACE_S", 0.01)
     try:
         told = played(config(tmp_path / "runs", "players:make_lingerer", budget=2))
     finally:

@@ -9,8 +9,10 @@ strings that stand alone as a statement, are passed over. What a changed fingerp
 import ast
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 MOST_BYTES = 1 << 20
 """A larger file is not parsed."""
@@ -58,20 +60,17 @@ def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
         return Source(lines)
     nodes = list(ast.walk(tree))
     structure, literals = _fingerprints(tree, _literals(nodes))
+    kinds = Counter(map(type, nodes))
     conditions = sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
     return Source(
         lines=lines,
         structure=structure,
         literals=literals,
-        functions=_count(nodes, *FUNCTIONS),
-        classes=_count(nodes, ast.ClassDef),
-        branches=_count(nodes, *BRANCHES) + conditions,
+        functions=sum(kinds[kind] for kind in FUNCTIONS),
+        classes=kinds[ast.ClassDef],
+        branches=sum(kinds[kind] for kind in BRANCHES) + conditions,
         imports=frozenset(_imports(nodes)),
     )
-
-
-def _count(nodes: Iterable[ast.AST], *kinds: type[ast.AST]) -> int:
-    return sum(isinstance(node, kinds) for node in nodes)
 
 
 def _imports(nodes: Iterable[ast.AST]) -> Iterable[str]:
@@ -106,42 +105,39 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
     """Return the hashes of a tree's structure and of its literals' values."""
     structure: list[str] = []
     values: list[str] = []
-    waiting: list[object] = [tree]
+    waiting: list[Any] = [tree]
     while waiting:
         item = waiting.pop()
-        match item:
-            case ast.AST() if id(item) in literals:
-                structure.append(LITERAL)
-                values.extend(_values(item))
-            case ast.JoinedStr():
-                structure.append("JoinedStr")
-                for part in item.values:
-                    values.extend(_values(part) if isinstance(part, ast.Constant) else ["{}"])
-                waiting.append([part for part in item.values if not isinstance(part, ast.Constant)])
-            case ast.MatchSingleton():
-                structure.append(LITERAL)
-                values.append(repr(item.value))
-            case ast.expr_context():
-                pass
-            case ast.AST():
-                structure.append(type(item).__name__)
-                waiting.extend(reversed([value for _, value in ast.iter_fields(item)]))
-            case list():
-                kept = [one for one in item if not _stands_alone(one)]
-                structure.append(f"[{len(kept)}")
-                waiting.extend(reversed(kept))
-            case _:
-                structure.append(repr(item))
+        kind = type(item)
+        if kind is list:
+            kept = [one for one in item if not _stands_alone(one)]
+            structure.append(f"[{len(kept)}")
+            waiting += reversed(kept)
+        elif not isinstance(item, ast.AST):
+            structure.append(repr(item))
+        elif isinstance(item, ast.Constant):
+            structure.append(LITERAL)
+            values.append(_spelled(item.value))
+        elif id(item) in literals:
+            structure.append(LITERAL)
+            values += _values(item)
+        elif isinstance(item, ast.MatchSingleton):
+            structure.append(LITERAL)
+            values.append(repr(item.value))
+        elif isinstance(item, ast.JoinedStr):
+            structure.append(kind.__name__)
+            for part in item.values:
+                values += _values(part) if isinstance(part, ast.Constant) else ["{}"]
+            waiting.append([part for part in item.values if not isinstance(part, ast.Constant)])
+        elif not isinstance(item, ast.expr_context):
+            structure.append(kind.__name__)
+            waiting += [getattr(item, name, None) for name in reversed(kind._fields)]
     return _hash(structure), _hash(values)
 
 
 def _stands_alone(item: object) -> bool:
     """Return whether a statement is a string and nothing else, as docstrings are."""
-    match item:
-        case ast.Expr(value=ast.Constant(value=str())):
-            return True
-        case _:
-            return False
+    return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)
 
 
 def _values(literal: ast.AST) -> Iterable[str]:
@@ -169,9 +165,7 @@ def _spelled(value: object) -> str:
 
 
 def _hash(parts: Iterable[str]) -> str:
-    total = hashlib.sha256()
-    for part in parts:
-        text = part.encode("utf-8", "surrogatepass")
-        total.update(b"%d:" % len(text))
-        total.update(text)
-    return total.hexdigest()
+    """Return one hash of texts, each with its length before it, so that none runs into the next."""
+    return hashlib.sha256(
+        "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")
+    ).hexdigest()

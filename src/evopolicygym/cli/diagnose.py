@@ -55,10 +55,10 @@ def diagnose(
     if as_json:
         _print_json(roots, measured, together)
     elif len(roots) > 1:
-        _print(together, form)
+        _print([(table, None) for table in together], form)
     else:
         parts = [(name, diagnostic, measured[0][name]) for name, diagnostic in diagnostics.items()]
-        _print([table for name, one, found in parts for table in (one.table(found), in_short(name, one, found))], form)
+        _print([(one.table(found), in_short(name, one, found)) for name, one, found in parts], form)
 
 
 def _roots(given: Sequence[Path]) -> list[Path]:
@@ -81,12 +81,25 @@ def _print_json(roots: list[Path], measured: list[dict[str, Any]], together: "li
     typer.echo(dumps({"runs": runs, "together": tables}, indent=2))
 
 
-def _print(tables: "Sequence[Table]", form: Format) -> None:
+def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
+    """Print tables, each with what is to be said in short of the same, where there is that."""
     show = {Format.TABLE: _print_table, Format.CSV: _print_csv, Format.MARKDOWN: _print_markdown}[form]
-    for place, table in enumerate(tables):
+    for place, (table, short) in enumerate(parts):
         if place:
             typer.echo()
         show(table)
+        if short and form is Format.TABLE:
+            _print_line(short)
+        elif short:
+            typer.echo()
+            show(short)
+
+
+def _print_line(short: "Table") -> None:
+    from rich.text import Text
+
+    told = (f"{name} {_shown(value)}" for name, value in short.rows if value is not None)
+    out().print(Text(f" {'; '.join(told)}", "dim"), soft_wrap=False)
 
 
 def _print_table(table: "Table") -> None:

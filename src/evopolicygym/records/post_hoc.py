@@ -9,10 +9,9 @@ Returns stand in the split's order, one for each of the run's held-out cases. Wh
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
-from typing import Any, Literal, TypedDict
+from typing import Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ValidationError
 
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
@@ -21,13 +20,11 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 
 
-@with_config(ConfigDict(extra="forbid"))
-class _Checkpoint(TypedDict):
+class _Checkpoint(BaseModel, extra="forbid"):
     returns: list[float]
 
 
-@with_config(ConfigDict(extra="forbid"))
-class _Document(TypedDict):
+class _Document(BaseModel, extra="forbid"):
     schema_version: Literal["1"]
     checkpoints: dict[str, _Checkpoint]
 
@@ -49,16 +46,11 @@ def read_post_hoc(paths: RunPaths) -> dict[str, tuple[float, ...]] | None:
     except FileNotFoundError:
         return None
     try:
-        document = _adapter().validate_python(json.loads(text))
+        document = _Document.model_validate(json.loads(text))
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise RecordError(f"{paths.post_hoc} can't be read: {where}: {problem['msg']}.") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{paths.post_hoc} can't be read as JSON: {error}.") from error
-    return {name: tuple(one["returns"]) for name, one in document["checkpoints"].items()}
-
-
-@cache
-def _adapter() -> TypeAdapter[Any]:
-    return TypeAdapter(_Document)
+    return {name: tuple(one.returns) for name, one in document.checkpoints.items()}

@@ -18,7 +18,7 @@ from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
-from evopolicygym.runs.config import opened_executor, taken_up
+from evopolicygym.runs.executor import opened_executor, taken_up
 from evopolicygym.runs.run import check_fingerprint, dealer
 
 
