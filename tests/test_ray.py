@@ -138,8 +138,11 @@ def test_a_run_is_taken_up_on_another_executor(nodes: TwoNodes, home: Path, at_h
     assert all(one.same for one in replay(root, None, "ray", nodes.address))
 
 
-def test_a_node_with_other_versions_is_refused(nodes: TwoNodes, tmp_path: Path) -> None:
+def test_a_node_with_other_versions_is_refused(
+    nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A node on which another gymnasium is installed is named with what differs, and nothing is played on it."""
+    monkeypatch.setattr("evopolicygym.rollout.executors.ray.SETTLE_S", 120.0)  # on a busy machine it is late
     installed = tmp_path / "gymnasium-9.9.9.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: gymnasium\nVersion: 9.9.9\n")

@@ -46,7 +46,6 @@ class Here:
     grounds: Grounds
     version: str
     """Of this package."""
-    scratch: str
     process: int
     core: int | None
     """The processor that its worker and policies are pinned to."""
@@ -70,7 +69,9 @@ class Home:
 class Node:
     """Plays one episode at a time on this machine."""
 
-    def __init__(self, spec: EnvironmentSpec, limits: Limits, isolation: str) -> None:
+    def __init__(self, spec: EnvironmentSpec, limits: Limits, isolation: str, token: str = "") -> None:
+        """Take in what is to be played; ``token`` stands in the name of its scratch, so that it can be found."""
+        self._token = token
         self._told = spec, limits, isolation
         self._claim = cores.Claim(None)
         self._executor: LocalExecutor | None = None
@@ -80,7 +81,7 @@ class Node:
     def open(self) -> Home:
         """Start the worker; answer what was found here."""
         sweep()
-        self._scratch, self._claim = _scratch(), cores.claim()
+        self._scratch, self._claim = _scratch(self._token), cores.claim()
         repeated: list[str] = []
         with self._telling(repeated) as told:
             log = self._scratch / "simulators.log"
@@ -88,7 +89,7 @@ class Node:
                 *self._told, self._scratch / "workers", log, workers=1, cores=[self._claim.core]
             )
             grounds = self._executor.grounds
-            here = Here(grounds, __version__, str(self._scratch), os.getpid(), self._claim.core)
+            here = Here(grounds, __version__, os.getpid(), self._claim.core)
             told.append(Home(here, said=self._said()))
         return told[0]
 
@@ -156,10 +157,10 @@ class Node:
 
 
 def sweep(killed: Sequence[str] = ()) -> None:
-    """Remove scratch on this machine whose process is gone; those that are being ``killed`` are waited for."""
+    """Remove scratch of processes that are gone; those that are being ``killed``, by token, are waited for."""
     until = time.monotonic() + SWEEP_WAIT_S
     for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH}{os.getuid()}-*"):
-        while not _swept(path) and str(path) in killed and time.monotonic() < until:
+        while not _swept(path) and path.name.split("-")[3] in killed and time.monotonic() < until:
             time.sleep(0.05)
 
 
@@ -174,12 +175,12 @@ _held: list[int] = []
 """Locks of this process; they end with it."""
 
 
-def _scratch() -> Path:
+def _scratch(token: str = "") -> Path:
     """Make a directory of this process's own; it is locked before it has its name, so that nobody sweeps it."""
     beside = Path(tempfile.mkdtemp(prefix=f".{SCRATCH}"))
     lock = os.open(beside / LOCK, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     _held.append(lock)
-    path = beside.with_name(f"{SCRATCH}{os.getuid()}-{os.getpid()}-{beside.name[len(SCRATCH) + 1 :]}")
+    path = beside.with_name(f"{SCRATCH}{os.getuid()}-{token}-{beside.name[len(SCRATCH) + 1 :]}")
     beside.rename(path)
     return path

@@ -5,6 +5,7 @@ cases one by one; home come an episode and its files. A node must be like the dr
 a node does with a case is not told here but in ``rollout/node.py``.
 """
 
+import secrets
 import shutil
 import time
 from collections import Counter, deque
@@ -39,7 +40,7 @@ STRIKES = 3
 """How often an actor may end while it gets ready on a node that is alive."""
 NOBODY_S = 180.0
 """Seconds within which a worker must be there to play, on whichever node."""
-SETTLE_S = 10.0
+SETTLE_S = 30.0
 """Seconds that the rest of the nodes is waited for at the start, once there is one worker."""
 LOOK_S = 2.0
 """Seconds after which one looks again which nodes there are."""
@@ -55,6 +56,8 @@ class Seat:
 
     machine: Machine
     actor: Any
+    token: str
+    """By which its scratch is found."""
     answer: Any
     """The reference to what it was asked last; None where it has nothing to do."""
     here: Here | None = None
@@ -75,7 +78,7 @@ class RayExecutor:
         self._seats: list[Seat] = []
         self._strikes: Counter[str] = Counter()
         self._killed: dict[str, list[str]] = {}
-        """Scratch of actors that were killed, by node."""
+        """Tokens of actors that were killed, by node."""
         self._sent: tuple[Path, str, Any] | None = None
         """The present checkpoint, with its name and the reference to its bytes."""
         self._looked_at, self._somebody_at = 0.0, time.monotonic()
@@ -196,9 +199,9 @@ class RayExecutor:
 
     def _start(self, machine: Machine) -> Seat:
         place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
-        config = self._config
-        actor = self._actors.options(scheduling_strategy=place).remote(config.spec, config.limits, self._level)
-        return Seat(machine, actor, actor.open.remote())
+        config, token = self._config, secrets.token_hex(8)
+        actor = self._actors.options(scheduling_strategy=place).remote(config.spec, config.limits, self._level, token)
+        return Seat(machine, actor, token, actor.open.remote())
 
     def _settle(self) -> None:
         """Wait until all workers are ready, or one is and the others have had their time."""
@@ -302,8 +305,7 @@ class RayExecutor:
         with suppress(RayError):
             ray.kill(seat.actor)
         if not left_by_itself:
-            scratch = [seat.here.scratch] if seat.here else []
-            self._killed.setdefault(seat.machine.identity, []).extend(scratch)
+            self._killed.setdefault(seat.machine.identity, []).append(seat.token)
 
     def _sweep(self) -> None:
         """Have the nodes remove what actors left that were killed."""
