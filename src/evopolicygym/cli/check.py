@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, out
+from evopolicygym.cli.console import err, interruptible, out
 
 if TYPE_CHECKING:
+    from evopolicygym.core.agent import AgentConfig
     from evopolicygym.environments.check import Finding
     from evopolicygym.rollout.siege import Verdict
 
@@ -23,12 +24,33 @@ evopolicygym check sandbox bubblewrap
 evopolicygym check sandbox my_package.my_module:Backend --json
 
 evopolicygym check executor ray --address 10.0.0.1:6379
+
+evopolicygym check agent codex   (a scripted model answers: no key, no cost)
+
+evopolicygym check agent my_package.my_module:make
+
+evopolicygym check agent command -- /opt/agent/run
+
+evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs some tokens)
 """
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox or executor.")],
+    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox, executor or agent.")],
     name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program of the agent 'command'.")
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(help="An agent's model. Without one, or as 'scripted', a scripted model answers, for nothing."),
+    ] = "",
+    model_url: Annotated[str, typer.Option(help="The model's server, as for a run.")] = "",
+    model_key: Annotated[
+        str, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
+    ] = "",
+    model_wire: Annotated[str, typer.Option(help="What it speaks: responses, chat, messages or gemini.")] = "",
+    patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
     address: Annotated[str, typer.Option(help="An executor's cluster, as a run would be given it.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
@@ -39,7 +61,10 @@ def check(
     A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
 
     An executor plays the same cases as this machine alone, and must come to the same episodes and files.
+
+    An agent plays a short run that is put down in the middle and taken up again; nothing of it may be left.
     """
+    from evopolicygym.core.agent import AgentConfig
     from evopolicygym.core.errors import UnknownName, UsageError
     from evopolicygym.records.jsontext import dumps
 
@@ -52,8 +77,12 @@ def check(
             ok, findings, table = _sandbox(name)
         case "executor":
             ok, findings, table = _executor(name, address)
+        case "agent":
+            doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
+            options = {name: text for name, text in doors.items() if text}
+            ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
         case _:
-            raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor"])
+            raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
     if as_json:
         typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
     else:
@@ -71,8 +100,7 @@ def _environment(name: str) -> Checked:
     from evopolicygym.environments.check import check as check_environment
 
     with err().status(f"checking {name}"):
-        found = list(check_environment(load(name)))
-    return _told(found)
+        return _told(list(check_environment(load(name))))
 
 
 def _executor(name: str, address: str) -> Checked:
@@ -84,6 +112,13 @@ def _executor(name: str, address: str) -> Checked:
             found.append(one)
             status.update(f"checking {name}: {one.name}")
     return _told(found)
+
+
+def _agent(config: "AgentConfig", patience_s: float) -> Checked:
+    from evopolicygym.runs.agent_check import check as check_agent
+
+    with err().status(f"checking {config.name}: a short run on cartpole"), interruptible():
+        return _told(list(check_agent(config, patience_s)))
 
 
 def _told(found: "Sequence[Finding]") -> Checked:
