@@ -163,6 +163,7 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
         (["run", "cartpole", "--validation", "65"], "65 validation cases were asked for; from 1 to 64"),
         (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
+        (["run"], "Which environment is to be played? evopolicygym run TASK"),
         (["run", "nowhere.toml"], "nowhere.toml can't be read"),
         (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
         (["check", "environment", "earth"], "There is no environment named 'earth'."),
@@ -186,7 +187,7 @@ def test_what_can_t_be_done_is_told(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["run"], ["run", "cartpole", "--budget", "many"], ["run", "cartpole", "--nothing"], ["fly"], ["show"]],
+    [["resume"], ["run", "cartpole", "--budget", "many"], ["run", "cartpole", "--nothing"], ["fly"], ["show"]],
 )
 def test_what_can_t_be_read_is_told(shell: Shell, arguments: list[str]) -> None:
     """An option or verb that doesn't exist leaves with 2 and the usage."""
