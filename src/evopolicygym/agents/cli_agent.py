@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from threading import Event as Flag
 from time import monotonic
 
+from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.command import MODEL_OPTIONS, limits_of, upstream_of
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
@@ -203,6 +204,7 @@ def make(tool: Tool, config: AgentConfig) -> CommandLineAgent:
     """Return the agent that plays by a tool; raise ``UsageError`` where it isn't installed or can't be set up so."""
     if not config.model:
         raise UsageError(f"The agent {config.name!r} needs to be told its model: --model NAME.")
+    refuse_effort(config, tool.efforts)
     limits = limits_of(config, OPTIONS)
     for name in ("max_turns", "quiet_s"):
         amount = config.options.get(name, 1)

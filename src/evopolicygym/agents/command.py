@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from threading import Event
 
+from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
@@ -53,6 +54,7 @@ def make(config: AgentConfig) -> Agent:
     """Return the agent that runs the config's command, under the limits and with the model that its options name."""
     if not config.command:
         raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
+    refuse_effort(config, None)
     return CommandAgent(config.command, limits_of(config), upstream_of(config))
 
 

@@ -39,9 +39,8 @@ class NeutralAgent:
 
     max_turns = 1
 
-    def __init__(self, upstream: ModelUpstream, model: str) -> None:
-        self._upstream = upstream
-        self._model = model
+    def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
+        self._upstream, self._model, self._effort = upstream, model, effort
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
@@ -52,7 +51,7 @@ class NeutralAgent:
 
         ledger = Ledger(self._upstream)
         provider = Provider(self._upstream, self._model, ledger, ModelLog(desk.model_log))
-        conversation: Conversation = CONVERSATIONS[self._upstream.wire]()
+        conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
         with Hands(desk, door, stop) as hands:
             talk = _Talk(conversation, provider, hands, Referee(door.endpoint, stop), desk.transcript)
             try:
@@ -135,7 +134,7 @@ def make(config: AgentConfig) -> Agent:
         import httpx  # noqa: F401 - only whether it is there
     except ModuleNotFoundError as error:
         raise MissingExtra("The agent 'neutral'", "agents", str(error.name)) from error
-    return NeutralAgent(_resolved(upstream), config.model)
+    return NeutralAgent(_resolved(upstream), config.model, config.effort)
 
 
 def _resolved(upstream: ModelUpstream) -> ModelUpstream:

@@ -18,6 +18,7 @@ class OpenCode(Tool):
     wire = Wire.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     usage_adds_up = True
+    efforts = ()
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -27,7 +28,8 @@ class OpenCode(Tool):
     def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return its settings."""
         options = {"baseURL": endpoint.address, "apiKey": "{env:OPENAI_API_KEY}"}
-        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: {}}}
+        thinking = {"options": {"reasoningEffort": self.effort}} if self.effort else {}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: thinking}}
         settings = {
             "provider": {"door": provider},
             "model": f"door/{model}",
@@ -64,4 +66,4 @@ class OpenCode(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(OpenCode(), config)
+    return cli_agent.make(OpenCode(config.effort), config)

@@ -8,6 +8,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
 
+from evopolicygym.core.allowance import Allowance
+
 
 class AgentEnd(StrEnum):
     """How one turn of an agent ended."""
@@ -60,6 +62,10 @@ class AgentConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     """The program of a ``command`` agent, with its arguments."""
+    effort: str = ""
+    """How much its model is to think, in the word that the agent's tool or the model's server has for it."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What its user lets it use."""
 
 
 @dataclass(frozen=True, slots=True)

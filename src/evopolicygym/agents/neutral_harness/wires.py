@@ -77,13 +77,16 @@ class Chat:
     path = "/chat/completions"
     headers: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, effort: str = "") -> None:
+        """Have the model think so much; empty: as its server has it."""
         self._messages: list[Json] = []
+        self._thinking: Json = {"reasoning_effort": effort} if effort else {}
 
     def body(self, model: str) -> Json:
         """Return the next request."""
         function = {"name": "bash", "description": DESCRIPTION, "parameters": PARAMETERS}
-        return {"model": model, "messages": self._messages, "tools": [{"type": "function", "function": function}]}
+        tools = [{"type": "function", "function": function}]
+        return {"model": model, "messages": self._messages, "tools": tools, **self._thinking}
 
     def say(self, text: str) -> None:
         """Add a user's message."""
@@ -117,8 +120,11 @@ class Messages:
     path = "/v1/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
-    def __init__(self) -> None:
+    def __init__(self, effort: str = "") -> None:
+        """Have the model think so much, and when it finds that worth it; empty: as its server has it."""
         self._messages: list[Json] = []
+        thinking: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+        self._thinking = thinking if effort else {}
 
     def body(self, model: str) -> Json:
         """Return the next request."""
@@ -126,7 +132,8 @@ class Messages:
         *blocks, end = last["content"]
         marked = {**last, "content": [*blocks, {**end, "cache_control": {"type": "ephemeral"}}]}
         tool = {"name": "bash", "description": DESCRIPTION, "input_schema": PARAMETERS}
-        return {"model": model, "max_tokens": MOST_OUTPUT, "messages": [*before, marked], "tools": [tool]}
+        fields = {"max_tokens": MOST_OUTPUT, "messages": [*before, marked], "tools": [tool]}
+        return {"model": model, **fields, **self._thinking}
 
     def say(self, text: str) -> None:
         """Add a user's message."""
