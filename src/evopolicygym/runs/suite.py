@@ -11,6 +11,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.runs.config import (
@@ -46,7 +48,7 @@ class SuiteTable(CommonTable):
     description: str = ""
     environments: list[str]
     """Names, or paths of specs' ``.toml`` files as seen from where the program starts."""
-    agents: list[EntryTable] = [EntryTable(name=DEFAULT_AGENT)]
+    agents: list[EntryTable] = Field(default_factory=lambda: [EntryTable(name=DEFAULT_AGENT)])
     repeats: int = 1
     """Each agent plays each environment so often; repeat k has the seed ``seed + k``."""
     experiment: str = ""
@@ -159,4 +161,6 @@ def _refuse_twice(kind: str, found: list[str], suite: SuiteTable) -> None:
     twice = [name for name, count in Counter(found).items() if count > (1 if kind == "agent" else suite.repeats)]
     if twice:
         hint = "; give each entry a label of its own" if kind == "agent" else ""
-        raise UsageError(f"The {kind} {twice[0]!r} stands in the suite twice{hint}. To play it more often, use repeats.")
+        raise UsageError(
+            f"The {kind} {twice[0]!r} stands in the suite twice{hint}. To play it more often, use repeats."
+        )

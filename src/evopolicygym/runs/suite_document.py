@@ -82,7 +82,7 @@ def configuration(suite: SuiteTable) -> dict[str, Any]:
 
 
 def joined(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was kept, grown by environments, agents and repeats; raise ``UsageError`` where anything else differs.
+    """Return what was kept, grown by environments, agents and repeats; raise ``UsageError`` where else they differ.
 
     A run depends on nothing else in its suite, so that one that has grown is as good as one that began so; and asking
     for a part of it forgets nothing.
@@ -116,7 +116,7 @@ def _difference(name: str, then: object, here: object) -> tuple[str, object, obj
 def _refusal(name: str, then: object, here: object) -> str:
     what = " Or give the agent a label of its own." if name.startswith("agents.") else ""
     return (
-        f"The suite was begun with {name} = {json.dumps(then)}, and {json.dumps(here)} is asked for now: its runs would "
-        f"not be comparable. Ask as before to go on, or begin another with --experiment NAME.{what} Environments, "
-        f"agents and repeats may be added."
+        f"The suite was begun with {name} = {json.dumps(then)}, and {json.dumps(here)} is asked for now: its runs "
+        f"would not be comparable. Ask as before to go on, or begin another with --experiment NAME.{what} "
+        f"Environments, agents and repeats may be added."
     )

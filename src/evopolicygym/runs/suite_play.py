@@ -122,7 +122,7 @@ class Suite:
         connection = Connection(os.dup(ours.fileno()))
         connection.send(order)
         connection.close()
-        ours.setblocking(False)
+        ours.settimeout(0)
         job = Job(before.planned, place, process, ours, os.pidfd_open(process.pid), before.root)
         self._jobs.append(job)
         self._selector.register(ours, selectors.EVENT_READ, job)

@@ -14,7 +14,6 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
-from evopolicygym.core.run import Stage
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps

@@ -79,7 +79,7 @@ def work(order: Order, voice: Voice) -> int:
         voice.say(Stopped(StopReason.INTERRUPTED.value))
     except EvoPolicyGymError as error:
         voice.say(Stopped(type(error).__name__, str(error)))
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever an agent from outside raises
         traceback.print_exc()
         voice.say(Stopped(type(error).__name__, str(error)))
     else:
@@ -108,7 +108,7 @@ def main() -> None:
     connection = Connection(descriptor)
     order: Order = connection.recv()
     for one in (descriptor, order.lock):
-        os.set_inheritable(one, False)
+        os.set_inheritable(one, False)  # noqa: FBT003 - its only form
     sys.path[:] = order.modules
     os.sched_setaffinity(0, order.cores)
     voice = Voice(descriptor)
