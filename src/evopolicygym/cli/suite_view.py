@@ -144,7 +144,7 @@ def plain(result: RunResult) -> str:
 def _to_be_done(result: RunResult) -> str:
     if result.verdict is Verdict.FINISHED:
         return f"kept: {plain(result)}"
-    return f"taken up again: {result.root}" if result.root else "begun"
+    return f"taken up again: {result.root}" if result.root else "new"
 
 
 def _alone(result: RunResult) -> str:
