@@ -2,7 +2,10 @@
 
 import os
 import signal
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,9 @@ from evopolicygym.runs.suite_play import Suite
 from evopolicygym.runs.suite_progress import Begun, Word
 from evopolicygym.runs.suite_records import RunResult, Verdict, found
 from suites import Program, children, ended, scores, suite, wait_for
-from whole_runs import events
+from whole_runs import events, state_kept_in
+
+Undisturbed = Callable[[tuple[str, ...]], list[dict[str, Any]]]
 
 SMALL = (
     *("--environment", "cartpole", "--budget", "6", "--validation", "1", "--held-out", "2"),
@@ -29,13 +34,27 @@ TINY = (
 )
 
 
-def assert_unharmed(program: Program, undisturbed: Program) -> None:
-    """Compare a suite that was disturbed, and then played to its end, with one that nothing happened to."""
-    code, expected, _ = undisturbed.played()
-    again, got, complaints = program.played()
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """Return what suites tell of their runs when nothing happens to them."""
+
+    @cache
+    def play(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+        place = tmp_path_factory.mktemp("undisturbed")
+        with state_kept_in(place / "state"):
+            code, runs, complaints = Program(place / "runs", arguments).played()
+        assert code == 0, complaints
+        return runs
+
+    return play
+
+
+def assert_unharmed(program: Program, expected: list[dict[str, Any]]) -> None:
+    """Compare a suite that was disturbed, and is now played to its end, with one that nothing happened to."""
+    code, got, complaints = program.played()
     runs = list(find_runs(program.directory))
 
-    assert (code, again) == (0, 0), complaints
+    assert code == 0, complaints
     assert scores(got) == scores(expected)
     assert all(score is not None for score, _ in scores(got).values())
     assert len(runs) == len(expected)
@@ -46,16 +65,18 @@ def assert_unharmed(program: Program, undisturbed: Program) -> None:
     ("arguments", "moments"),
     [(SMALL, (3_000, 12_000)), pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.slow)],
 )
-def test_killed_twice(tmp_path: Path, arguments: tuple[str, ...], moments: tuple[int, ...]) -> None:
+def test_killed_twice(
+    tmp_path: Path, undisturbed: Undisturbed, arguments: tuple[str, ...], moments: tuple[int, ...]
+) -> None:
     """Killed at any moments, a suite that is asked for again ends with the same scores, and no run is played twice."""
     program = Program(tmp_path / "disturbed", arguments)
     codes = [program.interrupted(size, signal.SIGKILL) for size in moments]
 
     assert codes == [-signal.SIGKILL] * len(moments)
-    assert_unharmed(program, Program(tmp_path / "undisturbed", arguments))
+    assert_unharmed(program, undisturbed(arguments))
 
 
-def test_interrupted_by_its_user(tmp_path: Path) -> None:
+def test_interrupted_by_its_user(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """Ctrl-C puts all runs down in good order, and the same command ends with the same scores."""
     program = Program(tmp_path / "disturbed", SMALL)
     code = program.interrupted(4_000, signal.SIGINT)
@@ -63,7 +84,7 @@ def test_interrupted_by_its_user(tmp_path: Path) -> None:
 
     assert code == 130
     assert {event.reason for event in stops if isinstance(event, RunStopped)} == {StopReason.INTERRUPTED}
-    assert_unharmed(program, Program(tmp_path / "undisturbed", SMALL))
+    assert_unharmed(program, undisturbed(SMALL))
 
 
 def test_a_second_interruption_kills(tmp_path: Path) -> None:
