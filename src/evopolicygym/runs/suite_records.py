@@ -14,6 +14,7 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
+from evopolicygym.core.run import fold
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
@@ -62,9 +63,9 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
     """
     records: dict[str, RunRecord] = {}
     for root in find_runs(directory):
-        if not journal.read(RunPaths(root).journal).events:
-            continue  # killed before it was opened
-        record = _readable(root)
+        record = _read(root)
+        if record is None:
+            continue
         for identity in _identities(record.state.opened):
             known = records.get(identity)
             if known is None or record.state.opened.time < known.state.opened.time:
@@ -106,9 +107,12 @@ def result_of_process(
     return RunResult(run, Verdict.FAILED, root, reason="process ended", message=f"its process ended by itself, {how}")
 
 
-def _readable(root: Path) -> RunRecord:
+def _read(root: Path) -> RunRecord | None:
+    """Return a run's record; None where it was killed before it was opened."""
+    paths = RunPaths(root)
     try:
-        return read_run(root)
+        contents = journal.read(paths.journal)
+        return RunRecord(paths, contents.events, fold(contents.events), contents.torn) if contents.events else None
     except RecordError as error:
         raise RecordError(
             f"{error}\nWhich run of the suite it is can't be told: move {root} out of the experiment to have it played "
