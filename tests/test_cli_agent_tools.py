@@ -77,3 +77,31 @@ def test_whole_run_without_events(tmp_path: Path) -> None:
     assert (document["usage"]["input"], document["usage"]["output"]) == (served * INPUT, served * OUTPUT)
     assert (document["tool_usage"], told.state.held_out() is not None, key_in(told)) == (None, True, [])
     assert "submission 0: ok" in told.paths.transcript.read_text(encoding="utf-8")
+
+
+def places(body: object, word: str, path: str = "") -> list[str]:
+    """Return where a word stands alone in a request."""
+    if isinstance(body, dict):
+        return [place for name, value in body.items() for place in places(value, word, f"{path}.{name}".strip("."))]
+    return [path] if isinstance(body, str) and body.lower() == word else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("agent", "program", "place"),
+    [
+        pytest.param("codex", "codex", "reasoning.effort", marks=needs("codex")),
+        pytest.param("claude_code", "claude", "output_config.effort", marks=needs("claude")),
+        pytest.param("gemini", "gemini", "generationConfig.thinkingConfig.thinkingLevel", marks=needs("gemini")),
+        pytest.param("qwen", "qwen", "reasoning.effort", marks=needs("qwen")),
+        pytest.param("opencode", "opencode", "reasoning_effort", marks=needs("opencode")),
+        pytest.param("mini_swe_agent", "mini", "reasoning_effort", marks=needs("mini")),
+    ],
+)
+def test_effort_reaches_the_model(agent: str, program: str, place: str, tmp_path: Path) -> None:
+    """How much a model is to think comes to its server where that server looks for it, by each tool as it is."""
+    with ScriptedModel(converses((Shell("./judge submit 0"), Shell("sleep 30")))) as model:
+        played_with(agent, found(program) or "", model, tmp_path / "runs", budget=1, effort="low")
+    asked = [places(one.body, "low") for one in model.asked if one.target.partition("?")[0].endswith(GENERATING)]
+
+    assert [place] in asked, asked

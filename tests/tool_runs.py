@@ -40,11 +40,13 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not found(program), reason=f"{program} is not installed; make tools installs it")
 
 
-def played_with(agent: str, program: str, model: ScriptedModel, runs: Path, budget: int = 2, **options: int) -> Told:
+def played_with(
+    agent: str, program: str, model: ScriptedModel, runs: Path, budget: int = 2, effort: str = "", **options: int
+) -> Told:
     """Play a run on cartpole by a tool; the real key must stand in its variable."""
     given = {"program": program, "model_url": model.url, "model_key": VARIABLE, **options}
     asked = config(runs, budget=budget, isolation=Level.BUBBLEWRAP.value)
-    return played(replace(asked, agent=AgentConfig(agent, "scripted", given)))
+    return played(replace(asked, agent=AgentConfig(agent, "scripted", given, effort=effort)))
 
 
 def key_in(told: Told) -> list[Path]:

@@ -61,7 +61,8 @@ def _usage(event: Event) -> dict[str, float]:
     counts = event["usage"]
     told = tokens(counts, output="output_tokens", cached_input="cache_read_input_tokens")
     whole = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return {"input": sum(counts.get(name) or 0 for name in whole), **told}
+    cost = tokens(event, cost="total_cost_usd")
+    return {"input": sum(counts.get(name) or 0 for name in whole), **told, **cost}
 
 
 def make(config: AgentConfig) -> Agent:

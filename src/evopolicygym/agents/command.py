@@ -4,7 +4,7 @@ How a program is started and watched is not told here but in ``program.py``.
 """
 
 from contextlib import ExitStack
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from threading import Event
 
 from evopolicygym.agents.base import refuse_effort
@@ -27,6 +27,7 @@ class CommandAgent:
     def __init__(self, command: tuple[str, ...], limits: AgentLimits, upstream: ModelUpstream | None = None) -> None:
         self._launch = Launch(command, limits)
         self._upstream = upstream
+        self.model_url = upstream.base_url if upstream else ""
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Run the program until it ends, goes over a limit, or ``stop`` is set.
@@ -35,14 +36,18 @@ class CommandAgent:
         door raises where that can't be opened.
         """
         with ExitStack() as stack:
-            model = stack.enter_context(ModelDoor(self._upstream, desk.model_log)) if self._upstream else None
-            turn = self._play(desk, door, model, stop)
-            return replace(turn, usage=asdict(model.usage())) if model else turn
+            if self._upstream is None:
+                return self._play(desk, door, None, stop)
+            model = stack.enter_context(ModelDoor(self._upstream.within(desk), desk.model_log, desk.report))
+            return replace(self._play(desk, door, model, stop), usage=model.usage().figures())
 
     def _play(self, desk: Desk, door: Door, model: ModelDoor | None, stop: Event) -> Turn:
-        ended = run(self._launch, desk, door, model, stop)
+        launch = replace(self._launch, over=model.spent) if model else self._launch
+        ended = run(launch, desk, door, model, stop)
         if ended.limit:
             return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
+        if ended.over:
+            return Turn(AgentEnd.ALLOWANCE_SPENT, ended.over, findings=ended.findings)
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
         if ended.code:

@@ -16,7 +16,6 @@ class KimiCode(Tool):
     install = "npm install -g @moonshot-ai/kimi-code@2.1.0 (it needs Node 22 or later)"
     wire = Wire.CHAT
     url, key = "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"
-    efforts = ()
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -26,7 +25,6 @@ class KimiCode(Tool):
     def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return the tool's environment variables."""
         place = {"BASE_URL": endpoint.address, "API_KEY": endpoint.key, "PROVIDER_TYPE": "openai", "NAME": model}
-        place |= {"THINKING_EFFORT": self.effort} if self.effort else {}
         named = {f"KIMI_MODEL_{name}": value for name, value in place.items()}
         return {**named, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
@@ -39,4 +37,4 @@ class KimiCode(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(KimiCode(config.effort), config)
+    return cli_agent.make(KimiCode(), config)

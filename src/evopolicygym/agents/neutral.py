@@ -7,7 +7,7 @@ a turn is remembered by the next run. Its parts are not here but in ``neutral_ha
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
@@ -18,7 +18,7 @@ from evopolicygym.agents.command import MODEL_OPTIONS, upstream_of
 from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.log import ModelLog
 from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.model_door.wire import CallRefused, Wire
 from evopolicygym.agents.neutral_harness.hands import Hands, WorkEnded
 from evopolicygym.agents.neutral_harness.wires import UNREADABLE, Chat, Conversation, Messages
 from evopolicygym.agents.referee import JudgeUnreachable, Referee, Stopped
@@ -41,6 +41,7 @@ class NeutralAgent:
 
     def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
         self._upstream, self._model, self._effort = upstream, model, effort
+        self.model_url = upstream.base_url
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
@@ -49,7 +50,7 @@ class NeutralAgent:
         """
         from evopolicygym.agents.neutral_harness.provider import ConversationTooLong, ModelFailed, Provider
 
-        ledger = Ledger(self._upstream)
+        ledger = Ledger(self._upstream.within(desk), desk.report)
         provider = Provider(self._upstream, self._model, ledger, ModelLog(desk.model_log))
         conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
         with Hands(desk, door, stop) as hands:
@@ -58,6 +59,8 @@ class NeutralAgent:
                 end, message = AgentEnd.FINISHED, talk.hold()
             except ConversationTooLong as error:
                 end, message = AgentEnd.FINISHED, f"the conversation outgrew the model's context: {error}"
+            except CallRefused as error:
+                end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
             except Stopped as error:
                 end, message = AgentEnd.STOPPED, str(error)
             except ModelFailed as error:
@@ -67,7 +70,7 @@ class NeutralAgent:
                 end, message = AgentEnd.CRASHED, str(error)
             except (WorkEnded, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        return Turn(end, message, usage=asdict(ledger.usage()), findings=hands.findings)
+        return Turn(end, message, usage=ledger.usage().figures(), findings=hands.findings)
 
 
 class _Talk:

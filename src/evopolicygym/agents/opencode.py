@@ -59,7 +59,8 @@ class OpenCode(Tool):
                 fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
                 spoken = tokens(counts, output="output", reasoning="reasoning")
                 spoken["output"] += spoken["reasoning"]
-                return Heard(conversation, usage={"input": fresh["input"] + cache["cached_input"], **cache, **spoken})
+                whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
+                return Heard(conversation, usage=whole | tokens(part, cost="cost"))
             case _:
                 return Heard(conversation)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import check, environments, resume, reveal, run, show, suite, suites, verify
+from evopolicygym.cli import check, diagnose, environments, post_hoc, resume, reveal, run, show, suite, suites, verify
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
 
@@ -32,17 +32,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    run.run,
-    resume.resume,
-    show.show,
-    verify.verify,
-    reveal.reveal,
-    environments.environments,
-    check.check,
-    suite.suite,
-    suites.suites,
-):
+VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
+for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, suite.suite, suites.suites):
     app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
 
 

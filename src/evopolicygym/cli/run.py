@@ -242,6 +242,14 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         nonlocal root
         root = paths.root
         view.opened(paths, state)
+        agent = state.opened.agent
+        if state.opened.price is None and (agent.model or agent.options.get("model_url")):
+            err().print(
+                f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "
+                f"give it with --price (prices that are known come with evopolicygym[agents]).",
+                soft_wrap=True,
+                markup=False,
+            )
 
     try:
         with interruptible(), view.live():

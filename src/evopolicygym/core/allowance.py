@@ -5,6 +5,7 @@ which is the task's and not the user's, in ``core/budget.py``.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from evopolicygym.core.errors import UsageError
@@ -27,6 +28,11 @@ class Used:
         return Used(
             self.cost + other.cost, self.tokens + other.tokens, self.seconds + other.seconds, self.turns + other.turns
         )
+
+
+def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> Used:
+    """Return what a turn used, by the names that a model's door has for it."""
+    return Used(usage.get("cost", 0.0), int(usage.get("input", 0) + usage.get("output", 0)), seconds, turns)
 
 
 @dataclass(frozen=True, slots=True)
