@@ -18,7 +18,7 @@ from evopolicygym.records.lock import locked
 from evopolicygym.runs.suite import SuiteTable, entry, load
 
 TESTS = Path(__file__).parent
-PATIENCE_S = 240.0
+PATIENCE_S = 600.0
 """Within which anything comes that is waited for, however busy the machine is."""
 SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out": 2, "split": "public"}
 

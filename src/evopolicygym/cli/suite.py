@@ -109,7 +109,8 @@ def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], boo
     cores = sorted(os.sched_getaffinity(0))
     with held(asked) as lock:
         results = found(plan(asked), directory)
-        jobs = asked.jobs or jobs_by_default(len(cores), len(results))
+        waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
+        jobs = min(asked.jobs or jobs_by_default(len(cores)), waiting)
         playing = Suite(results, shares(cores, jobs), lock)
         view = SuiteView(Console(quiet=True) if as_json else err(), results)
         with view.live():

@@ -77,7 +77,7 @@ class SuiteView:
             f"{finished}/{total} runs",
             Text(f"{_time(elapsed)}{left}", "dim"),
         )
-        return Group(score_table(list(self._results.values()), self._standing), bar)
+        return Group(score_table(list(self._results.values()), dict(self._standing)), bar)
 
     def _done(self) -> float:
         """Return how many runs are done, parts of runs included."""
@@ -93,7 +93,7 @@ def score_table(results: Sequence[RunResult], playing: Mapping[int, Standing | N
     table.add_column("")
     entries = list(dict.fromkeys(one.planned.entry for one in results))
     for entry in entries:
-        table.add_column(entry, justify="right")
+        table.add_column(Text(entry), justify="right")
     for environment in dict.fromkeys(one.planned.environment for one in results):
         here = [one for one in results if one.planned.environment == environment]
         cells = (_cell([one for one in here if one.planned.entry == entry], playing or {}) for entry in entries)

@@ -200,6 +200,6 @@ def shares(cores: Sequence[int], jobs: int) -> list[tuple[int, ...]]:
     return [tuple(cores[job * count // jobs : (job + 1) * count // jobs]) for job in range(jobs)]
 
 
-def jobs_by_default(cores: int, runs: int) -> int:
+def jobs_by_default(cores: int) -> int:
     """Return how many runs are played at once where nobody says: half as many as there are cores."""
-    return max(1, min(cores // 2, runs))
+    return max(1, cores // 2)
