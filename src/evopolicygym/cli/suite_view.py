@@ -62,7 +62,7 @@ class SuiteView:
         if not self._console.is_terminal:
             yield
             return
-        with Live(console=self._console, get_renderable=self._draw, refresh_per_second=4):
+        with Live(console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=True):
             yield
 
     def _draw(self) -> RenderableType:
