@@ -10,6 +10,8 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents import program
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import RecordError, UsageError
@@ -23,7 +25,6 @@ from evopolicygym.sandbox.base import Level
 from fakes import TIME, opening
 from model_doors import REAL_KEY, VARIABLE
 from neutral_models import calling
-from scripted_model import CACHED, INPUT, OUTPUT, ScriptedModel
 from scripted_tools import program as scripted_tool
 from whole_runs import Told, config, events, played
 

@@ -15,7 +15,22 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base", "cli_agent", "model_door", "neutral_harness", "program", "referee", "tool"}),
+    not_names=frozenset(
+        {
+            "base",
+            "cli_agent",
+            "evaluator",
+            "linear_search",
+            "model_door",
+            "model_search",
+            "neutral_harness",
+            "openevolve_harness",
+            "program",
+            "referee",
+            "scripted_model",
+            "tool",
+        }
+    ),
 )
 
 

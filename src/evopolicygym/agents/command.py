@@ -13,7 +13,7 @@ from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.program import Launch, last_words, run
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import MissingExtra, UsageError
 
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
@@ -82,7 +82,10 @@ def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
 
 
 def upstream_of(config: AgentConfig) -> ModelUpstream | None:
-    """Return where the model's door leads; None for an agent without one. Raises ``UsageError`` where it can't be."""
+    """Return where the model's door leads; None for an agent without one.
+
+    Raises ``UsageError`` where it can't be, and ``MissingExtra`` where what opens it is not installed.
+    """
     url, key, wire = (str(config.options.get(name, "")) for name in MODEL_OPTIONS)
     if not url:
         if key or wire:
@@ -92,4 +95,8 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
         raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(Wire)}.")
     upstream = ModelUpstream(url, key, Wire(wire or Wire.AUTO), (config.model,) if config.model else ())
     upstream.key()
+    try:
+        import httpx  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"The agent {config.name!r}, which asks a model,", "agents", str(error.name)) from error
     return upstream
