@@ -6,7 +6,20 @@ from typing import Annotated
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import check, diagnose, environments, export, post_hoc, resume, reveal, run, show, verify
+from evopolicygym.cli import (
+    check,
+    diagnose,
+    environments,
+    export,
+    post_hoc,
+    resume,
+    reveal,
+    run,
+    show,
+    suite,
+    suites,
+    verify,
+)
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
 
@@ -33,7 +46,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
-for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, export.export):
+MORE = (suite.suite, suites.suites, diagnose.diagnose, post_hoc.post_hoc, export.export)
+for verb in (*VERBS, *MORE):
     app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
 
 
