@@ -14,15 +14,17 @@ from evopolicygym.cli.console import number
 from evopolicygym.core.run import RunState
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_document import run_document, success_rate
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.run_document import document_of, run_document, success_rate
 
 
-def show_outcome(console: Console, root: Path, state: RunState) -> None:
+def show_outcome(console: Console, record: RunRecord) -> None:
     """Print a run's outcome for a person."""
+    state, root = record.state, record.paths.root
     console.print(Panel(_headline(state), expand=False, border_style="green" if state.held_out() else "yellow"))
     if state.held_out():
         console.print(_comparison(compare(state)))
-    if spent := _spent(run_document(RunPaths(root))["usage"]):
+    if spent := _spent(document_of(record)["usage"]):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     for verb, what in (("show", "its submissions"), ("verify --replay", "checks it, and plays its score again")):
