@@ -1,16 +1,16 @@
 """Intervals: what a score would have been with other repeats and other held-out cases.
 
-Returns of an entry on a task are a table of runs by cases. A replicate draws runs and, for all runs and all entries on the
-same cases at once, cases; its mean is the mean plus the drawn runs' effects plus the drawn cases' effects. Effects are
-scaled such that a mean's variance over replicates is its unbiased estimate at any number of runs, which plain resampling
-understates by (R - 1) / R, and the part that belongs to a run on a case is counted once. What is made of the means (ranks,
-norms) is not told here but in ``leaderboard.py`` and ``pairing.py``.
+Returns of an entry on a task are a table of runs by cases. A replicate draws runs and, for all runs and all entries on
+the same cases at once, cases; its mean is the mean plus the drawn runs' effects plus the drawn cases' effects. Effects
+are scaled such that a mean's variance over replicates is its unbiased estimate at any number of runs, which plain
+resampling understates by (R - 1) / R, and the part that belongs to a run on a case is counted once. What is made of the
+means (ranks, norms) is not told here but in ``leaderboard.py`` and ``pairing.py``.
 """
 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,13 +170,13 @@ def _share(variance: float, freedom: float) -> float:
     return variance**2 / freedom if freedom > 0 else 0.0
 
 
-@cache
+@lru_cache(4096)
 def student(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's distribution: 2.776 at four degrees of freedom, 1.96 at infinitely many."""
+    """Return the 97.5 % quantile of Student's distribution: 2.776 at 4 degrees of freedom, 1.96 at infinitely many."""
     if not freedom < 1e4:  # noqa: PLR2004 - from here on the normal's, to four digits; not a number too
         return _NORMAL
     # with t = sqrt(freedom) tan(angle), the density is proportional to cos(angle) ** (freedom - 1)
-    angles = np.linspace(0.0, math.pi / 2, 20_001)
+    angles = np.linspace(0.0, math.pi / 2, 4_001)
     density = np.cos(angles) ** (max(freedom, 1.0) - 1)
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(COVERAGE, below / below[-1], angles)))

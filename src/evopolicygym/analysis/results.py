@@ -270,7 +270,7 @@ def _tokens(usage: Mapping[str, Any] | None) -> float | None:
 
 
 def _wall_seconds(timing: _Timing) -> float:
-    """Return the seconds between beginnings and ends; a piece that a crash ended has no known end, and counts nothing."""
+    """Return the seconds between beginnings and ends; a piece that a crash ended has no known end and adds none."""
     marks = [(at, True) for at in (timing.opened_at, *timing.resumed_at)] + [(one.at, False) for one in timing.stops]
     marks += [(timing.finished_at, False)] if timing.finished_at else []
     seconds, began = 0.0, None
