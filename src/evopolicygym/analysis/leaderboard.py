@@ -1,8 +1,8 @@
 """The leaderboard: what a table of scores makes of its entries across tasks, with intervals and tiers.
 
-Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how it is
-Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a table is
-printed in ``tables_out.py``. The formulas are those of the protocol, section 9; docs/leaderboard.md tells them at length.
+Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a table
+is printed in ``tables_out.py``. The formulas are the protocol's, section 9; docs/leaderboard.md tells them at length.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,6 +4,7 @@ A run's episodes and submissions are not told here; ``records/reader.py`` reads 
 is believed: ``verify`` is what checks it.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping
@@ -144,6 +145,12 @@ class RunResult:
     idle_anchor: Anchor | None = None
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Short for the versions of packages that the numbers depend on; specs, which tasks differ in, aside."""
+        text = json.dumps([self.protocol_version, sorted(self.versions.items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def score(self) -> float | None:
