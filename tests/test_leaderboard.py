@@ -1,4 +1,4 @@
-"""The leaderboard: the paper's aggregates from the paper's table, pooled runs, intervals, tiers, and what isn't mixed."""
+"""The leaderboard: the paper's aggregates from the paper's table, pooled runs, intervals, tiers, what isn't mixed."""
 
 import json
 from pathlib import Path
@@ -150,7 +150,7 @@ def test_a_run_without_a_score_counts_as_random(tmp_path: Path, document: dict[s
 
 
 def test_entries_that_lack_tasks_change_nobodys_rank(tmp_path: Path, document: dict[str, Any]) -> None:
-    """Beside the paper, a run on one task is ranked on that task, has no place, and leaves the paper's figures alone."""
+    """Beside the paper, a run on one task is ranked on it, has no place, and leaves the paper's figures alone."""
     write(tmp_path / "runs", changed(document, "acrobot", "tuner", [-60.0] * 32))
     board = board_of(tmp_path / "runs", "paper")
     found = by_label(board)
@@ -167,7 +167,7 @@ def test_a_family_alone(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", tmp_path / "real", ["a"], 1, FEW)
 
     assert [task.name for task in board_of(tmp_path / "runs", choice=Choice(family="mujoco")).tasks] == ["reacher"]
-    with pytest.raises(UnknownName, match="no family named 'mujuco'. Did you mean 'mujoco'"):
+    with pytest.raises(UnknownName, match=r"no family named 'mujuco'. Did you mean 'mujoco'"):
         board_of(tmp_path / "runs", choice=Choice(family="mujuco"))
 
 
@@ -202,7 +202,7 @@ def test_what_was_not_measured_alike_is_not_mixed(
     assert any(note.startswith("Mixed: ") for note in board_of(tmp_path / "runs", choice=Choice(mix=True)).notes)
 
 
-def test_normalising_by_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_normalising_by_what_is_not_there_is_told() -> None:
     """A kind of entry that the table lacks can't be what scores are normalised by."""
     with pytest.raises(UsageError, match="kind 'reference', but the table has none"):
         leaderboard(score_table([], [paper()]), normalise="reference")
@@ -253,7 +253,7 @@ def test_entries_without_a_common_task_are_told(tmp_path: Path, document: dict[s
 
     with pytest.raises(UsageError, match="no task in common"):
         pairing(table, "one", "other")
-    with pytest.raises(UnknownName, match="no entry named 'on'. Did you mean 'one'"):
+    with pytest.raises(UnknownName, match=r"no entry named 'on'. Did you mean 'one'"):
         pairing(table, "on", "other")
 
 

@@ -10,7 +10,7 @@ means (ranks, norms) is not told here but in ``leaderboard.py`` and ``pairing.py
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,35 +43,36 @@ class Block:
     """Runs by cases."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Sample:
     """All that one entry's mean on one task rests on."""
 
     blocks: tuple[Block, ...]
 
-    @property
+    @cached_property
     def runs(self) -> Floats:
         """Each run's mean."""
         return np.array([estimate(row.tolist()).mean for block in self.blocks for row in block.returns])
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """The mean over runs of their means over cases."""
         return estimate(self.runs.tolist()).mean
 
-    @property
+    @cached_property
     def standard_error(self) -> float:
         """The root of the mean's variance, over runs and over cases."""
-        return math.sqrt(sum(self._variances()))
+        return math.sqrt(sum(self._variances))
 
-    @property
+    @cached_property
     def freedom(self) -> float:
         """Degrees of freedom of the variance, after Satterthwaite; infinite where there is no variance."""
-        of_runs, of_cases = self._variances()
+        of_runs, of_cases = self._variances
         cases = max(block.returns.shape[1] for block in self.blocks) - 1
         weights = (_share(of_runs, len(self.runs) - 1), _share(of_cases, cases))
         return (of_runs + of_cases) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
 
+    @cached_property
     def _variances(self) -> tuple[float, float]:
         """Return the mean's variance over runs, and over cases."""
         runs = self.runs

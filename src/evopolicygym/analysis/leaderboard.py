@@ -7,7 +7,7 @@ is printed in ``tables_out.py``. The formulas are the protocol's, section 9; doc
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, harmonic_mean
+from statistics import fmean
 
 import numpy as np
 
@@ -182,8 +182,8 @@ class _Making:
         over = np.ones(drawn.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
-        interval = stretched(rank_scores(means)[entry.label], over, freedom, UNIT) if _has_interval(entry) else None
-        value = Score(rank_scores(means)[entry.label], interval)
+        score = rank_scores(means)[entry.label]
+        value = Score(score, stretched(score, over, freedom, UNIT) if _has_interval(entry) else None)
         return TaskScore(entry.cells[task], rank(means, entry.label), count, value, self._normalised(entry, task))
 
     def _normalised(self, entry: Entry, task: str) -> Score | None:
@@ -280,7 +280,7 @@ def _freedom(entries: Iterable[Entry], task: str) -> float:
     """Return the degrees of freedom behind a comparison: the harmonic mean of those of its uncertain entries."""
     samples = [sample for one in entries if (sample := one.cells[task].sample) is not None]
     finite = [freedom for sample in samples if math.isfinite(freedom := sample.freedom)]
-    return harmonic_mean(finite) if finite else math.inf
+    return len(finite) / sum(1 / freedom for freedom in finite) if finite else math.inf
 
 
 def _worth(means: Floats) -> Floats:
