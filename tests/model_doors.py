@@ -17,7 +17,8 @@ import httpx
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
-from scripted_model import Asked, Json, ScriptedModel
+from evopolicygym.agents.scripted_model.answers import Json
+from evopolicygym.agents.scripted_model.server import Asked, ScriptedModel
 
 REAL_KEY = "sk-real-0123456789-never-to-be-seen"
 VARIABLE = "SCRIPTED_MODEL_KEY"

@@ -1,6 +1,6 @@
 """Models for the agent ``neutral`` that call its tool, in both formats, and turns that are played with them.
 
-The server that says their words is in ``scripted_model.py``.
+The server that says their words is in ``agents/scripted_model/``.
 """
 
 import json
@@ -10,10 +10,11 @@ from typing import Any
 from enclosed import desk
 from evopolicygym.agents.base import make
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Json, Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
 from fakes import OpenRun
 from model_doors import VARIABLE
-from scripted_model import CACHED, INPUT, OUTPUT, REASONING, Json, Reply, ScriptedModel
 
 
 def calling(wire: Wire, *commands: str) -> Reply:

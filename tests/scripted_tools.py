@@ -5,10 +5,10 @@ from threading import Event
 
 from enclosed import desk
 from evopolicygym.agents.base import make
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
 from fakes import OpenRun
 from model_doors import VARIABLE
-from scripted_model import ScriptedModel
 
 PROGRAM = """\
 #!/usr/bin/env python3

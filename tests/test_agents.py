@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evopolicygym.agents import tuner
+from evopolicygym.agents import linear_search, random_search, tuner
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.agents.referee import Info, Referee, RunClosed
 from evopolicygym.agents.scripted import Delete, Finish, ScriptedAgent, Submit, Write
@@ -74,8 +74,8 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
     assert AGENTS.names() == [
-        "claude_code", "codex", "command", "gemini", "kimi_code", "mini_swe_agent", "neutral", "opencode", "qwen",
-        "random", "scripted", "tuner",
+        "claude_code", "codex", "command", "gemini", "gepa", "kimi_code", "mini_swe_agent", "neutral", "opencode",
+        "openevolve", "qwen", "random", "random_search", "scripted", "tuner",
     ]  # fmt: skip
 
 
@@ -227,7 +227,7 @@ def test_tuner_tells_no_ties() -> None:
 @pytest.mark.parametrize(("steps", "numbers"), [(1, 30), (5, 30), (50, 30), (3, 2), (4, 0)])
 def test_tuner_normalises_whatever_was_seen(steps: int, numbers: int) -> None:
     """However little a probe has seen, there are features of every observation, at most ten, all finite."""
-    view = tuner._normalised(np.random.default_rng(0).normal(size=(steps, numbers)))
+    view = linear_search.normalised(np.random.default_rng(0).normal(size=(steps, numbers)))
     projection = np.reshape(view.projection, (len(view.projection), numbers))
 
     assert len(view.center) == numbers
@@ -235,10 +235,11 @@ def test_tuner_normalises_whatever_was_seen(steps: int, numbers: int) -> None:
     assert np.isfinite(projection).all()
 
 
+@pytest.mark.parametrize("agent", ["tuner", "random_search"])
 @pytest.mark.parametrize("budget", [1, 5, 16])
-def test_tuner_spends_small_budgets(tmp_path: Path, budget: int) -> None:
-    """However few episodes there are, the tuner spends them all and leaves something to choose."""
-    state = played(config(tmp_path, "tuner", budget)).state
+def test_linear_search_spends_small_budgets(tmp_path: Path, budget: int, agent: str) -> None:
+    """However few episodes there are, the tuner and random search spend them all and leave something to choose."""
+    state = played(config(tmp_path, agent, budget)).state
 
     assert (state.remaining, state.finished is None) == (0, False)
 
@@ -250,6 +251,30 @@ def test_tuner_improves(tmp_path: Path) -> None:
     assert state.finished is not None
     assert state.finished.score is not None
     assert state.finished.score > 100
+
+
+def test_random_search_keeps_the_tuners_portions(tmp_path: Path) -> None:
+    """Random search spends its budget just as the tuner does, and learns: random play has a mean of 23."""
+    searched, tuned = (
+        played(config(tmp_path / agent, agent, 64, split=SplitSource.PUBLIC)).state
+        for agent in ("random_search", "tuner")
+    )
+    portions = [[one.charged.env_instances for one in state.submissions] for state in (searched, tuned)]
+
+    assert portions[0] == portions[1]
+    assert searched.finished is not None
+    assert searched.finished.score is not None
+    assert searched.finished.score > 50
+
+
+def test_random_search_believes_in_the_best() -> None:
+    """What random search believes in is the best it was ever told of, the earliest of equals."""
+    draws = random_search.Draws(2, 4, seed=0)
+    first, second, third = (draws.ask(1.0) for _ in range(3))
+    draws.tell([first, second], [1.0, 3.0])
+    draws.tell([third], [3.0])
+
+    assert draws.believed is second
 
 
 def test_command_finds_the_judge(new_run: RunMaker) -> None:

@@ -17,7 +17,7 @@ from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
-from evopolicygym.runs import run as runs
+from evopolicygym.runs import turns
 from evopolicygym.runs.verify import findings
 from evopolicygym.sandbox import watch
 from fakes import OpenRun, RunMaker
@@ -203,7 +203,7 @@ stay()
 def test_agent_is_gone_before_anything_hidden_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A04: daemons in sessions of their own, deaf to every signal, are gone when the run closes for validation."""
     monkeypatch.setattr(program, "GRACE_S", 0.2)
-    monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.2)
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 0.2)
     mark, left = secrets.token_hex(8), []
 
     def look(event: RunEvent, _state: RunState) -> None:

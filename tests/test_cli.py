@@ -16,7 +16,7 @@ from evopolicygym.cli import main as cli
 from evopolicygym.environments import catalog
 from whole_runs import Told, config, played, state_kept_in
 
-VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check"]
+VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check", "diagnose", "leaderboard", "compare"]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import pytest
@@ -11,19 +12,23 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents import cli_agent, program
 from evopolicygym.agents.base import make
 from evopolicygym.agents.codex import Codex
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
+from evopolicygym.sandbox.base import Level
 from fakes import OpenRun, RunMaker
 from model_doors import REAL_KEY, VARIABLE
-from scripted_model import INPUT, OUTPUT, Reply, ScriptedModel
 from scripted_tools import program as scripted_tool
 from scripted_tools import turn
 from tool_runs import key_in, played_with
 from whole_runs import Told
 
+MOST_GROWTH_KB = 64 << 10
+"""By which the memory of the process that hears a flood may grow: a tenth of what a whole one would be."""
 QUICK = 1
 """Seconds without progress that are to pass."""
 
@@ -121,16 +126,34 @@ def test_tool_that_gives_up(run: OpenRun, model: ScriptedModel) -> None:
 
 
 @needs_bubblewrap
-def test_flood(run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A flood without a line's end fills neither the transcript nor memory, and what comes after it is heard."""
+@pytest.mark.parametrize("mebibytes", [64, pytest.param(1024, marks=pytest.mark.slow)])
+def test_flood(mebibytes: int, run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flood without a line's end fills neither the transcript nor memory; what comes after it is heard."""
     monkeypatch.setattr(program, "OUTPUT_BYTES", 100_000)
-    script = (
-        "for _ in range(64): os.write(1, b'{' * (1 << 20))\nprint()\ntell(type='turn.failed', error={'message': 'x'})"
-    )
-    ended = turn(run, model, script)
+    flood = f"submit()\nfor _ in range({mebibytes}): os.write(1, b'{{' * (1 << 20))\nprint()\n"
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    ended = turn(run, model, f"{flood}tell(type='turn.failed', error={{'message': 'x'}})\nsys.exit(1)")
 
-    assert (ended.end, ended.message) == (AgentEnd.GAVE_UP, "x")
+    assert (ended.end, ended.message) == (AgentEnd.CRASHED, "x")
     assert run.paths.transcript.stat().st_size < 101_000
+    assert getrusage(RUSAGE_SELF).ru_maxrss - before < MOST_GROWTH_KB
+    assert len(run.session.state.submissions) == 1
+
+
+@pytest.mark.parametrize("level", [Level.PROCESS, Level.NONE])
+def test_weaker_levels(level: Level, model: ScriptedModel, tmp_path: Path) -> None:
+    """Where there is no sandbox, a tool works in the same home, with the dummy key alone, and goes on as anywhere."""
+    seen = "ask(); tell(key=os.environ['OPENAI_API_KEY'], home=home.name, real=os.environ.get('SCRIPTED_MODEL_KEY'))"
+    tool = scripted_tool(tmp_path, f"{seen}; tell(resumed=resumed); submit()")
+    told = played_with("codex", tool, model, tmp_path / "runs", level)
+    lines = [json.loads(line) for line in told.paths.transcript.read_text(encoding="utf-8").splitlines() if "{" in line]
+    first = next(line for line in lines if "home" in line)
+
+    assert told.state.held_out() is not None
+    assert (told.state.opened.isolation, len(told.state.submissions)) == (level.value, 2)
+    assert (first["home"], first["real"], first["key"] != REAL_KEY) == ("home", None, True)
+    assert [line["resumed"] for line in lines if "resumed" in line] == [False, True]
+    assert key_in(told) == []
 
 
 @pytest.mark.parametrize(

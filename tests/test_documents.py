@@ -15,6 +15,7 @@ from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import (
     AgentEnded,
+    AgentMetered,
     AgentStarted,
     EpisodePlayed,
     EpisodeRepeated,
@@ -46,6 +47,7 @@ EVENTS = [
     RunResumed(TIME),
     RunStopped(TIME, StopReason.ENVIRONMENT, "the simulator's process ended"),
     AgentStarted(TIME, 0),
+    AgentMetered(TIME, 0, 1.5, {"input": 3, "cost": 0.5}),
     AgentEnded(TIME, 0, "crashed", "ValueError: ünïcode \u2028 \x00"),
     EpisodePlayed(Split.TRAIN, "a", 0, FAILED, 0),
     EpisodeRepeated(TIME, Split.HELD_OUT, 31, "the simulator's process ended"),

@@ -92,6 +92,7 @@ def test_portions(new_run: RunMaker) -> None:
     [
         ({"Host": "example.org"}, 403),
         ({"Host": "127.0.0.1.example.org"}, 403),
+        ({"Host": "127.0.0.1:1@example.org"}, 403),
         ({"Origin": "http://127.0.0.1"}, 403),
         ({"Origin": "null"}, 403),
         ({"Content-Type": "text/plain"}, 415),

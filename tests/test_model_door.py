@@ -12,9 +12,9 @@ from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import ModelUsage
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
 from model_doors import REAL_KEY, SPOKEN, TLS, VARIABLE, OpenDoor, open_door
-from scripted_model import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 
 WIRES = list(SPOKEN)
 each_wire = pytest.mark.parametrize("wire", WIRES)

@@ -16,8 +16,8 @@ from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.log import CUT
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
 from model_doors import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
-from scripted_model import INPUT, OUTPUT, Reply
 
 each_wire = pytest.mark.parametrize("wire", list(SPOKEN))
 

@@ -11,8 +11,8 @@ from evopolicygym.agents.model_door.mask import Mask, mask_account
 from evopolicygym.agents.model_door.meter import Meter
 from evopolicygym.agents.model_door.usage import Usage, read_usage
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
 from model_doors import REAL_KEY, SPOKEN
-from scripted_model import INPUT, OUTPUT, Reply, pieces
 
 STREAM = "text/event-stream; charset=utf-8"
 

@@ -9,8 +9,9 @@ import pytest
 
 from evopolicygym.agents.model_door.log import MAX_REFUSALS
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.scripted_model.answers import Json, Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from model_doors import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
-from scripted_model import Json, Reply, ScriptedModel
 
 each_wire = pytest.mark.parametrize("wire", list(SPOKEN))
 FUNCTION = {"type": "function", "name": "shell", "parameters": {"properties": {"url": {}, "file_id": {}}}}

@@ -12,6 +12,8 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents.base import make
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.neutral_harness import hands
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
@@ -21,7 +23,6 @@ from fakes import RunMaker
 from model_doors import REAL_KEY, VARIABLE
 from neutral_models import agent, calling, raw_calling, told, transcript, turn
 from players import GOOD
-from scripted_model import CACHED, INPUT, OUTPUT, Reply, ScriptedModel
 from whole_runs import config, played
 
 WRITE = f"cat > system/policy.py <<'POLICY'\n{GOOD}POLICY"

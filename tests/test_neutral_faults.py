@@ -9,12 +9,13 @@ import pytest
 from enclosed import command_lines, needs_bubblewrap
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.neutral_harness import provider
+from evopolicygym.agents.scripted_model.answers import Reply
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.errors import AgentError
 from fakes import RunMaker
 from model_doors import REAL_KEY, VARIABLE
 from neutral_models import calling, told, turn
-from scripted_model import Reply, ScriptedModel
 
 pytestmark = needs_bubblewrap
 ONE = calling(Wire.CHAT, "echo one")

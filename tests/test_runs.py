@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
-from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UnknownName, UsageError
+from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
 from evopolicygym.core.event import (
     AgentEnded,
     CheckpointSelected,
@@ -21,11 +21,8 @@ from evopolicygym.core.event import (
 from evopolicygym.core.run import RunState, fold
 from evopolicygym.core.score import estimate
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import run_document
-from evopolicygym.runs import experiment, verify
-from evopolicygym.runs import run as runs
-from evopolicygym.runs.config import split_named
+from evopolicygym.runs import experiment, turns, verify
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.run import play, resume
 from players import BAD, GOOD, LEAVE
@@ -287,8 +284,8 @@ def test_an_agent_that_raises(tmp_path: Path) -> None:
 
 def test_an_agent_that_does_not_leave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that stays when the run is over is left behind, and that is recorded."""
-    monkeypatch.setattr(runs, "AGENT_LAST_WORDS_S", 0.01)
-    monkeypatch.setattr(runs, "AGENT_GRACE_S", 0.01)
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(turns, "AGENT_GRACE_S", 0.01)
     try:
         told = played(config(tmp_path / "runs", "players:make_lingerer", budget=2))
     finally:
@@ -315,111 +312,3 @@ def test_a_run_that_can_t_be_opened_leaves_nothing(
         play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
 
     assert list((tmp_path / "runs").rglob("workspace")) == []
-
-
-def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two who play the public split on machines of their own play the same cases, and need no secret to check."""
-    returns = []
-    for laboratory in ("one", "two"):
-        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / laboratory / "state"))
-        told = played(config(tmp_path / laboratory / "runs", "players:make_idler", split=SplitSource.PUBLIC))
-        returns.append((told.state.submissions[0].returns, told.state.held_out(), told.state.opened.commitment))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    found = {one.what: one for one in verify.findings(told.paths.root)}
-
-    assert returns[0] == returns[1]
-    assert "the cases are those" in found["commitment"].detail
-    assert [one.same for one in replay(told.paths.root, workers=1)] == [True] * HELD_OUT
-
-
-def write_split(directory: Path, sizes: tuple[int, int, int] = (1024, 2, 3)) -> None:
-    directory.mkdir(exist_ok=True)
-    public = derive(PUBLIC_KEY, "cartpole")
-    for name, split, size in zip(("train", "valid", "heldout"), Split, sizes, strict=True):
-        cases = [{"seed": seed} for seed in public.seeds[split][:size]]
-        (directory / f"{name}.json").write_text(json.dumps({"cases": cases}), encoding="utf-8")
-
-
-def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
-    """Cases of the paper's files are played, can be revealed with the secret, and can't be swapped under a run."""
-    write_split(tmp_path / "cases")
-    source, directory = split_named(str(tmp_path / "cases"))
-    changes = {"split": source, "split_directory": directory}
-    told = played(config(tmp_path / "runs", "players:make_idler", **changes))
-    experiment.reveal(tmp_path / "runs", "default")
-    write_split(tmp_path / "cases", (1024, 2, 4))
-    with pytest.raises(UsageError, match="begin another experiment"):
-        play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
-    state_home.rename(tmp_path / "elsewhere")
-    found = {one.what: one for one in verify.findings(told.paths.root)}
-
-    assert told.state.finished is not None
-    assert RunStatus.SCORED is told.state.finished.status
-    assert "the cases are those" in found["commitment"].detail
-
-
-@pytest.mark.parametrize("sizes", [(1023, 2, 3), (1024, 1, 3), (1024, 2, 2)])
-def test_a_directory_with_too_few_cases(tmp_path: Path, sizes: tuple[int, int, int]) -> None:
-    """A directory that holds fewer cases than the run asks for is refused before anything begins."""
-    write_split(tmp_path / "cases", sizes)
-    source, directory = split_named(str(tmp_path / "cases"))
-
-    with pytest.raises(UsageError, match="this run asks for"):
-        played(config(tmp_path / "runs", split=source, split_directory=directory))
-
-
-def test_an_unknown_split() -> None:
-    """A split that is neither a word nor a directory is answered with what would do."""
-    with pytest.raises(UsageError, match=r"private, public, or a directory that holds train\.json"):
-        split_named("nowhere")
-
-
-def test_two_experiments_have_two_secrets(tmp_path: Path) -> None:
-    """Runs of one experiment play the same cases, those of another play others."""
-    first, again, other = (experiment.begin(tmp_path, name) for name in ("a", "a", "b"))
-
-    assert first == again
-    assert first.secret != other.secret
-    assert first.cases("toy", SplitSource.PRIVATE) == again.cases("toy", SplitSource.PRIVATE)
-
-
-def test_two_runs_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two first runs of one experiment, the second takes the first one's secret."""
-    first = experiment.begin(tmp_path, "a")
-    exists, answers = Path.exists, [False]
-    monkeypatch.setattr(Path, "exists", lambda path: answers.pop() if answers else exists(path))
-
-    assert first == experiment.begin(tmp_path, "a")
-
-
-def test_revealing_what_is_not_there(tmp_path: Path) -> None:
-    """An experiment that doesn't exist is answered with those that do."""
-    experiment.begin(tmp_path, "known")
-    with pytest.raises(UsageError, match="Known: known"):
-        experiment.reveal(tmp_path, "unknown")
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"secret": "zz"}'])
-def test_a_damaged_secret_is_told(tmp_path: Path, state_home: Path, text: str) -> None:
-    """A secret's file that can't be read is named."""
-    owner = experiment.begin(tmp_path, "a")
-    (state_home / "evopolicygym" / "experiments" / owner.identity / "secret.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"secret\.json can't be read"):
-        experiment.recall(owner.identity)
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": 3'])
-def test_a_damaged_experiment_is_told(tmp_path: Path, text: str) -> None:
-    """An experiment's file that can't be read is named."""
-    experiment.begin(tmp_path, "a")
-    (tmp_path / "a" / "experiment.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"experiment\.json can't be read"):
-        experiment.begin(tmp_path, "a")
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": "x", "secret": "zz", "cases": {}}'])
-def test_a_damaged_reveal_is_told(tmp_path: Path, text: str) -> None:
-    """A revealed secret that can't be read is named."""
-    (tmp_path / "revealed.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"revealed\.json can't be read"):
-        experiment.revealed(RunPaths(tmp_path / "run").root, "x")

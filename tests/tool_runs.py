@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.agents.scripted_model.conversation import Say, Shell
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE
 from players import GOOD
-from scripted_conversation import Say, Shell
-from scripted_model import ScriptedModel
 from whole_runs import Told, config, played
 
 EDIT = f"cat > system/policy.py <<'END_OF_POLICY'\n{GOOD}END_OF_POLICY\n"
@@ -40,11 +40,21 @@ def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not found(program), reason=f"{program} is not installed; make tools installs it")
 
 
-def played_with(agent: str, program: str, model: ScriptedModel, runs: Path, budget: int = 2, **options: int) -> Told:
+def played_with(
+    agent: str,
+    program: str,
+    model: ScriptedModel,
+    runs: Path,
+    level: Level = Level.BUBBLEWRAP,
+    *,
+    budget: int = 2,
+    effort: str = "",
+    **options: int,
+) -> Told:
     """Play a run on cartpole by a tool; the real key must stand in its variable."""
     given = {"program": program, "model_url": model.url, "model_key": VARIABLE, **options}
-    asked = config(runs, budget=budget, isolation=Level.BUBBLEWRAP.value)
-    return played(replace(asked, agent=AgentConfig(agent, "scripted", given)))
+    asked = config(runs, budget=budget, isolation=level.value)
+    return played(replace(asked, agent=AgentConfig(agent, "scripted", given, effort=effort)))
 
 
 def key_in(told: Told) -> list[Path]:

@@ -4,6 +4,8 @@ An agent is one file of this room that defines ``make(config) -> Agent``, an ent
 ``evopolicygym.agents``, or ``package.module:function``.
 """
 
+from collections.abc import Collection
+
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.registry import Registry
@@ -13,18 +15,45 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
-    not_names=frozenset({"base", "cli_agent", "model_door", "neutral_harness", "program", "referee", "tool"}),
+    not_names=frozenset(
+        {
+            "base",
+            "cli_agent",
+            "evaluator",
+            "linear_search",
+            "model_door",
+            "model_search",
+            "neutral_harness",
+            "openevolve_harness",
+            "program",
+            "referee",
+            "scripted_model",
+            "tool",
+        }
+    ),
 )
 
 
 def refuse_choices(config: AgentConfig) -> None:
     """Raise ``UsageError`` where a config chooses something for an agent that leaves nothing to choose."""
-    given = {**config.options, **({"model": config.model} if config.model else {})}
+    words = {"model": config.model, "effort": config.effort}
+    given = {**config.options, **{name: word for name, word in words.items() if word}}
     if given:
         raise UsageError(
             f"The agent {config.name!r} asks no model and has no options, and was given {', '.join(given)}. A program "
             f"of yours can be given a model: evopolicygym run TASK --model-url URL -- PROGRAM."
         )
+
+
+def refuse_effort(config: AgentConfig, known: Collection[str] | None) -> None:
+    """Raise ``UsageError`` where a config asks for an effort that an agent has no setting for.
+
+    ``known`` is None for an agent without one, and empty where the model's server decides which words there are.
+    """
+    if not config.effort or (known is not None and (not known or config.effort in known)):
+        return
+    can = f"it knows {', '.join(known)}" if known else "it has no setting for that; leave --effort out"
+    raise UsageError(f"The agent {config.name!r} can't be told the effort {config.effort!r}: {can}.")
 
 
 def make(config: AgentConfig) -> Agent:

@@ -32,11 +32,13 @@ class ClaudeCode(Tool):
     install = "npm install -g @anthropic-ai/claude-code@2.1.330"
     wire = Wire.MESSAGES
     url, key = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
+    efforts = ("low", "medium", "high", "xhigh", "max")
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--resume", call.conversation) if call.conversation else ()
-        return ("-p", call.prompt, "--model", call.model, *PLAIN, *again)
+        effort = ("--effort", self.effort) if self.effort else ()
+        return ("-p", call.prompt, "--model", call.model, *effort, *PLAIN, *again)
 
     def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return the tool's environment variables."""
@@ -59,9 +61,10 @@ def _usage(event: Event) -> dict[str, float]:
     counts = event["usage"]
     told = tokens(counts, output="output_tokens", cached_input="cache_read_input_tokens")
     whole = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return {"input": sum(counts.get(name) or 0 for name in whole), **told}
+    cost = tokens(event, cost="total_cost_usd")
+    return {"input": sum(counts.get(name) or 0 for name in whole), **told, **cost}
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(ClaudeCode(), config)
+    return cli_agent.make(ClaudeCode(config.effort), config)

@@ -11,12 +11,13 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from threading import Event as Flag
 from time import monotonic
 
+from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.command import MODEL_OPTIONS, limits_of, upstream_of
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
@@ -158,7 +159,8 @@ class CommandLineAgent:
     def __init__(
         self, tool: Tool, program: Path, config: AgentConfig, upstream: ModelUpstream, limits: AgentLimits
     ) -> None:
-        self.max_turns = int(config.options.get("max_turns", MAX_TURNS))
+        self.max_turns = int(config.options.get("max_turns", config.allowance.turns or MAX_TURNS))
+        self.model_url = upstream.base_url
         self._quiet_s = float(config.options.get("quiet_s", QUIET_S))
         self._tool, self._program, self._model = tool, program, config.model
         self._upstream, self._limits = upstream, limits
@@ -172,26 +174,30 @@ class CommandLineAgent:
         listener.recall()
         resumed = listener.conversation
         call = Call(self._model, _prompt(resumed, before.remaining_budget), resumed)
-        with ModelDoor(self._upstream, desk.model_log) as model:
+        with ModelDoor(self._upstream.within(desk), desk.model_log, desk.report) as model:
+            progress = Progress(listener, model, referee, self._quiet_s)
             launch = Launch(
                 (*launched(self._program), *self._tool.arguments(call)),
                 self._limits,
                 desk.home,
                 lambda endpoint: self._equip(desk.home, endpoint),
                 listener.hear,
-                Progress(listener, model, referee, self._quiet_s).over,
+                lambda: model.spent() or progress.over(),
             )
             ended = run(launch, desk, door, model, stop)
-            usage, trouble = model.usage(), model.trouble()
+            usage, trouble, limit = model.usage(), model.trouble(), model.spent()
         after = referee.info()
         submitted = after.remaining_budget < before.remaining_budget
         spent = after.is_finalized or not after.remaining_budget
-        end, message = _judged(ended, trouble, listener, desk.transcript, submitted=submitted, spent=spent)
+        if limit and not spent:
+            end, message = AgentEnd.ALLOWANCE_SPENT, limit
+        else:
+            end, message = _judged(ended, trouble, listener, desk.transcript, submitted=submitted, spent=spent)
         if end is AgentEnd.CRASHED and resumed and not usage.generations:
             listener.forget()  # it could not even begin: the conversation may be what is broken
         elif listener.conversation:
             listener.keep()
-        return Turn(end, message, asdict(usage), ended.findings, listener.of_this_call())
+        return Turn(end, message, usage.figures(), ended.findings, listener.of_this_call())
 
     def _equip(self, home: Path, endpoint: ModelEndpoint) -> Mapping[str, str]:
         for place, text in self._tool.files(self._model, endpoint).items():
@@ -203,6 +209,7 @@ def make(tool: Tool, config: AgentConfig) -> CommandLineAgent:
     """Return the agent that plays by a tool; raise ``UsageError`` where it isn't installed or can't be set up so."""
     if not config.model:
         raise UsageError(f"The agent {config.name!r} needs to be told its model: --model NAME.")
+    refuse_effort(config, tool.efforts)
     limits = limits_of(config, OPTIONS)
     for name in ("max_turns", "quiet_s"):
         amount = config.options.get(name, 1)

@@ -18,7 +18,7 @@ PLAIN = (
 )
 SETTINGS = """\
 model = {model}
-model_provider = "door"
+{effort}model_provider = "door"
 web_search = "disabled"
 check_for_update_on_startup = false
 
@@ -41,6 +41,7 @@ class Codex(Tool):
     wire = Wire.RESPONSES
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     usage_lasts = True
+    efforts = ()
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -49,7 +50,9 @@ class Codex(Tool):
 
     def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return its settings; a provider of our own, as the built-in one tries other protocols first."""
-        return {".codex/config.toml": SETTINGS.format(model=json.dumps(model), address=json.dumps(endpoint.address))}
+        effort = f"model_reasoning_effort = {json.dumps(self.effort)}\n" if self.effort else ""
+        settings = SETTINGS.format(model=json.dumps(model), effort=effort, address=json.dumps(endpoint.address))
+        return {".codex/config.toml": settings}
 
     def hear(self, event: Event) -> Heard:
         """Return what an event says; an item that is an error is a warning, and no failure."""
@@ -69,4 +72,4 @@ class Codex(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Codex(), config)
+    return cli_agent.make(Codex(config.effort), config)

@@ -4,15 +4,16 @@ How a program is started and watched is not told here but in ``program.py``.
 """
 
 from contextlib import ExitStack
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from threading import Event
 
+from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.program import Launch, last_words, run
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import MissingExtra, UsageError
 
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
@@ -26,6 +27,7 @@ class CommandAgent:
     def __init__(self, command: tuple[str, ...], limits: AgentLimits, upstream: ModelUpstream | None = None) -> None:
         self._launch = Launch(command, limits)
         self._upstream = upstream
+        self.model_url = upstream.base_url if upstream else ""
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Run the program until it ends, goes over a limit, or ``stop`` is set.
@@ -34,14 +36,18 @@ class CommandAgent:
         door raises where that can't be opened.
         """
         with ExitStack() as stack:
-            model = stack.enter_context(ModelDoor(self._upstream, desk.model_log)) if self._upstream else None
-            turn = self._play(desk, door, model, stop)
-            return replace(turn, usage=asdict(model.usage())) if model else turn
+            if self._upstream is None:
+                return self._play(desk, door, None, stop)
+            model = stack.enter_context(ModelDoor(self._upstream.within(desk), desk.model_log, desk.report))
+            return replace(self._play(desk, door, model, stop), usage=model.usage().figures())
 
     def _play(self, desk: Desk, door: Door, model: ModelDoor | None, stop: Event) -> Turn:
-        ended = run(self._launch, desk, door, model, stop)
+        launch = replace(self._launch, over=model.spent) if model else self._launch
+        ended = run(launch, desk, door, model, stop)
         if ended.limit:
             return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
+        if ended.over:
+            return Turn(AgentEnd.ALLOWANCE_SPENT, ended.over, findings=ended.findings)
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
         if ended.code:
@@ -53,6 +59,7 @@ def make(config: AgentConfig) -> Agent:
     """Return the agent that runs the config's command, under the limits and with the model that its options name."""
     if not config.command:
         raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
+    refuse_effort(config, None)
     return CommandAgent(config.command, limits_of(config), upstream_of(config))
 
 
@@ -75,7 +82,10 @@ def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
 
 
 def upstream_of(config: AgentConfig) -> ModelUpstream | None:
-    """Return where the model's door leads; None for an agent without one. Raises ``UsageError`` where it can't be."""
+    """Return where the model's door leads; None for an agent without one.
+
+    Raises ``UsageError`` where it can't be, and ``MissingExtra`` where what opens it is not installed.
+    """
     url, key, wire = (str(config.options.get(name, "")) for name in MODEL_OPTIONS)
     if not url:
         if key or wire:
@@ -85,4 +95,8 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
         raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(Wire)}.")
     upstream = ModelUpstream(url, key, Wire(wire or Wire.AUTO), (config.model,) if config.model else ())
     upstream.key()
+    try:
+        import httpx  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"The agent {config.name!r}, which asks a model,", "agents", str(error.name)) from error
     return upstream

@@ -25,6 +25,7 @@ class Gemini(Tool):
     install = "npm install -g @google/gemini-cli@0.61.0"
     wire = Wire.GEMINI
     url, key = "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
+    efforts = ("minimal", "low", "medium", "high")
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -32,9 +33,12 @@ class Gemini(Tool):
         plain = ("--approval-mode", "yolo", "-o", "stream-json", "--skip-trust")
         return ("-p", call.prompt, "-m", call.model, *plain, *again)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - always the same
+    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
-        return {".gemini/settings.json": json.dumps(SETTINGS)}
+        thinking = {"generateContentConfig": {"thinkingConfig": {"thinkingLevel": self.effort.upper()}}}
+        override = {"match": {"model": model}, "modelConfig": thinking}
+        told = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
+        return {".gemini/settings.json": json.dumps(SETTINGS | told)}
 
     def hear(self, event: Event) -> Heard:
         """Return what an event says."""
@@ -54,4 +58,4 @@ class Gemini(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Gemini(), config)
+    return cli_agent.make(Gemini(config.effort), config)

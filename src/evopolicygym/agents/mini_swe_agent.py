@@ -16,11 +16,13 @@ class MiniSweAgent(Tool):
     install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"
     wire = Wire.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
+    efforts = ()
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
         plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
-        return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain)
+        effort = ("-c", f"model.model_kwargs.extra_body.reasoning_effort={self.effort}") if self.effort else ()
+        return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain, *effort)
 
     def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - an argument
         """Return the tool's environment variables."""
@@ -34,4 +36,4 @@ class MiniSweAgent(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(MiniSweAgent(), config)
+    return cli_agent.make(MiniSweAgent(config.effort), config)

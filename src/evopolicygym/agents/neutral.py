@@ -4,34 +4,28 @@ The conversation is held on this side, so that the key never enters the workplac
 a turn is remembered by the next run. Its parts are not here but in ``neutral_harness/``.
 """
 
-import json
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from evopolicygym.agents.command import MODEL_OPTIONS, upstream_of
 from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.log import ModelLog
 from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.agents.model_door.wire import CallRefused
+from evopolicygym.agents.neutral_harness.choice import chosen_model
 from evopolicygym.agents.neutral_harness.hands import Hands, WorkEnded
-from evopolicygym.agents.neutral_harness.wires import UNREADABLE, Chat, Conversation, Messages
+from evopolicygym.agents.neutral_harness.transcript import Transcript
+from evopolicygym.agents.neutral_harness.wires import CONVERSATIONS, UNREADABLE, Conversation
 from evopolicygym.agents.referee import JudgeUnreachable, Referee, Stopped
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
-from evopolicygym.core.clock import now
-from evopolicygym.core.errors import AgentError, MissingExtra, RequestRefused, UsageError
+from evopolicygym.core.errors import AgentError, RequestRefused
 
 if TYPE_CHECKING:
     from evopolicygym.agents.neutral_harness.provider import Provider
 
 MOST_WORDS_IN_A_ROW = 3
 """Answers without a call of the tool after which the turn is over."""
-CONVERSATIONS: Mapping[Wire, type[Chat | Messages]] = {Wire.CHAT: Chat, Wire.MESSAGES: Messages}
 
 
 class NeutralAgent:
@@ -39,9 +33,9 @@ class NeutralAgent:
 
     max_turns = 1
 
-    def __init__(self, upstream: ModelUpstream, model: str) -> None:
-        self._upstream = upstream
-        self._model = model
+    def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
+        self._upstream, self._model, self._effort = upstream, model, effort
+        self.model_url = upstream.base_url
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
@@ -50,15 +44,17 @@ class NeutralAgent:
         """
         from evopolicygym.agents.neutral_harness.provider import ConversationTooLong, ModelFailed, Provider
 
-        ledger = Ledger(self._upstream)
+        ledger = Ledger(self._upstream.within(desk), desk.report)
         provider = Provider(self._upstream, self._model, ledger, ModelLog(desk.model_log))
-        conversation: Conversation = CONVERSATIONS[self._upstream.wire]()
+        conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
         with Hands(desk, door, stop) as hands:
             talk = _Talk(conversation, provider, hands, Referee(door.endpoint, stop), desk.transcript)
             try:
                 end, message = AgentEnd.FINISHED, talk.hold()
             except ConversationTooLong as error:
                 end, message = AgentEnd.FINISHED, f"the conversation outgrew the model's context: {error}"
+            except CallRefused as error:
+                end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
             except Stopped as error:
                 end, message = AgentEnd.STOPPED, str(error)
             except ModelFailed as error:
@@ -68,7 +64,7 @@ class NeutralAgent:
                 end, message = AgentEnd.CRASHED, str(error)
             except (WorkEnded, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        return Turn(end, message, usage=asdict(ledger.usage()), findings=hands.findings)
+        return Turn(end, message, usage=ledger.usage().figures(), findings=hands.findings)
 
 
 class _Talk:
@@ -78,7 +74,7 @@ class _Talk:
         self, conversation: Conversation, provider: "Provider", hands: Hands, referee: Referee, transcript: Path
     ) -> None:
         self._conversation, self._provider, self._hands, self._referee = conversation, provider, hands, referee
-        self._transcript = transcript
+        self._transcript = Transcript(transcript)
 
     def hold(self) -> str:
         """Go on until there is no more to do; return why."""
@@ -100,56 +96,20 @@ class _Talk:
     def _step(self) -> bool:
         """Take one answer and run its commands; return whether it had any."""
         answer = self._provider.ask(self._conversation, self._hands.pause)
-        self._write("assistant", text=answer.text, commands=[call.command for call in answer.calls])
+        self._transcript.write("assistant", text=answer.text, commands=[call.command for call in answer.calls])
         results = []
         for call in answer.calls:
             results.append(UNREADABLE if call.command is None else self._hands.run(call.command))
-            self._write("tool", text=results[-1])
+            self._transcript.write("tool", text=results[-1])
         self._conversation.add(answer, results)
         return bool(answer.calls)
 
     def _say(self, text: str) -> None:
         self._conversation.say(text)
-        self._write("user", text=text)
-
-    def _write(self, role: str, **what: object) -> None:
-        line: Mapping[str, object] = {"time": now(), "role": role, **what}
-        self._transcript.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(OSError), self._transcript.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        self._transcript.write("user", text=text)
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent that works with the model that a config names; raise ``UsageError`` or ``MissingExtra``."""
-    if unknown := set(config.options) - set(MODEL_OPTIONS):
-        raise UsageError(
-            f"The agent 'neutral' has no option {', '.join(sorted(unknown))}; it takes {', '.join(MODEL_OPTIONS)}."
-        )
-    upstream = upstream_of(config)
-    if upstream is None or not config.model:
-        raise UsageError(
-            "The agent 'neutral' needs a model and its server: evopolicygym run TASK --agent neutral --model NAME "
-            "--model-url URL --model-key VARIABLE."
-        )
-    try:
-        import httpx  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as error:
-        raise MissingExtra("The agent 'neutral'", "agents", str(error.name)) from error
-    return NeutralAgent(_resolved(upstream), config.model)
-
-
-def _resolved(upstream: ModelUpstream) -> ModelUpstream:
-    """Return an upstream with one of the two formats, and the address as that has it; ``UsageError`` if unsure."""
-    parts = urlsplit(upstream.prefix)
-    wire = upstream.wire
-    if wire is Wire.AUTO and (parts.hostname or "").endswith("anthropic.com"):
-        wire = Wire.MESSAGES
-    elif wire is Wire.AUTO and parts.path.rpartition("/")[2] in {"v1", "openai"}:
-        wire = Wire.CHAT
-    if wire not in CONVERSATIONS:
-        raise UsageError(
-            f"The agent 'neutral' speaks chat and messages, and was given the wire {wire.value!r}, from which it can't "
-            f"tell what this server speaks: give --model-wire chat or --model-wire messages."
-        )
-    base = upstream.prefix.removesuffix("/v1") if wire is Wire.MESSAGES else upstream.prefix
-    return replace(upstream, base_url=base, wire=wire)
+    upstream, model = chosen_model(config)
+    return NeutralAgent(upstream, model, config.effort)

@@ -18,6 +18,7 @@ class OpenCode(Tool):
     wire = Wire.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     usage_adds_up = True
+    efforts = ()
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -27,7 +28,8 @@ class OpenCode(Tool):
     def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return its settings."""
         options = {"baseURL": endpoint.address, "apiKey": "{env:OPENAI_API_KEY}"}
-        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: {}}}
+        thinking = {"options": {"reasoningEffort": self.effort}} if self.effort else {}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: thinking}}
         settings = {
             "provider": {"door": provider},
             "model": f"door/{model}",
@@ -57,11 +59,12 @@ class OpenCode(Tool):
                 fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
                 spoken = tokens(counts, output="output", reasoning="reasoning")
                 spoken["output"] += spoken["reasoning"]
-                return Heard(conversation, usage={"input": fresh["input"] + cache["cached_input"], **cache, **spoken})
+                whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
+                return Heard(conversation, usage=whole | tokens(part, cost="cost"))
             case _:
                 return Heard(conversation)
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(OpenCode(), config)
+    return cli_agent.make(OpenCode(config.effort), config)

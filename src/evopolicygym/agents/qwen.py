@@ -12,7 +12,6 @@ from evopolicygym.core.agent import Agent, AgentConfig
 SETTINGS = {
     "general": {"disableAutoUpdate": True},
     "privacy": {"usageStatisticsEnabled": False},
-    "model": {"skipNextSpeakerCheck": True},
 }
 
 
@@ -24,6 +23,7 @@ class Qwen(Tool):
     wire = Wire.CHAT
     url, key = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"
     usage_lasts = True
+    efforts = ("low", "medium", "high", "xhigh", "max")
 
     def arguments(self, call: Call) -> Sequence[str]:
         """Return the program's arguments."""
@@ -31,9 +31,10 @@ class Qwen(Tool):
         plain = ("--auth-type", "openai", "--approval-mode", "yolo", "-o", "stream-json")
         return (call.prompt, "-m", call.model, *plain, *again)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - always the same
+    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
-        return {".qwen/settings.json": json.dumps(SETTINGS)}
+        thinking = {"generationConfig": {"reasoning": {"effort": self.effort}}} if self.effort else {}
+        return {".qwen/settings.json": json.dumps({**SETTINGS, "model": {"skipNextSpeakerCheck": True, **thinking}})}
 
     def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
         """Return the tool's environment variables."""
@@ -55,4 +56,4 @@ class Qwen(Tool):
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Qwen(), config)
+    return cli_agent.make(Qwen(config.effort), config)

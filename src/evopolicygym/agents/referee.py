@@ -51,6 +51,8 @@ class Info:
     is_finalized: bool
     env_meta: Mapping[str, Any]
     """Holds the schemas of both spaces, ``obs_space`` and ``action_space``."""
+    allowed_imports: tuple[str, ...] = ()
+    """What a policy can import besides the standard library."""
 
     def portion(self, wanted: int, remaining: int) -> int:
         """Return how many episodes one submission may ask for, as near to ``wanted`` as the rules have it."""
@@ -95,7 +97,12 @@ class Referee:
             n_cases=int(env_meta["n_env_instances"]),
             is_finalized=bool(state["is_finalized"]),
             env_meta=env_meta,
+            allowed_imports=tuple(answer.get("allowed_imports") or ()),
         )
+
+    def task(self) -> str:
+        """Return what the policy is to achieve, and what it sees and does, as markdown."""
+        return self._read("/task").decode("utf-8")
 
     def submit(self, indices: Sequence[int], key: str) -> Summary:
         """Submit the policy as it stands and wait for what comes of it.
@@ -124,6 +131,10 @@ class Referee:
             raise Stopped("The agent was asked to stop while it waited for the judge.")
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(self._read(path, body))
+        return answer
+
+    def _read(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(  # noqa: S310 - the judge's own address
             self._base_url + path, data, {"Content-Type": "application/json"}
@@ -131,8 +142,7 @@ class Referee:
         for left in reversed(range(TRIES)):
             try:
                 with _OPENER.open(request, timeout=TIMEOUT_S) as response:
-                    answer: dict[str, Any] = json.load(response)
-                    return answer
+                    return bytes(response.read())
             except urllib.error.HTTPError as error:
                 raise _refusal(error) from error
             except (OSError, http.client.HTTPException) as error:

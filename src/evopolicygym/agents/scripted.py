@@ -19,6 +19,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.referee import Referee, Stopped, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 from evopolicygym.core.errors import UsageError
@@ -83,6 +84,7 @@ class ScriptedAgent:
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent that the option ``steps`` describes; raise ``UsageError`` where it can't be read."""
+    refuse_effort(config, None)
     return ScriptedAgent(_decode(config.options))
 
 

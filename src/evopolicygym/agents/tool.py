@@ -56,6 +56,13 @@ class Tool(ABC):
     """Whether the usage of all events of a call is to be summed; else the last one is the call's."""
     usage_lasts: ClassVar[bool] = False
     """Whether usage counts from the conversation's beginning; else from the call's."""
+    efforts: ClassVar[tuple[str, ...] | None] = None
+    """Words in which it can be told how much its model is to think; none where it leaves that to the model's server,
+    None where it can't be told."""
+
+    def __init__(self, effort: str = "") -> None:
+        self.effort = effort
+        """Empty: as the tool has it by itself."""
 
     @abstractmethod
     def arguments(self, call: Call) -> Sequence[str]:

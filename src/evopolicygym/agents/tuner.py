@@ -1,117 +1,46 @@
 """The agent that tunes numbers: CMA-ES over the weights of a small linear policy. It knows no environment.
 
-It probes with random play to see how observations are spread, then lets populations play: one submission holds many
-candidates, and each of its episodes is played by one of them, all on the same train case. After every generation the
-best candidate and the distribution's mean are submitted alone, because a whole population makes a poor checkpoint.
-All it does follows from the run's seed and the feedback, so that after a crash it asks the same again and is answered
-from what was played. The policy itself is not here but in ``tuner_policy/policy.py``.
+How it spends the budget is not told here but in ``linear_search.py``, which it shares with ``random_search``.
 """
 
-import json
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from importlib.resources import files
 from itertools import cycle, islice
-from statistics import fmean
-from threading import Event
-from typing import Any
 
 import cmaes
 import numpy as np
 
 from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.referee import Referee, Summary, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
-from evopolicygym.core.errors import AgentError
-
-POPULATION, LEAST_POPULATION = 10, 4
-BUDGET_SHARE = 10
-"""A population is at most this part of the budget, so that a few generations fit even into a small one."""
-WIDER_FIRST = 3
-"""The first generation has so many times the population; its best and its worst are told to CMA-ES."""
-MOST_FEATURES = 10
-"""Of more numbers than these, the principal components are seen."""
-STEP = 0.2
-"""CMA-ES's first step, for features of unit variance."""
-SPREAD, FIRST_SPREAD = 3.0, 8.0
-"""Where the size of a weight counts, a population's steps are stretched by factors from 1/spread to spread: how large
-a step pays is not known before."""
-PROBE_EPISODES = 2
-
-Numbers = np.ndarray[Any, np.dtype[np.float64]]
+from evopolicygym.agents.linear_search import STEP, LinearSearchAgent, Numbers
+from evopolicygym.core.agent import Agent, AgentConfig
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
-    """The content of ``parameters.json``."""
+class Cma:
+    """CMA-ES, told ranks instead of scores."""
 
-    probing: bool = False
-    center: Sequence[float] = ()
-    """(numbers seen,)"""
-    projection: Sequence[Sequence[float]] = ()
-    """(features, numbers seen)"""
-    candidates: Sequence[Sequence[float]] = ()
-    """(candidates, weights)"""
+    def __init__(self, size: int, population: int, seed: int) -> None:
+        self._strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
+        self._population = population
 
+    @property
+    def believed(self) -> Numbers:
+        """The distribution's mean."""
+        return np.asarray(self._strategy.mean)
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """What random play has told."""
+    def ask(self, factor: float) -> Numbers:
+        """Return a candidate, its step from the mean stretched."""
+        return np.asarray(self._strategy.mean + factor * (self._strategy.ask() - self._strategy.mean))
 
-    n_scores: int
-    """How many scores an action takes."""
-    graded: bool
-    """Whether the size of a score counts, not only which is the largest."""
-    seen: Numbers
-    """(steps, numbers)"""
-
-
-class TunerAgent:
-    """Spends the budget on CMA-ES."""
-
-    max_turns = 1
-
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
-        """Tune until nothing is left."""
-        return turn(lambda referee: _tune(_Table(desk, referee), desk.seed), door, stop)
+    def tell(self, asked: Sequence[Numbers], scores: Sequence[float]) -> None:
+        """Tell the best and the worst of a generation; nothing where all are equal."""
+        ranked = sorted(range(len(asked)), key=lambda place: -scores[place])
+        if told := _told(ranked, scores, self._population):
+            self._strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(told)])
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent."""
     refuse_choices(config)
-    return TunerAgent()
-
-
-def _tune(table: "_Table", seed: int) -> str:
-    idle = best = Parameters()
-    if table.remaining >= 2 * LEAST_POPULATION:
-        probe = table.probe()
-        table.single(idle)
-        best = _evolve(table, probe, seed)
-    while table.remaining:
-        table.single(best, table.remaining)
-    return f"{table.submissions} submissions"
-
-
-def _evolve(table: "_Table", probe: "_Probe", seed: int) -> Parameters:
-    """Play generations while the budget lasts; return the policy of the last mean."""
-    policy = _normalised(probe.seen)
-    size = max(2, probe.n_scores * (len(policy.projection) + 1))
-    population = max(LEAST_POPULATION, min(POPULATION, table.remaining // BUDGET_SHARE))
-    strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
-    first_spread, later_spread = (FIRST_SPREAD, SPREAD) if probe.graded else (1.0, 1.0)
-    count, spread = WIDER_FIRST * population, first_spread
-    while table.remaining >= table.price(count) + 2 * table.price(1):
-        asked = [_stretched(strategy, factor) for factor in np.geomspace(1 / spread, spread, count)]
-        scores = table.compare(policy, asked)
-        ranked = sorted(range(count), key=lambda place: -scores[place])
-        if told := _told(ranked, scores, population):
-            strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(told)])
-        table.single(_with(policy, [asked[ranked[0]]]))
-        table.single(_with(policy, [strategy.mean]))
-        count, spread = population, later_spread
-    return _with(policy, [strategy.mean])
+    return LinearSearchAgent("tuner", Cma)
 
 
 def _told(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
@@ -123,101 +52,3 @@ def _told(ranked: Sequence[int], scores: Sequence[float], population: int) -> li
     better = [place for place in ranked if scores[place] > scores[ranked[-1]]]
     parents = list(islice(cycle(better), population // 2))
     return parents + list(ranked[len(parents) - population :]) if parents else []
-
-
-def _stretched(strategy: Any, factor: float) -> Numbers:  # noqa: ANN401 - untyped library
-    return np.asarray(strategy.mean + factor * (strategy.ask() - strategy.mean))
-
-
-def _with(policy: Parameters, candidates: Sequence[Numbers]) -> Parameters:
-    return replace(policy, candidates=[candidate.tolist() for candidate in candidates])
-
-
-def _score(returns: Sequence[float]) -> float:
-    """Return the mean of returns; what is no number is worse than any."""
-    return -math.inf if any(map(math.isnan, returns)) else fmean(returns)
-
-
-def _normalised(seen: Numbers) -> Parameters:
-    """Return the view in which what was seen, (steps, numbers), has zero mean and unit variance."""
-    center, deviation = seen.mean(axis=0), seen.std(axis=0)
-    scale = 1 / np.where(deviation > 1e-6, deviation, 1.0)  # noqa: PLR2004 - what never changed has no scale
-    projection = np.diag(scale)
-    if len(scale) > MOST_FEATURES:
-        projection = _principal((seen - center) * scale) * scale
-    return Parameters(center=center.tolist(), projection=projection.tolist())
-
-
-def _principal(data: Numbers) -> Numbers:
-    """Return the largest principal components, (components, numbers), each scaled to unit variance."""
-    _, lengths, components = np.linalg.svd(data, full_matrices=False)
-    if not lengths[0]:
-        return np.eye(MOST_FEATURES, data.shape[1])
-    kept = lengths[:MOST_FEATURES] > 1e-6 * lengths[0]
-    chosen = components[:MOST_FEATURES][kept]
-    largest = np.take_along_axis(chosen, np.abs(chosen).argmax(axis=1, keepdims=True), axis=1)
-    deviations = lengths[:MOST_FEATURES][kept] / np.sqrt(len(data))
-    return np.asarray(np.sign(largest) * chosen / deviations[:, None])
-
-
-class _Table:
-    """The desk and the judge together: lays a policy out, has it played, keeps count."""
-
-    def __init__(self, desk: Desk, referee: Referee) -> None:
-        self._desk, self._referee = desk, referee
-        self._info = referee.info()
-        self.remaining = self._info.episode_budget
-        self.submissions = 0
-        self._next_case = 0
-
-    def price(self, candidates: int) -> int:
-        """Return how many episodes it takes to play so many candidates."""
-        whole, rest = divmod(candidates, self._info.max_episodes)
-        return whole * self._info.max_episodes + (max(rest, self._info.min_episodes) if rest else 0)
-
-    def probe(self) -> "_Probe":
-        """Play at random; return what was learnt."""
-        count = self._info.portion(min(PROBE_EPISODES, self.remaining // BUDGET_SHARE or 1), self.remaining)
-        summary = self._submit(Parameters(probing=True), self._cases(count))
-        episodes = self._desk.workspace / "feedback" / f"submit_{summary.submit_id:03d}" / "episodes"
-        lines = [file.read_text(encoding="utf-8").splitlines() for file in sorted(episodes.glob("*/stdout.txt"))]
-        if not lines or not all(lines):
-            raise AgentError("The probe's output is not in the feedback, so the tuner can't know what is seen.")
-        n_scores, graded = map(int, lines[0][0].split())
-        seen = np.array([[float(number) for number in line.split()] for of in lines for line in of[1:]])
-        return _Probe(n_scores, bool(graded), np.nan_to_num(seen))
-
-    def compare(self, policy: Parameters, candidates: Sequence[Numbers]) -> list[float]:
-        """Return the mean return of each candidate, all played on the same cases."""
-        scores: list[float] = []
-        while chosen := candidates[len(scores) : len(scores) + self._info.max_episodes]:
-            count = self._info.portion(len(chosen), self.remaining)
-            indices = self._info.cases(self._next_case, -(-count // len(chosen)))
-            summary = self._submit(_with(policy, chosen), [indices[k // len(chosen)] for k in range(count)])
-            scores += [_score(summary.returns[place :: len(chosen)]) for place in range(len(chosen))]
-        self._next_case += 1
-        return scores
-
-    def single(self, policy: Parameters, episodes: int = 1) -> None:
-        """Submit a policy of at most one candidate, so that it can be chosen in the end."""
-        self._submit(policy, self._cases(self._info.portion(episodes, self.remaining)))
-
-    def _cases(self, count: int) -> list[int]:
-        self._next_case += count
-        return self._info.cases(self._next_case - count, count)
-
-    def _submit(self, policy: Parameters, indices: Sequence[int]) -> Summary:
-        self._lay_out(policy)
-        summary = self._referee.submit(indices, f"tuner-{self.submissions}")
-        if not summary.returns:
-            raise AgentError(f"The tuner's policy could not be played: {summary.status}.")
-        self.remaining = summary.remaining_budget
-        self.submissions += 1
-        return summary
-
-    def _lay_out(self, policy: Parameters) -> None:
-        for file in (files("evopolicygym.agents") / "tuner_policy").iterdir():
-            if file.name.endswith(".py"):
-                (self._desk.system / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-        numbers = json.dumps(asdict(policy))
-        (self._desk.system / "parameters.json").write_text(numbers, encoding="utf-8")

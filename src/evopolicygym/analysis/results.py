@@ -227,7 +227,7 @@ def load_result(root: Path) -> RunResult:
         validation_cases=document.task.validation_cases,
         feedback=document.task.feedback,
         tokens=_tokens(document.usage) if document.usage else _tokens(document.tool_usage),
-        cost=next((used["cost"] for used in (document.usage, document.tool_usage) if used and "cost" in used), None),
+        cost=_cost(document.usage, document.tool_usage),
         wall_s=_wall_seconds(document.timing),
         random_anchor=environment.random_anchor,
         idle_anchor=environment.idle_anchor,
@@ -274,6 +274,12 @@ def _label(agent: _Agent) -> str:
 def _tokens(usage: Mapping[str, Any] | None) -> float | None:
     told = [usage[name] for name in ("input", "output") if usage.get(name) is not None] if usage else []
     return math.fsum(told) if told else None
+
+
+def _cost(*usages: Mapping[str, float | None] | None) -> float | None:
+    """Return the first cost that is told."""
+    told = (usage["cost"] for usage in usages if usage and usage.get("cost") is not None)
+    return next(told, None)
 
 
 def _wall_seconds(timing: _Timing) -> float:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, out
+from evopolicygym.cli.console import err, interruptible, out
 
 if TYPE_CHECKING:
+    from evopolicygym.core.agent import AgentConfig
     from evopolicygym.environments.check import Finding
     from evopolicygym.rollout.siege import Verdict
 
@@ -21,12 +22,33 @@ evopolicygym check environment my_environment.toml
 evopolicygym check sandbox bubblewrap
 
 evopolicygym check sandbox my_package.my_module:Backend --json
+
+evopolicygym check agent codex   (a scripted model answers: no key, no cost)
+
+evopolicygym check agent my_package.my_module:make
+
+evopolicygym check agent command -- /opt/agent/run
+
+evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs some tokens)
 """
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment or sandbox.")],
+    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox or agent.")],
     name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program of the agent 'command'.")
+    ] = None,
+    model: Annotated[
+        str,
+        typer.Option(help="An agent's model. Without one, or as 'scripted', a scripted model answers, for nothing."),
+    ] = "",
+    model_url: Annotated[str, typer.Option(help="The model's server, as for a run.")] = "",
+    model_key: Annotated[
+        str, typer.Option(metavar="VARIABLE", help="The environment variable that holds its key.")
+    ] = "",
+    model_wire: Annotated[str, typer.Option(help="What it speaks: responses, chat, messages or gemini.")] = "",
+    patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
@@ -34,7 +56,10 @@ def check(
     An environment is played for some seconds.
 
     A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
+
+    An agent plays a short run that is put down in the middle and taken up again; nothing of it may be left.
     """
+    from evopolicygym.core.agent import AgentConfig
     from evopolicygym.core.errors import UnknownName
     from evopolicygym.records.jsontext import dumps
 
@@ -43,8 +68,12 @@ def check(
             ok, findings, table = _environment(name)
         case "sandbox":
             ok, findings, table = _sandbox(name)
+        case "agent":
+            doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
+            options = {name: text for name, text in doors.items() if text}
+            ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
         case _:
-            raise UnknownName("kind of check", kind, ["environment", "sandbox"])
+            raise UnknownName("kind of check", kind, ["environment", "sandbox", "agent"])
     if as_json:
         typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
     else:
@@ -62,7 +91,17 @@ def _environment(name: str) -> Checked:
     from evopolicygym.environments.check import check as check_environment
 
     with err().status(f"checking {name}"):
-        found = list(check_environment(load(name)))
+        return _told(list(check_environment(load(name))))
+
+
+def _agent(config: "AgentConfig", patience_s: float) -> Checked:
+    from evopolicygym.runs.agent_check import check as check_agent
+
+    with err().status(f"checking {config.name}: a short run on cartpole"), interruptible():
+        return _told(list(check_agent(config, patience_s)))
+
+
+def _told(found: "Sequence[Finding]") -> Checked:
     findings = [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in found]
     return all(one.ok for one in found), findings, _findings_table(found)
 

@@ -6,7 +6,19 @@ from typing import Annotated
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import check, compare, environments, leaderboard, resume, reveal, run, show, verify
+from evopolicygym.cli import (
+    check,
+    compare,
+    diagnose,
+    environments,
+    leaderboard,
+    post_hoc,
+    resume,
+    reveal,
+    run,
+    show,
+    verify,
+)
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
 
@@ -32,10 +44,8 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    run.run, resume.resume, show.show, leaderboard.leaderboard, compare.compare, verify.verify, reveal.reveal,
-    environments.environments, check.check,
-):  # fmt: skip
+VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
+for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, leaderboard.leaderboard, compare.compare):
     app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
 
 

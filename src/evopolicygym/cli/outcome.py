@@ -1,6 +1,7 @@
 """What is said of a run at its end: its score beside others, where its record lies, what to look at next."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -22,6 +23,8 @@ def show_outcome(console: Console, root: Path, state: RunState) -> None:
     console.print(Panel(_headline(state), expand=False, border_style="green" if state.held_out() else "yellow"))
     if state.held_out():
         console.print(_comparison(compare(state)))
+    if spent := _spent(run_document(RunPaths(root))["usage"]):
+        console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     for verb, what in (("show", "its submissions"), ("verify --replay", "checks it, and plays its score again")):
         console.print(
@@ -49,6 +52,21 @@ def _headline(state: RunState) -> Text:
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
         (" (unverified)" if opened.isolation == "none" else "", "yellow"),
     )
+
+
+def _spent(usage: Mapping[str, float | None] | None) -> str:
+    """Return in a line what the agent's model took; empty where it asked none."""
+    if usage is None:
+        return ""
+    cost, least = usage.get("cost"), "at least " if usage.get("unknown") else ""
+    told = {name: usage.get(name) or 0 for name in ("input", "output", "requests", "seconds")}
+    parts = (
+        f"{told['input'] + told['output']:,.0f} tokens ({told['input']:,.0f} in, {told['output']:,.0f} out)",
+        f"{told['requests']:,.0f} requests",
+        f"{told['seconds']:,.0f} s of the model",
+        "cost unknown" if cost is None else f"{least}{cost:,.4f} USD",
+    )
+    return ", ".join(parts)
 
 
 def _comparison(rows: list[Row]) -> Table:

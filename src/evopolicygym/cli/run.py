@@ -1,5 +1,6 @@
 """``evopolicygym run``: an agent evolves a policy, and the judge scores it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,69 +30,199 @@ evopolicygym run acrobot --agent neutral --model NAME --model-url https://api.op
 
 evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/agents.md)
 
+evopolicygym run acrobot --agent codex --model gpt-5.5 --effort high --max-cost 5 --max-time 2h
+
+evopolicygym run --config run.toml   (all of it from a file; see docs/command_line.md)
+
 evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/protocol.md)
 """
 
 
+AGENT, MODEL, LIMITS, CASES = "The agent", "Its model", "Limits of the agent", "Task and cases"
+
+
 def run(
-    task: Annotated[str, typer.Argument(help="An environment's name (see: environments), or a spec's .toml file.")],
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            help="An environment's name (see: environments), or a spec's .toml file; else as --config has it."
+        ),
+    ] = None,
     command: Annotated[
         list[str] | None,
         typer.Argument(metavar="[-- COMMAND …]", help="A program that is the agent; started once in the workspace."),
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file that holds a run's configuration; what is given here wins over it.")
+    ] = None,
     agent: Annotated[
-        str, typer.Option(help="Who plays: a built-in's name or package.module:make. With COMMAND: command.")
-    ] = "tuner",
-    model: Annotated[str, typer.Option(help="The model that the agent is to use, where it uses one.")] = "",
+        str | None,
+        typer.Option(
+            help="Who plays: a built-in's name or package.module:make. With COMMAND: command.",
+            show_default="tuner",
+            rich_help_panel=AGENT,
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What this agent can be told besides, such as quiet_s=900; may be given several times.",
+            rich_help_panel=AGENT,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model that the agent is to use, where it uses one.", rich_help_panel=MODEL)
+    ] = None,
+    effort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="How much the model is to think, such as low or high.", rich_help_panel=MODEL
+        ),
+    ] = None,
     model_url: Annotated[
-        str, typer.Option(help="The one model server that the agent may reach, through a door that counts tokens.")
-    ] = "",
+        str | None,
+        typer.Option(
+            help="The one model server that the agent may reach, through a door that counts tokens.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
     model_key: Annotated[
-        str, typer.Option(metavar="VARIABLE", help="The environment variable that holds the model server's key.")
-    ] = "",
+        str | None,
+        typer.Option(
+            metavar="VARIABLE",
+            help="The environment variable that holds the model server's key.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
     model_wire: Annotated[
-        str, typer.Option(help="What the server speaks: auto, responses, chat, messages or gemini.")
-    ] = "",
-    budget: Annotated[int, typer.Option(help="Train episodes that the agent may spend.")] = 128,
-    validation: Annotated[int, typer.Option(help="Hidden cases that pick the checkpoint (1 to 64).")] = 16,
-    held_out: Annotated[int, typer.Option(help="Hidden cases that score it (1 to 256).")] = 32,
+        str | None,
+        typer.Option(help="What the server speaks: auto, responses, chat, messages or gemini.", rich_help_panel=MODEL),
+    ] = None,
+    price: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=USD,…",
+            help="What a million tokens cost: input=1.25,cached_input=0.125,output=10. Else it is looked up.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option(metavar="USD", help="What the model may cost.", rich_help_panel=LIMITS)
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Tokens that the model may use, input and output.", rich_help_panel=LIMITS)
+    ] = None,
+    max_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Wall time of the agent's turns together: seconds, or 45m, 2h30m, 1d.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of the agent.", rich_help_panel=LIMITS)] = None,
+    budget: Annotated[
+        int | None,
+        typer.Option(help="Train episodes that the agent may spend.", show_default="128", rich_help_panel=CASES),
+    ] = None,
+    validation: Annotated[
+        int | None,
+        typer.Option(help="Hidden cases that pick the checkpoint (1 to 64).", show_default="16", rich_help_panel=CASES),
+    ] = None,
+    held_out: Annotated[
+        int | None,
+        typer.Option(help="Hidden cases that score it (1 to 256).", show_default="32", rich_help_panel=CASES),
+    ] = None,
     split: Annotated[
-        str, typer.Option(help="private, public, or a directory with train.json, valid.json, heldout.json.")
-    ] = "private",
-    experiment: Annotated[str, typer.Option(help="Runs of one experiment play the same cases.")] = "default",
-    seed: Annotated[int, typer.Option(help="Of the agent and of the policies' random numbers; not of the cases.")] = 0,
+        str | None,
+        typer.Option(
+            help="private, public, or a directory with train.json, valid.json, heldout.json.",
+            show_default="private",
+            rich_help_panel=CASES,
+        ),
+    ] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(help="Runs of one experiment play the same cases.", show_default="default", rich_help_panel=CASES),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Of the agent and of the policies' random numbers; not of the cases.",
+            show_default="0",
+            rich_help_panel=CASES,
+        ),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Episodes that play at once. Default: one for each core.")
     ] = None,
-    runs: Annotated[Path, typer.Option(help="Where records go.")] = Path("runs"),
+    runs: Annotated[Path | None, typer.Option(help="Where records go.", show_default="runs")] = None,
     isolation: Annotated[
-        str, typer.Option(help="auto (the strongest that works here), bubblewrap, process or none.")
-    ] = "auto",
+        str | None,
+        typer.Option(help="auto (the strongest that works here), bubblewrap, process or none.", show_default="auto"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
-    from evopolicygym.core.agent import AgentConfig
-    from evopolicygym.core.budget import BudgetRule
-    from evopolicygym.core.task import Task
-    from evopolicygym.environments.catalog import load
-    from evopolicygym.runs.config import RunConfig, split_named
+    from evopolicygym.core.errors import UsageError
+    from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
     from evopolicygym.runs.run import play
 
-    doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
-    options = {name: text for name, text in doors.items() if text}
-    source, directory = split_named(split)
-    config = RunConfig(
-        task=Task(load(task), BudgetRule(budget), validation_cases=validation, held_out_cases=held_out),
-        agent=AgentConfig("command" if command else agent, model, options, tuple(command or ())),
-        split=source,
-        split_directory=directory,
+    given_agent = {
+        "name": agent or ("command" if command else None),
+        "command": command or None,
+        "options": pairs("--option", option or []) or None,
+        "model": model,
+        "effort": effort,
+        "model_url": model_url,
+        "model_key": model_key,
+        "model_wire": model_wire,
+        "price": pairs("--price", price.split(",")) if price else None,
+        "limits": _given(max_cost=max_cost, max_tokens=max_tokens, max_time=max_time, max_turns=max_turns),
+    }
+    given = _given(
+        task=task,
+        budget=budget,
+        validation=validation,
+        held_out=held_out,
+        split=split,
         experiment=experiment,
         seed=seed,
         workers=workers,
-        runs=runs,
+        runs=str(runs) if runs else None,
         isolation=isolation,
+        agent=_given(**given_agent),
     )
-    play_and_show(lambda opened, observe: play(config, opened, observe), as_json=as_json)
+    document = overlaid(read_table(config) if config else {}, given)
+    if "task" not in document:
+        raise UsageError('Which environment is to be played? evopolicygym run TASK, or task = "NAME" in --config FILE.')
+    asked = decode(RunTable, document, str(config or "The command line")).config()
+    play_and_show(lambda opened, observe: play(asked, opened, observe), as_json=as_json)
+
+
+def pairs(option: str, texts: list[str]) -> dict[str, int | float | str]:
+    """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
+    from evopolicygym.core.errors import UsageError
+
+    found: dict[str, int | float | str] = {}
+    for text in texts:
+        name, equals, value = text.strip().partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"{option} is given as NAME=VALUE; {name!r} is none.")
+        found[name] = _number(value)
+    return found
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _given(**options: object) -> dict[str, object]:
+    return {name: value for name, value in options.items() if value not in (None, {})}
 
 
 def play_and_show(playing: "Playing", *, as_json: bool) -> None:
@@ -111,6 +242,14 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         nonlocal root
         root = paths.root
         view.opened(paths, state)
+        agent = state.opened.agent
+        if state.opened.price is None and (agent.model or agent.options.get("model_url")):
+            err().print(
+                f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "
+                f"give it with --price (prices that are known come with evopolicygym[agents]).",
+                soft_wrap=True,
+                markup=False,
+            )
 
     try:
         with interruptible(), view.live():

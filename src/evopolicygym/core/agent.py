@@ -1,12 +1,15 @@
 """An agent's words: the addresses it is given, the desk it works at, and how a turn of it ended."""
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol
+
+from evopolicygym.core.allowance import Allowance
+from evopolicygym.core.price import PriceSnapshot
 
 
 class AgentEnd(StrEnum):
@@ -28,6 +31,8 @@ class AgentEnd(StrEnum):
     """Its model's server didn't accept the key."""
     UNAVAILABLE = "unavailable"
     """Its model's server kept failing, or didn't answer."""
+    ALLOWANCE_SPENT = "allowance_spent"
+    """It was ended: a limit that its user had set is reached."""
 
     @property
     def pauses(self) -> bool:
@@ -60,6 +65,10 @@ class AgentConfig:
     options: Mapping[str, Any] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     """The program of a ``command`` agent, with its arguments."""
+    effort: str = ""
+    """How much its model is to think, in the word that the agent's tool or the model's server has for it."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What its user lets it use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,13 @@ class Desk:
     """Of the run: what an agent that draws at random starts from."""
     isolation: str
     """The level at which an agent's program is to be kept in: ``bubblewrap``, ``process`` or ``none``."""
+    left: Allowance = field(default_factory=Allowance)
+    """What is left of the agent's allowance for this turn. Cost and tokens are the agent's to keep, at its model's
+    door; time and turns are kept for it."""
+    price: PriceSnapshot | None = None
+    """What its model costs, where that is known."""
+    report: Callable[[Mapping[str, float]], None] = lambda _usage: None
+    """Told, from any thread, what has gone through the model's door in this turn, whenever that grows."""
 
     @property
     def model_log(self) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.episode import Episode
+from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Task
 
@@ -23,6 +24,8 @@ class CloseReason(StrEnum):
     """The agent asked to finish, and the run allows it."""
     AGENT_ENDED = "agent_ended"
     """The agent ended all its turns with budget left."""
+    ALLOWANCE_SPENT = "allowance_spent"
+    """The agent used what its user lets it use of money, tokens, time or turns, with budget left."""
 
 
 class RunStatus(StrEnum):
@@ -70,6 +73,8 @@ class RunOpened:
     findings: Mapping[str, str] = field(default_factory=dict)
     observation_schema: Mapping[str, Any] = field(default_factory=dict)
     action_schema: Mapping[str, Any] = field(default_factory=dict)
+    price: PriceSnapshot | None = None
+    """What the agent's model costs; None where that isn't known, or where it asks none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +103,18 @@ class AgentStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentMetered:
+    """What the turn that is being played has used so far; kept now and then, for a turn that is never ended."""
+
+    time: str
+    turn: int
+    seconds: float
+    """Since the turn began, in this process."""
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """As in ``AgentEnded``."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEnded:
     """A turn of the agent ended."""
 
@@ -111,6 +128,8 @@ class AgentEnded:
     """What went through its model's door in this turn, by name; empty where it had none."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
     """What the agent's own tool says that it used in this turn; empty where it says nothing."""
+    seconds: float = 0.0
+    """Wall time of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +224,7 @@ Event = (
     | RunResumed
     | RunStopped
     | AgentStarted
+    | AgentMetered
     | AgentEnded
     | SubmissionCharged
     | EpisodePlayed

@@ -6,15 +6,17 @@ resuming of a run and ``verify`` all stand on this one file.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from evopolicygym.core.agent import AgentEnd
+from evopolicygym.core.allowance import Used, used_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, RequestRefused
 from evopolicygym.core.event import (
     AgentEnded,
+    AgentMetered,
     AgentStarted,
     CheckpointSelected,
     CloseReason,
@@ -112,6 +114,12 @@ class RunState:
     """Turns of the agent that have ended."""
     pauses: int = 0
     """Those of them that ended for a reason outside of the agent, and don't count among the turns that it has."""
+    ended: Used = field(default_factory=Used)
+    """What the agent used in turns that are over, interrupted ones included."""
+    metered: AgentMetered | None = None
+    """What is known of a turn that has not ended."""
+    cut: bool = False
+    """Whether the agent was ended as a limit of its user's was reached."""
     finish_asked: FinishAsked | None = None
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
@@ -138,11 +146,23 @@ class RunState:
         return self.stage is Stage.OPEN and self.remaining > 0 and self.finish_asked is None
 
     @property
+    def used(self) -> Used:
+        """What the agent has used so far, as far as it is recorded."""
+        return self.ended + used_of(self.metered.usage, self.metered.seconds) if self.metered else self.ended
+
+    @property
+    def allowance_spent(self) -> bool:
+        """Whether the agent may play no further turn, as a limit of its user's is reached."""
+        return self.cut or bool(self.opened.agent.allowance.spent(self.used))
+
+    @property
     def close_reason(self) -> CloseReason:
         """Why the run closes, if it closes now."""
         if self.remaining == 0:
             return CloseReason.BUDGET_SPENT
-        return CloseReason.FINISH_ASKED if self.finish_asked else CloseReason.AGENT_ENDED
+        if self.finish_asked:
+            return CloseReason.FINISH_ASKED
+        return CloseReason.ALLOWANCE_SPENT if self.allowance_spent else CloseReason.AGENT_ENDED
 
     @property
     def playing(self) -> tuple[SubmissionState, ...]:
@@ -228,7 +248,7 @@ def after(state: RunState | None, event: Event) -> RunState:
             raise RecordError("The journal opens its run twice.")
         case RunResumed() | RunStopped() | EpisodeRepeated():
             return state
-        case AgentStarted() | AgentEnded():
+        case AgentStarted() | AgentMetered() | AgentEnded():
             return _turned(state, event)
         case SubmissionCharged():
             return _charged(state, event)
@@ -246,13 +266,18 @@ def after(state: RunState | None, event: Event) -> RunState:
             return _finished(state, event)
 
 
-def _turned(state: RunState, event: AgentStarted | AgentEnded) -> RunState:
+def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) -> RunState:
     _demand(state.stage is Stage.OPEN, "The agent played on after the run closed.")
     _demand(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
     if isinstance(event, AgentStarted):
-        return state
+        _demand(not state.allowance_spent, "The agent played on after its allowance was spent.")
+        return replace(state, ended=state.used, metered=None)
+    if isinstance(event, AgentMetered):
+        return replace(state, metered=event)
     paused = event.end in {end.value for end in AgentEnd if end.pauses}
-    return replace(state, turns=state.turns + 1, pauses=state.pauses + paused)
+    ended = state.ended + used_of(event.usage, event.seconds, 0 if paused else 1)
+    turns, pauses, cut = state.turns + 1, state.pauses + paused, event.end == AgentEnd.ALLOWANCE_SPENT
+    return replace(state, turns=turns, pauses=pauses, ended=ended, metered=None, cut=cut)
 
 
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:

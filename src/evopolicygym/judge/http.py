@@ -41,6 +41,8 @@ the second too, but never without an Origin, and that is refused."""
 
 INDEX = re.compile(r"\d{1,9}", re.ASCII)
 """A submission's index in a path."""
+HOST = re.compile(rb"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
+"""This machine, as a request names it."""
 
 for logger in ("uvicorn.error", "uvicorn.asgi"):
     logging.getLogger(logger).disabled = True  # what a client sends is not printed, nor does it fill a log
@@ -136,9 +138,8 @@ class _Guarded:
 def _from_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Return whether a request names this machine as its host and shows no sign of a browser's page."""
     named = dict(headers)
-    host = named.get(b"host", b"")
     return (
-        (host.rpartition(b":")[0] or host) in {b"127.0.0.1", b"localhost"}
+        HOST.fullmatch(named.get(b"host", b"")) is not None
         and b"origin" not in named
         and named.get(b"sec-fetch-site", b"none") == b"none"
     )

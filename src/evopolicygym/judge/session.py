@@ -5,6 +5,7 @@ in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
 """
 
 import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Self
@@ -12,7 +13,7 @@ from typing import Any, Self
 from evopolicygym.core.agent import Turn
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
-from evopolicygym.core.event import AgentEnded, AgentStarted, FinishAsked, RunClosed
+from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, RunClosed
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge import submit
@@ -22,6 +23,9 @@ from evopolicygym.records.feedback import publish
 
 PLAYER_GRACE_S = 3.0
 """Seconds that the episode in play has to end once the session is stopped."""
+
+LOOK_S = 60.0
+"""How often who waits for the end looks up."""
 
 
 class Session:
@@ -117,17 +121,26 @@ class Session:
         """Return whether a submission's feedback lies where the agent reads it: a moment after it is recorded."""
         return submission.published is not None and self.writer.paths.published(submission.index).is_dir()
 
-    def wait_for_end(self, agent: "Future[Turn]") -> None:
-        """Wait until the run is ``done``, or until the agent's turn has ended."""
+    def wait_for_end(self, agent: "Future[Turn]", look: Callable[[], float] = lambda: LOOK_S) -> None:
+        """Wait until the run is ``done``, or until the agent's turn has ended.
+
+        ``look`` returns in how many seconds it is to be asked again; 0 ends the wait.
+        """
         agent.add_done_callback(lambda _: self._tell())
-        with self._changed:
-            self._changed.wait_for(lambda: self.done or agent.done())
+        while wait_s := look():
+            with self._changed:
+                if self._changed.wait_for(lambda: self.done or agent.done(), wait_s):
+                    return
 
     def turn_started(self, turn: int) -> None:
         """Record that a turn of the agent begins."""
         self.writer.record(AgentStarted(now(), turn))
 
-    def turn_ended(self, turn: int, outcome: Turn) -> None:
+    def turn_metered(self, turn: int, seconds: float, usage: Mapping[str, float]) -> None:
+        """Record what a turn that is being played has used so far."""
+        self.writer.record(AgentMetered(now(), turn, seconds, usage))
+
+    def turn_ended(self, turn: int, outcome: Turn, seconds: float = 0.0) -> None:
         """Record how a turn of the agent ended."""
         self.writer.record(
             AgentEnded(
@@ -138,6 +151,7 @@ class Session:
                 outcome.findings,
                 outcome.usage,
                 outcome.tool_usage,
+                seconds,
             )
         )
 

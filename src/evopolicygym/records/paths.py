@@ -53,6 +53,11 @@ class RunPaths:
         return self.root / "evaluation"
 
     @property
+    def post_hoc(self) -> Path:
+        """``post_hoc.json``: held-out returns of checkpoints played after the score, where somebody had them played."""
+        return self.root / "post_hoc.json"
+
+    @property
     def staging(self) -> Path:
         """What is being made: out of the agent's sight until it is renamed into place."""
         return self.root / "staging"

@@ -1,11 +1,19 @@
 """``run.json``: what a person or a table wants of a run, derived from its journal and from nothing else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import AgentEnded, AgentStarted, RunOpened, RunResumed, RunStopped, SubmissionPublished
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentMetered,
+    AgentStarted,
+    RunOpened,
+    RunResumed,
+    RunStopped,
+    SubmissionPublished,
+)
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import estimate
 from evopolicygym.records.documents import SCHEMA_VERSION
@@ -16,7 +24,11 @@ from evopolicygym.records.reader import RunRecord, read_run
 
 def run_document(paths: RunPaths) -> dict[str, Any]:
     """Return the document of a run's present state."""
-    record = read_run(paths.root)
+    return document_of(read_run(paths.root))
+
+
+def document_of(record: RunRecord) -> dict[str, Any]:
+    """Return the document of a record that has been read."""
     state, opened = record.state, record.state.opened
     return {
         "schema_version": SCHEMA_VERSION,
@@ -32,6 +44,7 @@ def run_document(paths: RunPaths) -> dict[str, Any]:
         "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
         "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
         "usage": _usage(record),
+        "price": asdict(opened.price) if opened.price else None,
         "tool_usage": _summed([event.tool_usage for event in record.events if isinstance(event, AgentEnded)]),
         "timing": _timing(record),
         "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
@@ -46,9 +59,29 @@ def _agent_isolation(record: RunRecord) -> dict[str, Any]:
     return {"agent": found[-1]} if found else {}
 
 
-def _usage(record: RunRecord) -> dict[str, float] | None:
-    """Return what went through the model's door, summed over the agent's turns; None where there was no such door."""
-    return _summed([event.usage for event in record.events if isinstance(event, AgentEnded)])
+def _usage(record: RunRecord) -> dict[str, float | None] | None:
+    """Return what went through the model's door, summed over the agent's turns; None where there was no such door.
+
+    Its cost is None where no price is known, and a lower bound where any usage is ``unknown``.
+    """
+    summed = _summed([event.usage for event in _metered(record) if event.usage])
+    return {**summed, "cost": summed.get("cost")} if summed else None
+
+
+def _metered(record: RunRecord) -> Iterator[AgentMetered | AgentEnded]:
+    """Yield what tells a turn's usage: its end, or the last note of it where it was interrupted."""
+    note: AgentMetered | None = None
+    for event in record.events:
+        if isinstance(event, AgentMetered):
+            note = event
+        elif isinstance(event, AgentEnded):
+            note = None
+            yield event
+        elif isinstance(event, AgentStarted) and note:
+            yield note
+            note = None
+    if note:
+        yield note
 
 
 def _summed(turns: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
@@ -75,7 +108,13 @@ def _timing(record: RunRecord) -> dict[str, Any]:
             if isinstance(event, RunStopped)
         ],
         "agent_turns": [
-            {"started_at": start.time, "ended_at": end.time, "end": end.end, "message": end.message}
+            {
+                "started_at": start.time,
+                "ended_at": end.time,
+                "seconds": end.seconds,
+                "end": end.end,
+                "message": end.message,
+            }
             for start, end in _turns(record)
         ],
         "train_seconds": sum(e.wall_time_s for e in record.events if isinstance(e, SubmissionPublished)),

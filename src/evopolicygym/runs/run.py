@@ -3,20 +3,18 @@
 import secrets
 import shutil
 from collections.abc import Callable
-from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Event as Flag
-from threading import Thread
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
+from evopolicygym.core.agent import Agent
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
@@ -34,13 +32,11 @@ from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.prices import price_of
+from evopolicygym.runs.turns import play_turns
 
-AGENT_LAST_WORDS_S = 2.0
-"""Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
-AGENT_GRACE_S = 45.0
-"""Seconds within which a stopped agent must be gone."""
 STOP_WORDS = 500
-"""The most characters that are recorded of why an agent or a run was stopped."""
+"""The most characters that are recorded of why a run was stopped."""
 Observer = Callable[[Event, RunState], None]
 """Told of every event after it is recorded."""
 
@@ -48,6 +44,7 @@ Observer = Callable[[Event, RunState], None]
 def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer) -> RunState:
     """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one."""
     agent = make(config.agent)
+    price = price_of(config, agent)
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
@@ -60,7 +57,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root))
         executor = stack.enter_context(_executor(config.task, config.isolation, config.workers, RunPaths(root)))
-        opening = _opening(config, owner, run_id, executor.grounds)
+        opening = _opening(config, owner, run_id, executor.grounds, price)
         writer = stack.enter_context(RunWriter(root, opening))
         writer.listen(observer)
         opened(writer.paths, writer.state)
@@ -152,55 +149,14 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
         Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
         JudgeDoor(session) as door,
     ):
-        while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
-            turn = writer.state.turns
-            session.turn_started(turn)
-            outcome = _turn(session, door, agent)
-            session.raise_fault()  # a turn that ended by a fault of ours is played again
-            session.turn_ended(turn, outcome)
-            if outcome.end.pauses and not session.done:
-                raise AgentError(outcome.message)
+        play_turns(session, door, agent)
         session.raise_fault()
         session.close()
 
 
-def _turn(session: Session, door: JudgeDoor, agent: Agent) -> Turn:
-    """Play one turn of the agent; it is stopped when the run is done."""
-    opened, paths = session.state.opened, session.writer.paths
-    desk = Desk(paths.workspace, paths.transcript, opened.seed, opened.isolation)
-    stop, future = Flag(), Future[Turn]()
-    thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)
-    thread.start()
-    try:
-        session.wait_for_end(future)
-        wait([future], AGENT_LAST_WORDS_S)
-    finally:
-        stop.set()
-        thread.join(AGENT_GRACE_S)
-    if not future.done():
-        return Turn(AgentEnd.STOPPED, f"it did not leave within {AGENT_GRACE_S:g} s")
-    try:
-        return future.result()
-    except AgentError as error:
-        if not session.state.submissions:  # whoever mends what it lacks can have it begin again
-            raise
-        return _crashed(error)
-
-
-def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
-    try:
-        future.set_result(agent.play(desk, door, stop))
-    except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
-        future.set_exception(error)
-    except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(_crashed(error))
-
-
-def _crashed(error: Exception) -> Turn:
-    return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:STOP_WORDS])
-
-
-def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: Grounds) -> RunOpened:
+def _opening(
+    config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: Grounds, price: PriceSnapshot | None
+) -> RunOpened:
     environment = config.task.environment
     case_set = owner.cases(environment.name, config.split)
     return RunOpened(
@@ -219,6 +175,7 @@ def _opening(config: RunConfig, owner: experiment.Experiment, run_id: str, groun
         findings=grounds.findings,
         observation_schema=grounds.observation_schema,
         action_schema=grounds.action_schema,
+        price=price,
     )
 
 

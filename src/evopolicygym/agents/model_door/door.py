@@ -9,6 +9,7 @@ import logging
 import secrets
 import socket
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -31,15 +32,20 @@ for logger in ("uvicorn.error", "uvicorn.asgi"):
 class ModelDoor:
     """Serves one model upstream."""
 
-    def __init__(self, upstream: ModelUpstream, log: Path | None = None) -> None:
-        """Take the real key from its variable; a line for each request goes into ``log``.
+    def __init__(
+        self,
+        upstream: ModelUpstream,
+        log: Path | None = None,
+        told: Callable[[Mapping[str, float]], None] = lambda _: None,
+    ) -> None:
+        """Take the real key from its variable; a line for each request goes into ``log``, the sums go to ``told``.
 
         Raises ``UsageError`` where the variable isn't set and ``MissingExtra`` where httpx isn't installed.
         """
         secret = upstream.key()
         self._upstream = upstream
         self._dummy = f"sk-dummy-{secrets.token_urlsafe(24)}"
-        self._ledger = Ledger(upstream)
+        self._ledger = Ledger(upstream, told)
         try:
             from evopolicygym.agents.model_door.forward import THREAD, Forwarder
             from evopolicygym.agents.model_door.gate import Gate
@@ -82,6 +88,10 @@ class ModelDoor:
     def usage(self) -> ModelUsage:
         """Return what has gone through so far."""
         return self._ledger.usage()
+
+    def spent(self) -> str:
+        """Return in a sentence which limit is reached; empty where none is."""
+        return self._ledger.spent()
 
     def trouble(self) -> int | None:
         """Return the status of the last generation where it failed, 0 where nobody answered; else None."""

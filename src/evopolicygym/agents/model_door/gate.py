@@ -105,7 +105,7 @@ class Gate:
         if call.kind is Kind.GENERATE and passage.billable:
             usage = meter.finish(whole=not failed) if meter else Usage()
         n_bytes = len(passage.body) + (meter.n_bytes if meter else 0)
-        self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
         if call.kind is Kind.GENERATE and passage.note != CLIENT_LEFT:
             self._ledger.settle(passage.status, failed=failed)
         told = usage or Usage()
@@ -122,6 +122,7 @@ class Gate:
             "cache_write": told.cache_write,
             "output": told.output,
             "reasoning": told.reasoning,
+            "cost": cost,
             "note": passage.note,
         }
         self._log.write(line)

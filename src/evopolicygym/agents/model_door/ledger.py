@@ -3,12 +3,14 @@
 Single requests are not kept here but in ``log.py``.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock
 
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import ModelUsage, Usage
 from evopolicygym.agents.model_door.wire import CallRefused
+from evopolicygym.core.allowance import reached
 
 BYTES_A_TOKEN = 4
 """What a generation that tells no usage is taken to have used, for the limit only: else it would be no limit."""
@@ -17,10 +19,10 @@ BYTES_A_TOKEN = 4
 class Ledger:
     """The sums of one door; may be asked from any thread."""
 
-    def __init__(self, upstream: ModelUpstream) -> None:
-        self._max_requests = upstream.max_requests
-        self._max_tokens = upstream.max_tokens
-        self._usage = ModelUsage()
+    def __init__(self, upstream: ModelUpstream, told: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
+        """Keep the limits of an upstream; ``told`` is told the sums whenever a request is over."""
+        self._upstream, self._told = upstream, told
+        self._usage = ModelUsage(cost=None if upstream.price is None else 0.0)
         self._guessed = 0
         self._trouble: int | None = None
         self._lock = Lock()
@@ -29,6 +31,11 @@ class Ledger:
         """Return the sums so far."""
         with self._lock:
             return self._usage
+
+    def spent(self) -> str:
+        """Return in a sentence which limit is reached; empty where none is."""
+        with self._lock:
+            return self._spent()
 
     def trouble(self) -> int | None:
         """Return the status of the last generation where it failed, 0 where nobody answered; else None."""
@@ -44,10 +51,8 @@ class Ledger:
         """Count a request that is about to be passed on; raise ``CallRefused`` where the limit is reached."""
         with self._lock:
             usage = self._usage
-            if self._max_requests is not None and usage.requests >= self._max_requests:
-                raise _enough(f"{self._max_requests} requests")
-            if self._max_tokens is not None and usage.tokens + self._guessed >= self._max_tokens:
-                raise _enough(f"{self._max_tokens} tokens")
+            if spent := self._spent():
+                raise CallRefused(429, "insufficient_quota", f"For this run's model, {spent}; asking again won't help.")
             self._usage = replace(usage, requests=usage.requests + 1, generations=usage.generations + generates)
 
     def refuse(self) -> None:
@@ -55,8 +60,9 @@ class Ledger:
         with self._lock:
             self._usage = replace(self._usage, refused=self._usage.refused + 1)
 
-    def end(self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool) -> None:
-        """Add what a request took; ``usage`` is None for one that takes no tokens."""
+    def end(self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool) -> float | None:
+        """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens."""
+        cost = self._cost(usage)
         with self._lock:
             total = self._usage
             taken = usage or Usage()
@@ -73,10 +79,25 @@ class Ledger:
                 output=total.output + (taken.output or 0),
                 reasoning=total.reasoning + (taken.reasoning or 0),
                 seconds=total.seconds + seconds,
+                cost=total.cost if cost is None else (total.cost or 0.0) + cost,
             )
+            figures = self._usage.figures()
+        self._told(figures)
+        return cost
 
+    def _spent(self) -> str:
+        most, usage, price = self._upstream, self._usage, self._upstream.price
+        if most.max_requests is not None and usage.requests >= most.max_requests:
+            return reached("requests", most.max_requests)
+        if most.max_tokens is not None and usage.tokens + self._guessed >= most.max_tokens:
+            return reached("tokens", most.max_tokens)
+        guessed = price.cost(self._guessed, 0, 0, 0) if price else 0.0
+        if most.max_cost is not None and (usage.cost or 0.0) + guessed >= most.max_cost:
+            return reached("cost", most.max_cost)
+        return ""
 
-def _enough(limit: str) -> CallRefused:
-    return CallRefused(
-        429, "insufficient_quota", f"This run's limit of {limit} to its model is reached; asking again won't help."
-    )
+    def _cost(self, usage: Usage | None) -> float | None:
+        if usage is None or self._upstream.price is None:
+            return None
+        counts = (usage.input, usage.cached_input, usage.cache_write, usage.output)
+        return self._upstream.price.cost(*(count or 0 for count in counts))

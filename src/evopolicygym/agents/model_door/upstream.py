@@ -4,11 +4,13 @@ What is refused whatever the limits is not told here but in ``inspection.py``.
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.core.agent import Desk
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.price import PriceSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,10 @@ class ModelUpstream:
     """Requests passed on, of every kind."""
     max_tokens: int | None = None
     """Input and output together. Checked before a request, so requests under way may go over it."""
+    max_cost: float | None = None
+    """US dollars; checked as ``max_tokens`` is, and only where there is a price."""
+    price: PriceSnapshot | None = None
+    """What the model costs; None: no cost is counted."""
     max_body_bytes: int = 32 << 20
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 600.0
@@ -55,6 +61,10 @@ class ModelUpstream:
     def prefix(self) -> str:
         """The address without a slash at its end."""
         return self.base_url.rstrip("/")
+
+    def within(self, desk: Desk) -> "ModelUpstream":
+        """Return it with the price and the limits that an agent is told at its desk."""
+        return replace(self, max_tokens=desk.left.tokens, max_cost=desk.left.cost, price=desk.price)
 
     def key(self) -> str:
         """Return the real key; raise ``UsageError`` where its variable isn't set."""

@@ -4,7 +4,7 @@ In which part of an answer they are told is not here but in ``meter.py``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from evopolicygym.agents.model_door.wire import Wire
@@ -55,11 +55,17 @@ class ModelUsage:
     reasoning: int = 0
     seconds: float = 0.0
     """Spent waiting for the model, summed over requests."""
+    cost: float | None = None
+    """US dollars, of what was told: with any ``unknown``, it cost more. None where the price isn't known."""
 
     @property
     def tokens(self) -> int:
         """Input and output together, as far as they were told."""
         return self.input + self.output
+
+    def figures(self) -> dict[str, float]:
+        """Return what is known of it, by name."""
+        return {name: amount for name, amount in asdict(self).items() if amount is not None}
 
 
 def read_usage(wire: Wire, fields: Mapping[str, Any]) -> Usage:

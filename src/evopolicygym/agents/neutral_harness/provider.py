@@ -109,11 +109,11 @@ class Provider:
             raise
         finally:
             seconds = time.monotonic() - began
-            self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note))
+            cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note))
             told = usage or Usage()
             line = {"wire": conversation.wire, "kind": "generate", "model": self._model, "status": status or None}
             counts = {name: getattr(told, name) for name in ("input", "cached_input", "cache_write", "output")}
-            rest = {"reasoning": told.reasoning, "note": note}
+            rest = {"reasoning": told.reasoning, "cost": cost, "note": note}
             self._log.write({"time": now(), **line, "seconds": round(seconds, 3), **counts, **rest})
 
     async def _post(

@@ -1,4 +1,4 @@
-"""A conversation with one tool, in the two formats: OpenAI Chat Completions and Anthropic Messages.
+"""A conversation with one tool or none, in the two formats: OpenAI Chat Completions and Anthropic Messages.
 
 What a model said goes back to it in its server's own words. How a server is asked is not told here but in
 ``provider.py``, and how it tells usage in ``model_door/usage.py``.
@@ -77,13 +77,17 @@ class Chat:
     path = "/chat/completions"
     headers: Mapping[str, str] = {}
 
-    def __init__(self) -> None:
+    def __init__(self, effort: str = "", *, bash: bool = True) -> None:
+        """Have the model think so much; empty: as its server has it."""
         self._messages: list[Json] = []
+        self._thinking: Json = {"reasoning_effort": effort} if effort else {}
+        self._bash = bash
 
     def body(self, model: str) -> Json:
         """Return the next request."""
         function = {"name": "bash", "description": DESCRIPTION, "parameters": PARAMETERS}
-        return {"model": model, "messages": self._messages, "tools": [{"type": "function", "function": function}]}
+        tools = {"tools": [{"type": "function", "function": function}]} if self._bash else {}
+        return {"model": model, "messages": self._messages, **tools, **self._thinking}
 
     def say(self, text: str) -> None:
         """Add a user's message."""
@@ -117,8 +121,12 @@ class Messages:
     path = "/v1/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
-    def __init__(self) -> None:
+    def __init__(self, effort: str = "", *, bash: bool = True) -> None:
+        """Have the model think so much, and when it finds that worth it; empty: as its server has it."""
         self._messages: list[Json] = []
+        thinking: Json = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+        self._thinking = thinking if effort else {}
+        self._bash = bash
 
     def body(self, model: str) -> Json:
         """Return the next request."""
@@ -126,7 +134,9 @@ class Messages:
         *blocks, end = last["content"]
         marked = {**last, "content": [*blocks, {**end, "cache_control": {"type": "ephemeral"}}]}
         tool = {"name": "bash", "description": DESCRIPTION, "input_schema": PARAMETERS}
-        return {"model": model, "max_tokens": MOST_OUTPUT, "messages": [*before, marked], "tools": [tool]}
+        tools = {"tools": [tool]} if self._bash else {}
+        fields = {"max_tokens": MOST_OUTPUT, "messages": [*before, marked], **tools}
+        return {"model": model, **fields, **self._thinking}
 
     def say(self, text: str) -> None:
         """Add a user's message."""
@@ -154,6 +164,9 @@ class Messages:
                 for call, result in zip(answer.calls, results, strict=True)
             ]
             self._messages.append({"role": "user", "content": content})
+
+
+CONVERSATIONS: Mapping[Wire, type[Chat | Messages]] = {Wire.CHAT: Chat, Wire.MESSAGES: Messages}
 
 
 def _arguments(given: object) -> tuple[str, str | None]:

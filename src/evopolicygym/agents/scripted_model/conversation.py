@@ -1,7 +1,7 @@
 """What a scripted model does in a conversation with a tool: shell commands and sayings, in four formats, streamed.
 
 Which step comes next is read from the conversation itself. So a conversation that is taken up again goes on where it
-was, and one that is begun anew begins anew. How it is served is told in ``scripted_model.py``.
+was, and one that is begun anew begins anew. How it is served is told in ``server.py``.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scripted_model import Json, Reply, is_streamed, pieces
+from evopolicygym.agents.scripted_model.answers import Json, Reply, is_streamed, pieces
 
 SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command", "Shell", "execute_command")
 """What tools call their shell."""
@@ -34,18 +34,29 @@ class Say:
 Step = Shell | Say
 
 
-def converses(steps: Sequence[Step]) -> Callable[[str, Json, Reply], Iterator[bytes]]:
-    """Return what answers as the script has it; what is no conversation, or offers no shell, gets a plain text."""
-    says = {step.text for step in steps if isinstance(step, Say)}
+class Script:
+    """Answers as the steps have it; what is no conversation, or offers no shell, gets a plain text.
 
-    def answer(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
+    It is what a ``ScriptedModel`` is given to answer with.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.places: list[int] = []
+        """For each request that was answered with a step: how many steps were behind its conversation."""
+        self._steps = tuple(steps)
+        self._says = {step.text for step in steps if isinstance(step, Say)}
+
+    def __call__(self, path: str, body: Json, reply: Reply) -> Iterator[bytes]:
+        """Yield the answer to whom asks at a path, with a body."""
         style = next((style for end, style in STYLES.items() if path.endswith(end)), None)
         tools = style.tools(body) if style else {}
         shell = next((name for name in SHELLS if name in tools), None)
         if style is None or shell is None:
             yield from pieces(path, body, reply)
             return
-        step = steps[min(_done(style.conversation(body), says), len(steps) - 1)]
+        place = _done(style.conversation(body), self._says)
+        self.places.append(place)
+        step = self._steps[min(place, len(self._steps) - 1)]
         if isinstance(step, Say):
             yield from pieces(path, body, Reply(step.text, identity=_identity(body)))
             return
@@ -58,8 +69,6 @@ def converses(steps: Sequence[Step]) -> Callable[[str, Json, Reply], Iterator[by
             yield f"{event}data: {json.dumps(document)}\n\n".encode()
         if path.endswith("/chat/completions"):
             yield b"data: [DONE]\n\n"
-
-    return answer
 
 
 def _done(conversation: Iterator[str | None], says: set[str]) -> int:
@@ -95,7 +104,7 @@ def _identity(body: Json) -> str:
     return f"call_{len(turns):04d}"
 
 
-def _text(content: Any) -> str:
+def _text(content: Any) -> str:  # noqa: ANN401 - of whichever form a format has
     parts = content if isinstance(content, list) else [content or ""]
     return "".join(part if isinstance(part, str) else str(part.get("text") or "") for part in parts)
 

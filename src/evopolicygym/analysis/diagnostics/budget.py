@@ -1,0 +1,110 @@
+"""Where the episodes went: how many submissions, on which train cases, and how many after the one that was selected."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean, share
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionSpending:
+    """One submission's part."""
+
+    submit_index: int
+    episodes: int
+    spent: int
+    """Up to and with it."""
+    new_cases: int
+    """Distinct train cases that no submission before had played."""
+    known_cases: int
+    """Distinct train cases that one before had played."""
+    repeats: int
+    """Episodes of a case that this very submission plays already."""
+    is_selected: bool
+    """Whether its checkpoint is the selected one."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """One run's spending."""
+
+    submissions: tuple[SubmissionSpending, ...]
+    budget: int
+    spent: int
+    distinct_cases: int
+    repeated_episodes: int
+    """Of a case that had been played before, in this submission or an earlier one."""
+    selected_at: int | None
+    """Episodes spent when the selected checkpoint was first submitted, its own included; None where none is."""
+    spent_after: int | None
+    """Episodes spent after that."""
+
+
+def measure(record: RunRecord) -> BudgetUse:
+    """Return a run's spending."""
+    state = record.state
+    spendings, seen = [], set[int]()
+    for submission in state.submissions:
+        spendings.append(_spending(state, submission, seen))
+        seen.update(submission.charged.env_instances)
+    selected_at = next((one.spent for one in spendings if one.is_selected), None)
+    return BudgetUse(
+        submissions=tuple(spendings),
+        budget=state.budget,
+        spent=state.spent,
+        distinct_cases=len(seen),
+        repeated_episodes=state.spent - len(seen),
+        selected_at=selected_at,
+        spent_after=None if selected_at is None else state.spent - selected_at,
+    )
+
+
+def _spending(state: RunState, submission: SubmissionState, seen: set[int]) -> SubmissionSpending:
+    cases = submission.charged.env_instances
+    distinct = set(cases)
+    return SubmissionSpending(
+        submit_index=submission.index,
+        episodes=len(cases),
+        spent=submission.first_global_episode + len(cases),
+        new_cases=len(distinct - seen),
+        known_cases=len(distinct & seen),
+        repeats=len(cases) - len(distinct),
+        is_selected=state.selected is not None and state.selected.checkpoint == submission.charged.checkpoint,
+    )
+
+
+def table(use: BudgetUse) -> Table:
+    """Return what each submission spent."""
+    columns = ("submission", "episodes", "spent", "new cases", "known cases", "repeats", "selected")
+    rows = tuple(
+        (
+            one.submit_index,
+            one.episodes,
+            one.spent,
+            one.new_cases,
+            one.known_cases,
+            one.repeats,
+            "yes" if one.is_selected else "",
+        )
+        for one in use.submissions
+    )
+    return Table("budget", columns, rows)
+
+
+def summary(uses: Sequence[BudgetUse]) -> Mapping[str, Cell]:
+    """Return means over runs; episodes a submission over all submissions of all of them."""
+    submissions = sum(len(one.submissions) for one in uses)
+    return {
+        "submissions": mean(len(one.submissions) for one in uses),
+        "episodes a submission": share(sum(one.spent for one in uses), submissions),
+        "distinct cases": mean(one.distinct_cases for one in uses),
+        "repeated episodes": mean(one.repeated_episodes for one in uses),
+        "selected at": mean(one.selected_at for one in uses),
+        "spent after": mean(one.spent_after for one in uses),
+        "unspent": mean(one.budget - one.spent for one in uses),
+    }
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,0 +1,97 @@
+"""What the policies are like as programs, and how they grow: counts over the whole bundle of each submission.
+
+Counting needs no run of anything: each Python file is parsed (``analysis/syntax.py``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import PurePosixPath
+
+from evopolicygym.analysis.bundle import Bundle, read_bundle
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What was counted in one bundle."""
+
+    files: int
+    """Data included."""
+    python_files: int
+    data_bytes: int
+    """In files that are no code."""
+    lines: int
+    """Of Python, not blank."""
+    functions: int
+    """Methods and lambdas included."""
+    classes: int
+    branches: int
+    imports: int
+    """Distinct modules, those of the bundle itself left out."""
+    unparsable: int
+    """Python files of which only files and lines are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One run's bundles."""
+
+    submissions: tuple[Counts | None, ...]
+    """By submission; None where its checkpoint is not there."""
+    selected: Counts | None
+    """Of the selected checkpoint."""
+
+
+def count(bundle: Bundle) -> Counts:
+    """Return what is counted in a bundle."""
+    sources = [file.source for file in bundle.values() if file.source]
+    own = {PurePosixPath(path).parts[0].removesuffix(".py") for path in bundle}
+    return Counts(
+        files=len(bundle),
+        python_files=len(sources),
+        data_bytes=sum(file.size for file in bundle.values() if not file.is_code),
+        lines=sum(one.lines for one in sources),
+        functions=sum(one.functions for one in sources),
+        classes=sum(one.classes for one in sources),
+        branches=sum(one.branches for one in sources),
+        imports=len(frozenset[str]().union(*(one.imports for one in sources)) - own),
+        unparsable=sum(not one.parsed for one in sources),
+    )
+
+
+def measure(record: RunRecord) -> Code:
+    """Return what is counted in each of a run's bundles."""
+    counts: dict[str, Counts | None] = {}
+    names = [submission.charged.checkpoint for submission in record.state.submissions]
+    for name in dict.fromkeys(names):
+        bundle = read_bundle(record.paths.checkpoint(name))
+        counts[name] = None if bundle is None else count(bundle)
+    selected = record.state.selected
+    return Code(tuple(counts[name] for name in names), counts[selected.checkpoint] if selected else None)
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(field.name.replace("_", " ") for field in fields(Counts))
+
+
+def table(code: Code) -> Table:
+    """Return the counts of each submission."""
+    nothing = (None,) * len(fields(Counts))
+    rows = tuple((index, *(astuple(one) if one else nothing)) for index, one in enumerate(code.submissions))
+    return Table("code", ("submission", *_names()), rows)
+
+
+def summary(runs: Sequence[Code]) -> Mapping[str, Cell]:
+    """Return means over runs of what is counted in the selected bundle, and how its lines grew from the first one."""
+    counted = [astuple(run.selected) for run in runs if run.selected]
+    means = [mean(column) for column in zip(*counted, strict=True)] or [None] * len(fields(Counts))
+    return {**dict(zip(_names(), means, strict=True)), "lines added": mean(_growth(run) for run in runs)}
+
+
+def _growth(code: Code) -> int | None:
+    first = code.submissions[0] if code.submissions else None
+    return code.selected.lines - first.lines if code.selected and first else None
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

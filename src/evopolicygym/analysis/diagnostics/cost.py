@@ -1,0 +1,93 @@
+"""What a run's improvement cost: tokens and money, by submission and by point of normalised score.
+
+Tokens are those that went through the model's door, as ``run.json`` has them under ``usage``; money is there where a
+price was known. What an agent's own tool says that it used is not looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.scale import scale_of
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.run_document import document_of
+
+POINTS = 100
+"""Points from uniform random to the best that is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One run's cost; each is None where it is not known."""
+
+    submissions: int
+    input_tokens: float | None
+    output_tokens: float | None
+    money: float | None
+    """In the currency of the prices that the run was given."""
+    points: float | None
+    """The score on the scale from uniform random, 0, to the best published, 100; clipped."""
+
+    @property
+    def tokens(self) -> float | None:
+        """All tokens, those that went in and those that came out."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
+        return self.input_tokens + self.output_tokens
+
+    def by_submission(self, what: float | None) -> float | None:
+        """Return how much of something a submission took."""
+        return _by(what, self.submissions)
+
+    def by_point(self, what: float | None) -> float | None:
+        """Return how much of something a point took; None where no point was made."""
+        return _by(what, self.points)
+
+
+def _by(what: float | None, count: float | None) -> float | None:
+    return what / count if what is not None and count else None
+
+
+def measure(record: RunRecord) -> Cost:
+    """Return what a run cost."""
+    usage = document_of(record)["usage"] or {}
+    held_out, scale = record.state.held_out(), scale_of(record.state.opened.task.environment)
+    return Cost(
+        submissions=len(record.state.submissions),
+        input_tokens=_number(usage.get("input")),
+        output_tokens=_number(usage.get("output")),
+        money=_number(usage.get("cost")),
+        points=POINTS * scale.value(held_out.mean) if held_out and scale else None,
+    )
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def table(cost: Cost) -> Table:
+    """Return what was spent: in all, by submission and by point."""
+    spent = {
+        "input tokens": cost.input_tokens,
+        "output tokens": cost.output_tokens,
+        "tokens": cost.tokens,
+        "money": cost.money,
+    }
+    rows = tuple((name, what, cost.by_submission(what), cost.by_point(what)) for name, what in spent.items())
+    return Table("cost", ("what", "the run", "a submission", "a point"), rows)
+
+
+def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
+    """Return means over those runs of which it is known."""
+    return {
+        "tokens": mean(one.tokens for one in costs),
+        "tokens a submission": mean(one.by_submission(one.tokens) for one in costs),
+        "money": mean(one.money for one in costs),
+        "money a submission": mean(one.by_submission(one.money) for one in costs),
+        "points": mean(one.points for one in costs),
+        "tokens a point": mean(one.by_point(one.tokens) for one in costs),
+        "money a point": mean(one.by_point(one.money) for one in costs),
+    }
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,0 +1,132 @@
+"""What went wrong in submissions and episodes, and whether the next submission mended it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, share
+from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionFailures:
+    """What went wrong in one submission."""
+
+    submit_index: int
+    status: SubmissionStatus
+    reasons: Mapping[str, int]
+    """Failed episodes by their reason; empty where all went well, or none was played."""
+    message: str
+    """Why it could not be loaded, or the first failure of an episode; empty where there was none."""
+    mended: bool | None
+    """Whether the next submission was loaded and shows none of these failures; None where nothing was to be mended,
+    or no next one was played."""
+
+    @property
+    def is_faulty(self) -> bool:
+        """Whether anything went wrong."""
+        return bool(self.reasons) or _unloadable(self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What went wrong in one run."""
+
+    submissions: tuple[SubmissionFailures, ...]
+    statuses: Mapping[str, int]
+    """Submissions by status."""
+    episodes: int
+    """Train episodes played."""
+    reasons: Mapping[str, int]
+    """Failed train episodes by reason."""
+
+
+def measure(record: RunRecord) -> Failures:
+    """Return what went wrong in a run."""
+    submissions = record.state.submissions
+    followers = [*(later for _, later in pairwise(submissions)), None]
+    found = tuple(_failures(one, later) for one, later in zip(submissions, followers[: len(submissions)], strict=True))
+    return Failures(
+        submissions=found,
+        statuses=_counted(one.status.value for one in submissions),
+        episodes=sum(len(one.returns) for one in submissions),
+        reasons=_summed(one.reasons for one in found),
+    )
+
+
+def _failures(submission: SubmissionState, later: SubmissionState | None) -> SubmissionFailures:
+    failed = [episode.failure for episode in submission.episodes if episode and episode.failure]
+    error = submission.published.error if submission.published else None
+    messages = [error.message] if error else [failure.message for failure in failed]
+    return SubmissionFailures(
+        submit_index=submission.index,
+        status=submission.status,
+        reasons=_reasons(submission),
+        message=messages[0] if messages else "",
+        mended=_mended(submission, later),
+    )
+
+
+def _mended(submission: SubmissionState, later: SubmissionState | None) -> bool | None:
+    reasons = _reasons(submission)
+    if later is None or later.published is None or not (reasons or _unloadable(submission.status)):
+        return None
+    return later.status is SubmissionStatus.OK and not reasons.keys() & _reasons(later).keys()
+
+
+def _reasons(submission: SubmissionState) -> dict[str, int]:
+    return _counted(episode.failure.reason.value for episode in submission.episodes if episode and episode.failure)
+
+
+def _unloadable(status: SubmissionStatus) -> bool:
+    return status not in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}
+
+
+def _counted(names: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(names).items()))
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return _counted(reason for one in counts for reason in Counter(one).elements())
+
+
+def table(failures: Failures) -> Table:
+    """Return what went wrong in each submission."""
+    rows = tuple(
+        (
+            one.submit_index,
+            one.status.value,
+            sum(one.reasons.values()),
+            ", ".join(f"{reason} {count}" for reason, count in one.reasons.items()),
+            {None: "", True: "yes", False: "no"}[one.mended],
+            one.message,
+        )
+        for one in failures.submissions
+    )
+    return Table("failures", ("submission", "status", "failed episodes", "reasons", "mended next", "message"), rows)
+
+
+def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
+    """Return counts over all submissions and episodes of all runs, and the shares that failed or were mended."""
+    submissions = [one for run in runs for one in run.submissions]
+    reasons = _summed(run.reasons for run in runs)
+    judged = [one.mended for one in submissions if one.mended is not None]
+    unloadable = sum(_unloadable(one.status) for one in submissions)
+    episodes = sum(run.episodes for run in runs)
+    return {
+        "submissions": len(submissions),
+        "not loaded": unloadable,
+        "not loaded share": share(unloadable, len(submissions)),
+        "episodes": episodes,
+        "failed share": share(sum(reasons.values()), episodes),
+        **{reason.value: reasons.get(reason.value, 0) for reason in FailureReason},
+        "faulty submissions": sum(one.is_faulty for one in submissions),
+        "mended next share": share(sum(judged), len(judged)),
+    }
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

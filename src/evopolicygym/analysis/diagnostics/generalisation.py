@@ -1,0 +1,139 @@
+"""How far what was seen holds where nothing was seen: train, validation and held-out means, and what selection lost.
+
+Held-out returns of checkpoints other than the selected one are known only where somebody played them after the score
+(``records/post_hoc.py``); they never change it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.course import validation_of
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.run import RunState
+from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.records.post_hoc import read_post_hoc
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMeans:
+    """One candidate's means; each is None where it is not known."""
+
+    submit_index: int
+    """Of the first submission with this checkpoint."""
+    checkpoint: str
+    train: Estimate | None
+    """Over the distinct train cases that it has played."""
+    validation: Estimate | None
+    held_out: Estimate | None
+    is_selected: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Generalisation:
+    """One run's candidates."""
+
+    checkpoints: tuple[CheckpointMeans, ...]
+    """Each distinct one once, in the order of submissions."""
+    train_gap: float | None
+    """Train mean less held-out mean of the selected checkpoint."""
+    validation_gap: float | None
+    """Validation mean less held-out mean of the selected checkpoint."""
+    best_other: float | None
+    """The best held-out mean among the other checkpoints; None where none was played post hoc."""
+    regret: float | None
+    """By how much ``best_other`` is above the score; 0 where it is not, None where it is not known."""
+
+    @property
+    def selected(self) -> CheckpointMeans | None:
+        """The selected checkpoint's means."""
+        return next((one for one in self.checkpoints if one.is_selected), None)
+
+
+def measure(record: RunRecord) -> Generalisation:
+    """Return a run's candidates; raise ``RecordError`` where the post-hoc returns are not of this run's cases."""
+    state = record.state
+    post_hoc = read_post_hoc(record.paths) or {}
+    for name, returns in post_hoc.items():
+        if len(returns) != state.opened.task.held_out_cases:
+            raise RecordError(
+                f"{record.paths.post_hoc} holds {len(returns)} returns of checkpoint {name[:12]}; the run has "
+                f"{state.opened.task.held_out_cases} held-out cases, and each is due once."
+            )
+    names = dict.fromkeys(one.charged.checkpoint for one in state.candidates)
+    means = tuple(_means(state, name, post_hoc.get(name)) for name in names)
+    chosen = next((one for one in means if one.is_selected), None)
+    held_out = chosen.held_out.mean if chosen and chosen.held_out else None
+    others = [one.held_out.mean for one in means if not one.is_selected and one.held_out]
+    best_other = max(others, default=None)
+    known = held_out is not None and best_other is not None
+    return Generalisation(
+        checkpoints=means,
+        train_gap=_less(chosen.train if chosen else None, held_out),
+        validation_gap=_less(chosen.validation if chosen else None, held_out),
+        best_other=best_other,
+        regret=max(0.0, best_other - held_out) if known else None,  # type: ignore[operator]
+    )
+
+
+def _means(state: RunState, checkpoint: str, post_hoc: Sequence[float] | None) -> CheckpointMeans:
+    first = state.first_with(checkpoint)
+    is_selected = state.selected is not None and state.selected.checkpoint == checkpoint
+    train = {
+        case: episode.episode_return
+        for one in state.candidates
+        if one.charged.checkpoint == checkpoint
+        for case, episode in zip(one.charged.env_instances, one.episodes, strict=True)
+        if episode
+    }
+    return CheckpointMeans(
+        submit_index=first.index,
+        checkpoint=checkpoint,
+        train=estimate(list(train.values())) if train else None,
+        validation=validation_of(state, first),
+        held_out=state.held_out() if is_selected else (estimate(post_hoc) if post_hoc else None),
+        is_selected=is_selected,
+    )
+
+
+def _less(one: Estimate | None, other: float | None) -> float | None:
+    return None if one is None or other is None else one.mean - other
+
+
+def table(found: Generalisation) -> Table:
+    """Return the means of each candidate."""
+    splits = ("train", "validation", "held-out")
+    columns = ("submission", *(name for split in splits for name in (split, f"{split} s.e.")), "selected")
+    rows = tuple(
+        (
+            one.submit_index,
+            *_cells(one.train),
+            *_cells(one.validation),
+            *_cells(one.held_out),
+            "yes" if one.is_selected else "",
+        )
+        for one in found.checkpoints
+    )
+    return Table("generalisation", columns, rows)
+
+
+def _cells(value: Estimate | None) -> tuple[Cell, Cell]:
+    return (value.mean, value.standard_error) if value else (None, None)
+
+
+def summary(runs: Sequence[Generalisation]) -> Mapping[str, Cell]:
+    """Return means over runs, in each environment's own returns: they say something over runs on one task."""
+    chosen = [run.selected for run in runs]
+    return {
+        "train": mean(one.train.mean if one and one.train else None for one in chosen),
+        "validation": mean(one.validation.mean if one and one.validation else None for one in chosen),
+        "held-out": mean(one.held_out.mean if one and one.held_out else None for one in chosen),
+        "train gap": mean(run.train_gap for run in runs),
+        "validation gap": mean(run.validation_gap for run in runs),
+        "regret": mean(run.regret for run in runs),
+        "runs with regret known": sum(run.regret is not None for run in runs),
+    }
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

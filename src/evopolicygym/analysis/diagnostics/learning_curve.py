@@ -1,0 +1,101 @@
+"""How soon a run improved: the best validation mean so far against the episodes spent."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.course import course
+from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.scale import Scale, scale_of
+from evopolicygym.core.score import normalised
+from evopolicygym.records.reader import RunRecord
+
+SHARES = (0.5, 0.8, 0.95)
+"""Parts of the final improvement whose time is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The curve after one submission; it stays there until the next."""
+
+    submit_index: int
+    spent: int
+    """Episodes."""
+    validation_mean: float | None
+    best: float | None
+    """So far; None where there was no candidate yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearningCurve:
+    """One run's curve."""
+
+    points: tuple[Point, ...]
+    budget: int
+    baseline: float | None
+    """Where the curve begins: the random anchor, or the first candidate where no anchor is known."""
+    final: float | None
+    """Where it ends; None where there was no candidate."""
+    area: float | None
+    """Under (best - baseline) / (final - baseline), clipped to [0, 1], over the budget; None without a candidate."""
+    area_to_published: float | None
+    """Under (best - random) / (best published - random), clipped likewise; None where one of them is not known."""
+    episodes_to: Mapping[str, int | None]
+    """Episodes spent when so much of the final improvement was there; None where nothing was improved."""
+
+
+def measure(record: RunRecord) -> LearningCurve:
+    """Return a run's curve."""
+    state = record.state
+    points = tuple(
+        Point(one.submission.index, one.spent, one.validation.mean if one.validation else None, one.best)
+        for one in course(state)
+    )
+    bests = [point.best for point in points if point.best is not None]
+    anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
+    baseline = anchor.mean if anchor else (bests[0] if bests else None)
+    scale = scale_of(state.opened.task.environment)
+    return LearningCurve(
+        points=points,
+        budget=state.budget,
+        baseline=baseline,
+        final=final,
+        area=None if baseline is None or final is None else _area(points, state.budget, Scale(baseline, final)),
+        area_to_published=_area(points, state.budget, scale) if scale and final is not None else None,
+        episodes_to={f"{part:.0%}": _reached(points, baseline, final, part) for part in SHARES},
+    )
+
+
+def _area(points: Sequence[Point], budget: int, scale: Scale) -> float | None:
+    """Return the mean height over the budget of the curve, which is 0 until the first candidate."""
+    if not math.isfinite(scale.best) or not math.isfinite(scale.random):
+        return None
+    ends = [*(point.spent for point in points[1:]), budget]
+    heights = (0.0 if one.best is None else normalised(one.best, scale.random, scale.best) for one in points)
+    widths = (end - point.spent for point, end in zip(points, ends, strict=True))
+    return math.fsum(height * width for height, width in zip(heights, widths, strict=True)) / budget
+
+
+def _reached(points: Sequence[Point], baseline: float | None, final: float | None, part: float) -> int | None:
+    if baseline is None or final is None or not final > baseline:
+        return None
+    due = final if math.isinf(final - baseline) else min(final, baseline + part * (final - baseline))
+    return next(point.spent for point in points if point.best is not None and point.best >= due)
+
+
+def table(curve: LearningCurve) -> Table:
+    """Return the curve, point by point."""
+    rows = tuple((one.submit_index, one.spent, one.validation_mean, one.best) for one in curve.points)
+    return Table("learning_curve", ("submission", "spent", "validation", "best so far"), rows)
+
+
+def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:
+    """Return means over runs; of episodes to a share, over those runs that improved."""
+    return {
+        "area": mean(one.area for one in curves),
+        "area to published": mean(one.area_to_published for one in curves),
+        **{f"episodes to {part:.0%}": mean(one.episodes_to[f"{part:.0%}"] for one in curves) for part in SHARES},
+    }
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,0 +1,171 @@
+"""What a stranger's Python file is like: a fingerprint of its structure, one of its literals, and what can be counted.
+
+Nothing of it is ever imported or run: it is parsed, where it is small enough, and the tree is walked without recursion.
+A *literal* is a constant, a number with its sign, or a list, tuple, set or dict of literals only. Docstrings, and all
+strings that stand alone as a statement, are passed over. What a changed fingerprint means is not told here but in
+``diagnostics/edits.py``.
+"""
+
+import ast
+import hashlib
+import warnings
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+MOST_BYTES = 1 << 20
+"""A larger file is not parsed."""
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What the parser raises at what it can't or won't read: broken syntax, null bytes, nesting without end."""
+BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+LITERAL = "literal"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One Python file."""
+
+    lines: int
+    """That are not blank; all of them in a file that is too large to be parsed."""
+    structure: str = ""
+    """SHA-256 of the syntax tree without literals and docstrings; empty where the file can't be parsed."""
+    literals: str = ""
+    """SHA-256 of the values of its literals, in their order."""
+    functions: int = 0
+    """Methods and lambdas included."""
+    classes: int = 0
+    branches: int = 0
+    """``if``, ``elif``, conditional expressions, loops, ``except``, ``case``, and conditions of comprehensions."""
+    imports: frozenset[str] = frozenset()
+    """Modules that it names in an import, by the first part of their names; relative ones left out."""
+
+    @property
+    def parsed(self) -> bool:
+        """Whether it can be parsed."""
+        return bool(self.structure)
+
+
+def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
+    """Return what a file is like; of one that can't be parsed, or has more than ``most`` bytes, only its lines."""
+    if len(content) > min(most, MOST_BYTES):
+        return Source(content.count(b"\n"))
+    lines = sum(not line.isspace() for line in content.splitlines() if line)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(content)
+    except UNPARSABLE:
+        return Source(lines)
+    nodes = list(ast.walk(tree))
+    structure, literals = _fingerprints(tree, _literals(nodes))
+    kinds = Counter(map(type, nodes))
+    conditions = sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
+    return Source(
+        lines=lines,
+        structure=structure,
+        literals=literals,
+        functions=sum(kinds[kind] for kind in FUNCTIONS),
+        classes=kinds[ast.ClassDef],
+        branches=sum(kinds[kind] for kind in BRANCHES) + conditions,
+        imports=frozenset(_imports(nodes)),
+    )
+
+
+def _imports(nodes: Iterable[ast.AST]) -> Iterable[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _literals(nodes: list[ast.AST]) -> set[int]:
+    """Return the identities of all nodes that are literals; ``nodes`` has parents before their children."""
+    found: set[int] = set()
+    for node in reversed(nodes):
+        match node:
+            case ast.Constant():
+                literal = True
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant(value=int() | float() | complex())):
+                literal = True
+            case ast.List(elts=parts, ctx=ast.Load()) | ast.Tuple(elts=parts, ctx=ast.Load()) | ast.Set(elts=parts):
+                literal = all(id(part) in found for part in parts)
+            case ast.Dict(keys=keys, values=values):
+                literal = all(id(part) in found for part in (*keys, *values))
+            case _:
+                literal = False
+        if literal:
+            found.add(id(node))
+    return found
+
+
+def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
+    """Return the hashes of a tree's structure and of its literals' values."""
+    structure: list[str] = []
+    values: list[str] = []
+    waiting: list[Any] = [tree]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind is list:
+            kept = [one for one in item if not _stands_alone(one)]
+            structure.append(f"[{len(kept)}")
+            waiting += reversed(kept)
+        elif not isinstance(item, ast.AST):
+            structure.append(repr(item))
+        elif isinstance(item, ast.Constant):
+            structure.append(LITERAL)
+            values.append(_spelled(item.value))
+        elif id(item) in literals:
+            structure.append(LITERAL)
+            values += _values(item)
+        elif isinstance(item, ast.MatchSingleton):
+            structure.append(LITERAL)
+            values.append(repr(item.value))
+        elif isinstance(item, ast.JoinedStr):
+            structure.append(kind.__name__)
+            for part in item.values:
+                values += _values(part) if isinstance(part, ast.Constant) else ["{}"]
+            waiting.append([part for part in item.values if not isinstance(part, ast.Constant)])
+        elif not isinstance(item, ast.expr_context):
+            structure.append(kind.__name__)
+            waiting += [getattr(item, name, None) for name in reversed(kind._fields)]
+    return _hash(structure), _hash(values)
+
+
+def _stands_alone(item: object) -> bool:
+    """Return whether a statement is a string and nothing else, as docstrings are."""
+    return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)
+
+
+def _values(literal: ast.AST) -> Iterable[str]:
+    """Yield the values of a literal, in their order, with the shape of what holds them."""
+    waiting: list[ast.AST | None] = [literal]
+    while waiting:
+        match waiting.pop():
+            case ast.Constant(value=value):
+                yield _spelled(value)
+            case ast.UnaryOp(op=sign, operand=ast.Constant(value=int() | float() | complex() as value)):
+                yield _spelled(-value if isinstance(sign, ast.USub) else +value)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) as display:
+                yield f"{type(display).__name__}[{len(parts)}"
+                waiting.extend(reversed(parts))
+            case ast.Dict(keys=keys, values=values):
+                yield f"Dict[{len(keys)}"
+                waiting.extend(reversed([*keys, *values]))
+
+
+def _spelled(value: object) -> str:
+    """Return a constant as text; integers in hexadecimal, as Python won't spell very long ones in decimal."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"int {value:x}"
+    return f"{type(value).__name__} {value!r}"
+
+
+def _hash(parts: Iterable[str]) -> str:
+    """Return one hash of texts, each with its length before it, so that none runs into the next."""
+    return hashlib.sha256(
+        "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")
+    ).hexdigest()

@@ -1,0 +1,52 @@
+"""``evopolicygym post-hoc``: held-out returns of the checkpoints that were not selected, outside of the score."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out
+
+EXAMPLES = """
+Examples:
+
+evopolicygym post-hoc RUN
+
+evopolicygym post-hoc runs/default   (every finished run below it)
+
+evopolicygym diagnose runs/default --only generalisation   (tells the regret afterwards)
+"""
+
+
+def post_hoc(
+    runs: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.")],
+    workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, and no progress.")] = False,
+) -> None:
+    """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.
+
+    What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
+    """
+    from rich.progress import Progress
+
+    from evopolicygym.records.jsontext import dumps
+    from evopolicygym.records.reader import find_runs, read_run
+    from evopolicygym.runs.post_hoc import due, play_post_hoc
+
+    roots = dict.fromkeys(root for asked in runs for root in (list(find_runs(asked)) or [asked]))
+    total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
+    played = {}
+    try:
+        with interruptible(), Progress(console=err(), disable=as_json) as progress:
+            bar = progress.add_task("playing held-out cases", total=sum(total.values()))
+            for root in roots:
+                played[root] = play_post_hoc(root, lambda: progress.advance(bar), workers)
+    except KeyboardInterrupt:
+        complain("interrupted; what was played is kept. The same command goes on.")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        found = [{"run": str(root), "checkpoints_played": count} for root, count in played.items()]
+        typer.echo(dumps({"runs": found}, indent=2))
+    else:
+        for root, count in played.items():
+            out().print(f"{root}: {count} checkpoints played", soft_wrap=True, markup=False, highlight=False)

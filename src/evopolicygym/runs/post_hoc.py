@@ -1,0 +1,46 @@
+"""Plays the held-out cases with the checkpoints that were not selected, after the score and outside of it.
+
+What was played is kept checkpoint by checkpoint, so that an interruption costs one of them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from evopolicygym.core.run import RunState
+from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.revisit import revisited
+
+
+def due(root: Path) -> tuple[str, ...]:
+    """Return the checkpoints of a run whose held-out returns are not known yet, in the order of submissions."""
+    record = read_run(root)
+    return _due(record.state, read_post_hoc(record.paths) or {})
+
+
+def play_post_hoc(root: Path, played: Callable[[], None], workers: int | None = None) -> int:
+    """Play what is due of a run and return how many checkpoints that were; ``played`` is told of each episode.
+
+    Raises what ``revisited`` raises; a run of which nothing is due is left as it is.
+    """
+    if not due(root):
+        return 0
+    with revisited(root, workers) as run:
+        paths, state = run.record.paths, run.record.state
+        known = dict(read_post_hoc(paths) or {})
+        missing = _due(state, known)
+        for checkpoint in missing:
+            returns: dict[int, float] = {}
+            for position, episode in run.held_out(checkpoint):
+                returns[position] = episode.episode_return
+                played()
+            known[checkpoint] = tuple(returns[position] for position in sorted(returns))
+            write_post_hoc(paths, known)
+    return len(missing)
+
+
+def _due(state: RunState, known: "dict[str, tuple[float, ...]]") -> tuple[str, ...]:
+    if state.selected is None:
+        return ()
+    candidates = dict.fromkeys(one.charged.checkpoint for one in state.candidates)
+    return tuple(name for name in candidates if name != state.selected.checkpoint and name not in known)

@@ -1,0 +1,79 @@
+"""Where the price of an agent's model comes from when a run is opened: from ``genai-prices``, where that is installed.
+
+Nothing is fetched. What a price is, and how a record is read that holds one, is told in ``core/price.py``.
+"""
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from evopolicygym.core.agent import Agent
+from evopolicygym.core.clock import now
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.price import PriceSnapshot, Rates, Tier
+from evopolicygym.runs.config import RunConfig
+
+SOURCE = "genai-prices"
+NAMES = {
+    "input": "input_mtok",
+    "output": "output_mtok",
+    "cached_input": "cache_read_mtok",
+    "cache_write": "cache_write_mtok",
+}
+"""Our names of rates, and theirs."""
+
+
+def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
+    """Return what a run's model costs; None where that is not known.
+
+    Raises ``UsageError`` where a limit is asked for that can't be kept: of cost or tokens for an agent without a
+    model's door, of cost without a price.
+    """
+    url, allowance = str(getattr(agent, "model_url", "")), config.agent.allowance
+    if not url:
+        if allowance.asks_usage or config.price:
+            raise UsageError(
+                f"A limit of cost or tokens, or a price, was given for the agent {config.agent.name!r}, whose model is "
+                f"not asked through a door that counts. Limits of time and turns would work; a program of yours can be "
+                f"given a door: --model-url URL."
+            )
+        return None
+    price = config.price or looked_up(config.agent.model, url)
+    if price is None and allowance.cost is not None:
+        raise UsageError(
+            f"A limit of cost was asked for, and the price of {config.agent.model!r} at this server is not known. Give "
+            f"it in USD for a million tokens: --price input=1.25,cached_input=0.125,output=10."
+        )
+    return price
+
+
+def looked_up(model: str, url: str) -> PriceSnapshot | None:
+    """Return the price of a model at a server as ``genai-prices`` has it; None where it doesn't, or isn't installed."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+    except ModuleNotFoundError:
+        return None
+    try:
+        _, found = get_snapshot().find_provider_model(model, None, None, url)
+        return _snapshot(model, found.get_prices(datetime.now(UTC)))
+    except (LookupError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def _snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: ANN401 - another distribution's, of any version
+    named = {ours: getattr(prices, theirs, None) for ours, theirs in NAMES.items()}
+    if named["input"] is None or named["output"] is None:
+        return None
+    steps = sorted({tier.start for one in named.values() for tier in getattr(one, "tiers", ())})
+    tiers = tuple(Tier(above, _rates(named, above)) for above in steps)
+    return PriceSnapshot(model, f"{SOURCE} {version(SOURCE)}", now(), _rates(named, None), tiers)
+
+
+def _rates(named: dict[str, Any], above: int | None) -> Rates:
+    """Return the rates below all tiers, or those that hold above so many tokens."""
+    rates: dict[str, float] = {}
+    for name, price in named.items():
+        if price is not None:
+            fitting = [tier.price for tier in getattr(price, "tiers", ()) if above is not None and tier.start <= above]
+            rates[name] = float(fitting[-1] if fitting else getattr(price, "base", price))
+    return Rates(**rates)

@@ -1,0 +1,64 @@
+"""Playing held-out cases of a finished run again, under the versions and at the isolation level that it was played.
+
+What is made of the episodes is not told here but in ``replay.py`` and ``post_hoc.py``; none of them changes the score.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.rollout import Executor, Recording
+from evopolicygym.core.run import Stage
+from evopolicygym.judge.dealer import Dealer
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.runs import experiment
+from evopolicygym.runs.run import check_fingerprint, dealer
+
+
+@dataclass(frozen=True, slots=True)
+class Revisit:
+    """A finished run, ready to be played on."""
+
+    record: RunRecord
+    _executor: Executor
+    _dealer: Dealer
+
+    def held_out(self, checkpoint: str) -> Iterator[tuple[int, Episode]]:
+        """Yield the index of every held-out case with what a candidate's checkpoint makes of it; in any order."""
+        state, paths = self.record.state, self.record.paths
+        jobs = [
+            self._dealer.job(Split.HELD_OUT, index, index, None, Recording.OUTPUT)
+            for index in range(state.opened.task.held_out_cases)
+        ]
+        context = state.context(state.first_with(checkpoint))
+        played = self._executor.play(paths.checkpoint(checkpoint), context, jobs, lambda _job, _message: None)
+        for job, episode in played:
+            yield job.position, episode
+
+
+@contextmanager
+def revisited(root: Path, workers: int | None = None) -> Iterator[Revisit]:
+    """Open a run's executor once more.
+
+    Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
+    the versions here are not the run's.
+    """
+    record = read_run(root.resolve())
+    state = record.state
+    if state.stage is not Stage.FINISHED or state.selected is None:
+        raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
+    owner = experiment.of_run(root, state.opened)
+    task = state.opened.task
+    with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
+        place = Path(scratch)
+        with LocalExecutor(
+            task.environment, task.limits, state.opened.isolation, place / "workers", place / "simulators.log", workers
+        ) as executor:
+            check_fingerprint(state.opened, executor.grounds)
+            yield Revisit(record, executor, dealer(state, owner))

@@ -1,0 +1,151 @@
+"""The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
+
+What a run is before and after them is told in ``run.py``; what a limit is, in ``core/allowance.py``. Cost and tokens
+are kept where they are counted, at the model's door.
+"""
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from threading import Event as Flag
+from threading import Thread
+from time import monotonic
+
+from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
+from evopolicygym.core.allowance import reached, used_of
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.session import Session
+
+AGENT_LAST_WORDS_S = 2.0
+"""Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
+AGENT_GRACE_S = 45.0
+"""Seconds within which a stopped agent must be gone."""
+METER_S = 10.0
+"""How often it is written down what a turn has used."""
+MESSAGE = 500
+"""The most characters that are recorded of why an agent was stopped."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """What one turn uses, while it lasts."""
+
+    session: Session
+    turn: int
+    usage: Mapping[str, float] = field(default_factory=dict)
+    """As it was reported last, by whatever thread."""
+    late: bool = False
+    """Whether the turn's time is up."""
+    _began: float = field(default_factory=monotonic)
+    _kept: Mapping[str, float] = field(default_factory=dict)
+    _next: float = field(default_factory=lambda: monotonic() + METER_S)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of the turn so far."""
+        return monotonic() - self._began
+
+    def report(self, usage: Mapping[str, float]) -> None:
+        """Take note of what has gone through the model's door in this turn."""
+        self.usage = usage
+
+    def look(self, left: float | None) -> float:
+        """Write down what is due; return after how many seconds to look again, 0 where the time is up."""
+        if left is not None and self.seconds >= left:
+            self.late = True
+            return 0.0
+        if monotonic() >= self._next:
+            self.keep()
+        soon = max(0.01, self._next - monotonic())
+        return soon if left is None else min(soon, max(0.001, left - self.seconds))
+
+    def keep(self) -> None:
+        """Write down what has been used, where that says anything."""
+        usage, self._next = self.usage, monotonic() + METER_S
+        if usage != self._kept or self.session.state.opened.agent.allowance.seconds is not None:
+            self.session.turn_metered(self.turn, self.seconds, usage)
+            self._kept = usage
+
+
+def play_turns(session: Session, door: JudgeDoor, agent: Agent) -> None:
+    """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
+
+    Raises ``AgentError`` where it can't go on for a reason outside of itself.
+    """
+    writer = session.writer
+    while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
+        if writer.state.allowance_spent:
+            return
+        turn = writer.state.turns
+        session.turn_started(turn)
+        with _metered(session, turn) as meter:
+            outcome = _turn(session, door, agent, meter)
+            session.raise_fault()  # a turn that ended by a fault of ours is played again
+        session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
+        if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
+            raise AgentError(outcome.message)
+
+
+@contextmanager
+def _metered(session: Session, turn: int) -> Iterator[Meter]:
+    """Give what meters a turn; one that is put down leaves a note of what it has used."""
+    meter = Meter(session, turn)
+    try:
+        yield meter
+    except BaseException:
+        with suppress(OSError, EvoPolicyGymError):
+            meter.keep()
+        raise
+
+
+def _limited(outcome: Turn, meter: Meter) -> Turn:
+    """Return how a turn ended, with the limit of the whole run where it ended by one."""
+    state = meter.session.state
+    allowance = state.opened.agent.allowance
+    if meter.late and allowance.seconds is not None:
+        return replace(outcome, end=AgentEnd.ALLOWANCE_SPENT, message=reached("seconds", allowance.seconds))
+    if outcome.end is AgentEnd.ALLOWANCE_SPENT:
+        return replace(outcome, message=allowance.spent(state.used + used_of(outcome.usage)) or outcome.message)
+    return outcome
+
+
+def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn:
+    """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
+    opened, paths = session.state.opened, session.writer.paths
+    left = opened.agent.allowance.left(session.state.used)
+    desk = Desk(
+        paths.workspace, paths.transcript, opened.seed, opened.isolation, left, opened.price, report=meter.report
+    )
+    stop, future = Flag(), Future[Turn]()
+    thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)
+    thread.start()
+    try:
+        session.wait_for_end(future, lambda: meter.look(left.seconds))
+        if not meter.late:
+            wait([future], AGENT_LAST_WORDS_S)
+    finally:
+        stop.set()
+        thread.join(AGENT_GRACE_S)
+    if not future.done():
+        return Turn(AgentEnd.STOPPED, f"it did not leave within {AGENT_GRACE_S:g} s")
+    try:
+        return future.result()
+    except AgentError as error:
+        if not session.state.submissions:  # whoever mends what it lacks can have it begin again
+            raise
+        return _crashed(error)
+
+
+def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
+    try:
+        future.set_result(agent.play(desk, door, stop))
+    except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
+        future.set_exception(error)
+    except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
+        future.set_result(_crashed(error))
+
+
+def _crashed(error: Exception) -> Turn:
+    return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:MESSAGE])

@@ -1,0 +1,140 @@
+"""``evopolicygym diagnose``: a real run and many, for a person and for a script."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from diagnosed import known_run, recorded
+from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
+from evopolicygym.cli.main import app
+from evopolicygym.core.errors import EvoPolicyGymError
+from whole_runs import config, played
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tables of 160 columns."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Return the run whose numbers are known."""
+    return recorded(tmp_path / "runs" / "one", known_run()).paths.root
+
+
+def diagnose(*arguments: object) -> str:
+    """Return what the program printed."""
+    left = typed(*arguments)
+    assert left.exit_code == 0, left.output
+    return left.output
+
+
+def typed(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+def test_a_real_run(tmp_path: Path) -> None:
+    """A run that the tuner has played on cartpole is told by every diagnostic, from its files alone."""
+    root = played(config(tmp_path / "runs", agent="tuner", budget=6)).paths.root
+
+    text, document = diagnose(root), json.loads(diagnose(root, "--json"))
+
+    assert all(name in text for name in DIAGNOSTICS.names())
+    found = document["runs"][0]
+    assert set(found) == {"run", *DIAGNOSTICS.names()}
+    assert found["budget"]["spent"] == found["learning_curve"]["points"][-1]["spent"] == 6
+    assert (
+        len(found["edits"]["submissions"]) == len(found["code"]["submissions"]) == len(found["budget"]["submissions"])
+    )
+    assert {one["edit"] for one in found["edits"]["submissions"][1:]} <= {"parametric", "none"}
+    assert found["generalisation"]["checkpoints"]
+    assert document["together"]["edits"][0]["structural"] == 0
+
+
+def test_one_run_by_submission(run: Path) -> None:
+    """Of one run there is a row for each submission, and a line in short."""
+    lines = diagnose(run, "--only", "edits").splitlines()
+
+    assert lines[0].split() == ["edits"]
+    assert [line.split()[:2] for line in lines[2:7]] == [
+        ["0", "-"],
+        ["1", "parametric"],
+        ["2", "structural"],
+        ["3", "structural"],
+        ["4", "structural"],
+    ]
+    assert "structural hit rate 0.333" in lines[7]
+
+
+def test_many_runs_by_entry_and_kind(run: Path) -> None:
+    """Of all runs below a directory there is a row for each entry and kind of task."""
+    recorded(run.parent / "two", known_run())
+
+    lines = diagnose(run.parent, "--only", "budget", "--format", "csv").splitlines()
+    _, columns, row = csv.reader(lines)
+
+    assert dict(zip(columns, row, strict=True)) == {
+        "entry": "scripted",
+        "kind": "tuning",
+        "runs": "2",
+        "submissions": "5.0",
+        "episodes a submission": "2.0",
+        "distinct cases": "5.0",
+        "repeated episodes": "5.0",
+        "selected at": "8.0",
+        "spent after": "2.0",
+        "unspent": "0.0",
+    }
+
+
+def test_a_run_that_is_named_twice_counts_once(run: Path) -> None:
+    """A run's directory and one above it mean the same run."""
+    document = json.loads(diagnose(run, run.parent, "--only", "cost", "--json"))
+
+    assert [one["run"] for one in document["runs"]] == [str(run)]
+    assert document["runs"][0]["cost"]["money"] == 0.5
+
+
+def test_markdown(run: Path) -> None:
+    """Tables are written for a page, and what a policy said can't break them."""
+    lines = diagnose(run, "--only", "failures", "--format", "markdown").splitlines()
+
+    assert lines[0] == "**failures**"
+    assert lines[2] == "| submission | status | failed episodes | reasons | mended next | message |"
+    assert lines[3] == "| ---: | --- | ---: | --- | --- | --- |"
+    assert lines[6] == "| 2 | import_error | 0 |  | yes | it can't |"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "edit"], "Did you mean 'edits'"),
+        (["--only", "nowhere:DIAGNOSTIC"], "can't be loaded"),
+    ],
+)
+def test_what_can_t_be_diagnosed_is_told(run: Path, arguments: list[str], message: str) -> None:
+    """A diagnostic that is not there is an error of the one who asked."""
+    left = typed(run, *arguments)
+
+    assert isinstance(left.exception, EvoPolicyGymError)
+    assert left.exception.exit_code == 2
+    assert message in str(left.exception)
+
+
+def test_where_there_is_no_run(tmp_path: Path) -> None:
+    """A directory without runs is an error of the one who asked."""
+    left = typed(tmp_path)
+
+    assert isinstance(left.exception, EvoPolicyGymError)
+    assert "is not the directory of a run" in str(left.exception)
+
+
+def test_a_diagnostic_from_outside(run: Path) -> None:
+    """A diagnostic of another package is named as package.module:ATTRIBUTE."""
+    name = "evopolicygym.analysis.diagnostics.budget:DIAGNOSTIC"
+
+    assert "episodes a submission" in diagnose(run, "--only", name)

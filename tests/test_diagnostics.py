@@ -1,0 +1,332 @@
+"""Each diagnostic of a run whose numbers are worked out by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosed import FROM_NOTHING, USAGE, closing, known_run, recorded, submitted
+from evopolicygym.analysis.course import course
+from evopolicygym.analysis.diagnostics import budget, code, cost, edits, failures, generalisation, learning_curve
+from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Group, in_short, over_runs
+from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.environment import Anchor
+from evopolicygym.core.errors import RecordError, UnknownName
+from evopolicygym.core.event import Event, RunClosed
+from evopolicygym.core.run import fold
+from evopolicygym.core.score import estimate
+from evopolicygym.core.task import Task
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.reader import RunRecord
+from fakes import TIME, opening, validated
+
+ROUNDING = 1e-12
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    """Return the run of ``diagnosed.py``."""
+    return recorded(tmp_path / "run", known_run())
+
+
+def unwritten(events: list[Event]) -> RunRecord:
+    """Return a record that lies nowhere, for what looks at the journal alone."""
+    return RunRecord(RunPaths(Path("nowhere")), tuple(events), fold(events), 0)
+
+
+def climbing(*means: float, episodes: int = 2, budget: int | None = None, **changes: object) -> RunRecord:
+    """Return a run whose submissions have these validation means."""
+    rule = BudgetRule(budget or episodes * len(means))
+    task = Task(replace(FROM_NOTHING, **changes), rule, validation_cases=1, train_cases=16)
+    submissions = (
+        event
+        for index, value in enumerate(means)
+        for event in submitted(index, range(episodes), [value] * episodes, f"c{index}")
+    )
+    events = [opening(task=task), *submissions]
+    validation = [one for index, value in enumerate(means) for one in validated(f"c{index}", [value])]
+    return unwritten([*events, RunClosed(TIME, fold(events).close_reason), *validation])
+
+
+def test_the_learning_curve(record: RunRecord) -> None:
+    """The curve rises when a better submission's episodes are spent, and its area is that of its steps."""
+    curve = learning_curve.measure(record)
+
+    assert [(one.spent, one.best) for one in curve.points] == [(2, 2.0), (4, 2.0), (5, 2.0), (8, 6.0), (10, 6.0)]
+    assert [one.validation_mean for one in curve.points] == [2.0, 1.0, None, 6.0, 2.0]
+    assert (curve.baseline, curve.final) == (0.0, 6.0)
+    assert curve.area == pytest.approx((6 * 2 / 6 + 2 * 1) / 10)
+    assert curve.area_to_published is None
+    assert curve.episodes_to == {"50%": 8, "80%": 8, "95%": 8}
+
+
+def test_episodes_to_a_share_of_the_improvement() -> None:
+    """A share is reached by the first submission that is so good, measured from the anchor."""
+    curve = learning_curve.measure(climbing(5.0, 8.0, 4.0, 9.6, 10.0))
+
+    assert curve.episodes_to == {"50%": 2, "80%": 4, "95%": 8}
+
+
+def test_without_an_anchor_the_curve_begins_at_its_first_candidate() -> None:
+    """Where uniform random is not known, improvement is measured from the first candidate."""
+    curve = learning_curve.measure(climbing(2.0, 3.0, 4.0, random_anchor=None))
+
+    assert curve.baseline == 2.0
+    assert curve.area == pytest.approx(2 * 0.5 / 6)
+    assert curve.episodes_to == {"50%": 4, "80%": 6, "95%": 6}
+
+
+def test_the_area_up_to_the_best_published() -> None:
+    """Where an environment has published scores, a second area tells how good the run was besides how quick."""
+    curve = learning_curve.measure(climbing(-292.34375, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256)))
+
+    assert curve.area == 0.0  # at its end it has no episodes left
+    spare = climbing(-292.34375, budget=8, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256))
+    assert learning_curve.measure(spare).area_to_published == pytest.approx(0.5 * 6 / 8)
+
+
+def test_a_run_that_never_beats_its_baseline_has_no_area() -> None:
+    """Nothing is improved where the best is no better than random."""
+    curve = learning_curve.measure(climbing(-1.0, -2.0))
+
+    assert curve.area == 0.0
+    assert set(curve.episodes_to.values()) == {None}
+
+
+def test_a_run_without_submissions_is_diagnosed() -> None:
+    """Every diagnostic has an answer to a run in which nothing has happened yet."""
+    record = unwritten([opening()])
+
+    for name in DIAGNOSTICS.names():
+        diagnostic = DIAGNOSTICS.load(name)
+        found = diagnostic.measure(record)
+        assert len(diagnostic.table(found).rows) == (4 if name == "cost" else 0)
+        assert in_short(name, diagnostic, found).rows
+
+
+MEANS = st.lists(
+    st.floats(-1e6, 1e6) | st.sampled_from([float("nan"), float("inf"), float("-inf"), 0.0]), min_size=1, max_size=12
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(MEANS, st.integers(0, 20), st.booleans())
+def test_the_curve_never_falls(means: list[float], spare: int, anchored: bool) -> None:  # noqa: FBT001 - hypothesis
+    """The best so far never falls, areas lie in [0, 1], and a greater share is never reached sooner."""
+    changes = {} if anchored else {"random_anchor": None}
+    record = climbing(*means, budget=2 * len(means) + spare, **changes)
+    curve = learning_curve.measure(record)
+    bests = [one.best for one in curve.points if one.best is not None]
+    reached = [value for value in curve.episodes_to.values() if value is not None]
+
+    assert bests == sorted(bests)
+    assert curve.area is None or 0 <= curve.area <= 1 + ROUNDING
+    assert reached == sorted(reached)
+    assert len(reached) in {0, 3}
+    news = [one.is_new_best for one in course(record.state)]
+    assert sum(new is True for new in news) == len(set(bests))
+
+
+def test_the_budget(record: RunRecord) -> None:
+    """Spending is told by submission: new, known and repeated cases, and when the selected checkpoint came."""
+    use = budget.measure(record)
+
+    assert [(one.episodes, one.new_cases, one.known_cases, one.repeats) for one in use.submissions] == [
+        (2, 2, 0, 0),
+        (2, 0, 1, 1),
+        (1, 1, 0, 0),
+        (3, 1, 2, 0),
+        (2, 1, 0, 1),
+    ]
+    assert (use.spent, use.distinct_cases, use.repeated_episodes) == (10, 5, 5)
+    assert (use.selected_at, use.spent_after) == (8, 2)
+
+
+def test_a_selected_checkpoint_came_when_it_was_first_submitted(tmp_path: Path) -> None:
+    """Selection names the latest of equals; the checkpoint itself came with the first of them."""
+    events = [opening(), *submitted(0, [0], [1.0], "a"), *submitted(1, range(7), [1.0] * 7, "a")]
+
+    use = budget.measure(recorded(tmp_path / "run", closing(events, {"a": [1.0, 1.0]}, [1.0, 1.0, 1.0])))
+
+    assert (use.selected_at, use.spent_after) == (1, 7)
+
+
+def test_edits(record: RunRecord) -> None:
+    """Each submission is compared to the one before, loaded or not, and hits are counted by kind of edit."""
+    found = edits.measure(record)
+
+    assert [one.edit for one in found.submissions] == [None, "parametric", "structural", "structural", "structural"]
+    assert [one.changed_files for one in found.submissions] == [None, 1, 2, 2, 3]
+    assert [one.is_hit for one in found.submissions] == [True, False, False, True, False]
+    assert found.hits["structural"] == edits.Hits(3, 1)
+    assert found.hits["parametric"] == edits.Hits(1, 0)
+    assert found.hits["none"].rate is None
+
+
+def test_edits_of_a_run_that_is_not_validated_yet() -> None:
+    """Nothing is counted as a miss while its worth isn't known."""
+    events = known_run()
+    open_run = unwritten(events[: next(i for i, one in enumerate(events) if isinstance(one, RunClosed))])
+
+    assert [one.is_new_best for one in course(open_run.state)] == [None, None, False, None, None]
+
+
+def test_a_record_without_its_checkpoints_is_diagnosed(tmp_path: Path) -> None:
+    """Where checkpoints were left behind, what hangs on them is not known, and nothing else suffers."""
+    record = recorded(tmp_path / "run", known_run(), {})
+
+    assert {one.edit for one in edits.measure(record).submissions} == {None}
+    assert code.measure(record).selected is None
+
+
+def test_code(record: RunRecord) -> None:
+    """Files, lines and parts of the whole bundle are counted; a bundle's own modules are no imports."""
+    found = code.measure(record)
+
+    assert found.submissions[0] == code.Counts(
+        files=2, python_files=2, data_bytes=0, lines=5, functions=1, classes=0, branches=0, imports=1, unparsable=0
+    )
+    assert found.submissions[2] is not None
+    assert found.submissions[2].imports == 1
+    assert found.selected == code.Counts(
+        files=2, python_files=1, data_bytes=6, lines=3, functions=0, classes=0, branches=1, imports=0, unparsable=0
+    )
+    assert code.summary([found])["lines added"] == -2
+
+
+def test_generalisation(record: RunRecord) -> None:
+    """Means of the selected checkpoint stand beside each other; what selection lost is not known by itself."""
+    found = generalisation.measure(record)
+
+    assert found.selected is not None
+    assert found.selected.train == estimate([6.0, 7.0, 8.0])
+    assert found.selected.validation == estimate([5.0, 7.0])
+    assert found.selected.held_out == estimate([4.0, 5.0, 6.0])
+    assert (found.train_gap, found.validation_gap) == (2.0, 1.0)
+    assert (found.best_other, found.regret) == (None, None)
+    assert found.checkpoints[0].train == estimate([1.0, 2.0, 3.0])  # the repeated case once
+
+
+@pytest.mark.parametrize(("other", "regret"), [([7.0, 8.0, 9.0], 3.0), ([1.0, 1.0, 1.0], 0.0)])
+def test_selection_regret(record: RunRecord, other: list[float], regret: float) -> None:
+    """Selection lost what the best other checkpoint is above the score, and nothing where none is."""
+    write_post_hoc(record.paths, {"a": other, "b": [0.0, 0.0, 0.0]})
+
+    found = generalisation.measure(record)
+
+    assert found.best_other == estimate(other).mean
+    assert found.regret == regret
+
+
+def test_post_hoc_returns_of_other_cases_are_refused(record: RunRecord) -> None:
+    """Returns that can't be of this run's held-out cases are compared to nothing."""
+    write_post_hoc(record.paths, {"a": [1.0]})
+
+    with pytest.raises(RecordError, match="1 returns of checkpoint a; the run has 3"):
+        generalisation.measure(record)
+
+
+def test_post_hoc_returns_come_back_as_written(record: RunRecord) -> None:
+    """What was written is read, what is not finite included; where nothing was written there is nothing."""
+    assert read_post_hoc(record.paths) is None
+    write_post_hoc(record.paths, {"a": [1.5, float("inf"), float("-inf")], "b": []})
+
+    assert read_post_hoc(record.paths) == {"a": (1.5, float("inf"), float("-inf")), "b": ()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"checkpoints": {}}',
+        '{"schema_version": "2", "checkpoints": {}}',
+        '{"schema_version": "1", "checkpoints": {"a": {"returns": ["x"]}}}',
+        '{"schema_version": "1", "checkpoints": {"a": {"returns": [], "more": 1}}}',
+        "[" * 100_000,
+    ],
+)
+def test_damaged_post_hoc_returns_are_refused(record: RunRecord, text: str) -> None:
+    """A file that is not what it should be is named and not guessed at."""
+    record.paths.post_hoc.write_text(text)
+
+    with pytest.raises(RecordError, match=r"post_hoc\.json can't be read"):
+        read_post_hoc(record.paths)
+
+
+def test_failures(record: RunRecord) -> None:
+    """What went wrong is told by submission; mended is what the next one loads and doesn't show."""
+    found = failures.measure(record)
+
+    assert [one.reasons for one in found.submissions] == [{}, {"error": 1}, {}, {}, {"timeout": 1}]
+    assert [one.mended for one in found.submissions] == [None, False, True, None, None]
+    assert [one.message for one in found.submissions] == ["", "it broke", "it can't", "", "it broke"]
+    assert found.statuses == {"import_error": 1, "ok": 4}
+    assert (found.episodes, found.reasons) == (9, {"error": 1, "timeout": 1})
+    short = failures.summary([found])
+    assert (short["faulty submissions"], short["mended next share"]) == (3, 0.5)
+    assert short["failed share"] == pytest.approx(2 / 9)
+
+
+def test_cost(tmp_path: Path) -> None:
+    """Tokens and money are told by submission and by point of the scale from random to the best published."""
+    acrobot = replace(FROM_NOTHING, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256))
+    events = [opening(task=Task(acrobot, BudgetRule(1), held_out_cases=1, validation_cases=1))]
+    usage = next(event for event in known_run() if hasattr(event, "usage"))
+    started = known_run()[1]
+    run = closing([*events, started, *submitted(0, [0], [1.0], "a"), usage], {"a": [1.0]}, [-292.34375])
+
+    found = cost.measure(recorded(tmp_path / "run", run))
+
+    assert (found.tokens, found.money, found.points) == (1000, 0.5, 50.0)
+    assert (found.by_submission(found.tokens), found.by_point(found.tokens)) == (1000, 20)
+    assert found.by_point(found.money) == 0.01
+
+
+def test_what_is_not_known_costs_nothing_known(tmp_path: Path) -> None:
+    """Without a price there is no money, without published scores no points, and nothing is taken for 0."""
+    found = cost.measure(recorded(tmp_path / "run", known_run(usage={"input": USAGE["input"]})))
+
+    assert (found.input_tokens, found.output_tokens, found.tokens, found.money) == (900, None, None, None)
+    assert found.points is None
+    assert found.by_point(found.input_tokens) is None
+
+
+def test_many_runs_are_told_by_entry_and_kind(record: RunRecord) -> None:
+    """Runs of one entry on one kind of task are one row; where there are several kinds there is a row of all."""
+    found = edits.measure(record)
+    groups = [Group("one", "tuning"), Group("one", "synthesis"), Group("one", "tuning"), Group("other", "tuning")]
+
+    table = over_runs("edits", edits.DIAGNOSTIC, [(group, found) for group in groups])
+    column = table.columns.index("structural hits")
+
+    assert [(*row[:3], row[column]) for row in table.rows] == [
+        ("one", "synthesis", 1, 1),
+        ("one", "tuning", 2, 2),
+        ("one", "all", 3, 3),
+        ("other", "tuning", 1, 1),
+    ]
+
+
+@pytest.mark.parametrize("name", DIAGNOSTICS.names())
+def test_every_diagnostic_keeps_the_contract(name: str, record: RunRecord) -> None:
+    """A diagnostic measures a frozen thing; every row has a cell for each column, and a summary the same names."""
+    diagnostic = DIAGNOSTICS.load(name)
+    found = diagnostic.measure(record)
+    table = diagnostic.table(found)
+
+    assert type(found).__dataclass_params__.frozen
+    assert table.title == name
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert len(set(table.columns)) == len(table.columns)
+    assert diagnostic.summary([found]).keys() == diagnostic.summary([found, found]).keys()
+    assert diagnostic.measure(record) == found
+
+
+def test_a_diagnostic_that_is_not_there() -> None:
+    """An unknown name is answered with those that there are."""
+    with pytest.raises(UnknownName, match=r"no diagnostic named 'edit'\. Did you mean 'edits'\? Known: budget, code"):
+        DIAGNOSTICS.load("edit")

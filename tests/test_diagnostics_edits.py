@@ -1,0 +1,150 @@
+"""What a change is: structural, parametric or none; read from a stranger's files without running them."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bundles import Pair, bundle, labelled_pairs
+from evopolicygym.analysis.bundle import MOST_PARSED_BYTES, File, read_bundle
+from evopolicygym.analysis.diagnostics.code import count
+from evopolicygym.analysis.diagnostics.edits import Edit, classify
+from evopolicygym.analysis.syntax import MOST_BYTES, read_source
+
+PAIRS = labelled_pairs()
+DEEP = 30_000
+HOSTILE = {
+    "brackets": b"(" * DEEP + b")" * DEEP,
+    "lists": b"[" * 90 + b"]" * 90,
+    "signs": b"-" * DEEP + b"1",
+    "negations": b"not " * DEEP + b"1",
+    "sum": b"1+" * DEEP + b"1",
+    "attributes": b"a" + b".a" * DEEP,
+    "calls": b"f" + b"()" * DEEP,
+    "lambdas": b"lambda:" * (DEEP // 2) + b"1",
+    "conditions": b"1 if 1 else " * (DEEP // 4) + b"1",
+    "elifs": b"if 1: pass\n" + b"elif 1: pass\n" * 5_000,
+    "blocks": b"".join(b" " * depth + b"if 1:\n" for depth in range(400)),
+    "null bytes": b"a = 1\0",
+    "no text": bytes(range(128, 256)),
+    "unknown encoding": b"# coding: nowhere\na = 1",
+    "long number": b"a = " + b"9" * 10_000,
+    "f-strings": b"f'{" * 500 + b"1" + b"}'" * 500,
+    "surrogate": b"a = '\\ud800'",
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name.replace(" ", "-"))
+def test_changes_are_called_what_a_person_called_them(pair: Pair, tmp_path: Path) -> None:
+    """Each pair that was labelled by hand is classified so, in both directions."""
+    before, after = bundle(tmp_path / "before", pair.before), bundle(tmp_path / "after", pair.after)
+
+    assert classify(before, after) == pair.label
+    assert classify(after, before) == pair.label
+
+
+def test_the_pairs_cover_what_there_is() -> None:
+    """There are at least thirty pairs, some of each label, each under a name of its own."""
+    assert len({pair.name for pair in PAIRS}) == len(PAIRS) >= 30
+    assert {pair.label for pair in PAIRS} == set(Edit)
+
+
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_files_are_read(content: bytes, tmp_path: Path) -> None:
+    """A file that breaks parsers is compared as text or as a tree, and never ends the reading."""
+    before = bundle(tmp_path / "before", {"policy.py": content})
+    after = bundle(tmp_path / "after", {"policy.py": content + b"\nb = 1\n"})
+
+    assert classify(before, before) is Edit.NONE
+    assert classify(before, after) is Edit.STRUCTURAL
+    assert count(before).python_files == 1
+
+
+def test_nothing_of_a_stranger_is_run(tmp_path: Path) -> None:
+    """Reading a bundle neither imports nor runs what is in it."""
+    trap = f"open({str(tmp_path / 'sprung')!r}, 'w')\n"
+    bundle(tmp_path / "bundle", {"policy.py": trap, "numpy.py": trap, "__init__.py": trap, "conftest.py": trap})
+
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_large_files_are_not_parsed(tmp_path: Path) -> None:
+    """A file above the bound is compared as text; so are those beyond what one bundle may have parsed."""
+    large = b"#" * MOST_BYTES + b"\na = 1\n"
+    whole = b"a = 1\n".ljust(MOST_BYTES)
+    many = {f"module_{place}.py": whole for place in range(MOST_PARSED_BYTES // MOST_BYTES + 1)}
+
+    sources = [file.source for file in bundle(tmp_path / "many", many).values()]
+
+    assert not read_source(large).parsed
+    assert [source.parsed for source in sources if source] == [True] * (len(many) - 1) + [False]
+    assert read_source(large).lines == 2
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    """A link in a directory that came from elsewhere is passed over."""
+    (tmp_path / "secret.py").write_text("a = 1\n")
+    directory = tmp_path / "bundle"
+    directory.mkdir()
+    (directory / "policy.py").symlink_to(tmp_path / "secret.py")
+
+    assert read_bundle(directory) == {}
+    assert read_bundle(tmp_path / "nowhere") is None
+
+
+def test_each_distinct_file_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that many bundles share is parsed for the first of them only."""
+    parsed: list[bytes] = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda content: parsed.append(content) or parse(content))
+    text = f"MADE_BY = {str(tmp_path)!r}\n"
+
+    for place in range(5):
+        bundle(tmp_path / str(place), {"policy.py": text, f"module_{place}.py": text})
+
+    assert len(parsed) == 1
+
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+LITERALS = st.recursive(
+    NUMBERS | st.text(st.characters(exclude_categories=["Cs", "Cc"])) | st.booleans() | st.none(),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.integers(), inner),
+)
+
+
+def one_file(text: str) -> dict[str, File]:
+    """Return a bundle of one policy."""
+    return {"policy.py": File(text, len(text), is_code=True, source=read_source(text.encode()))}
+
+
+@settings(deadline=None, max_examples=50)
+@given(LITERALS, LITERALS)
+def test_literals_are_parameters(one: object, other: object) -> None:
+    """Whatever literal is put for another is a change of parameters, or none where it is the same."""
+    before, after = (one_file(f"def act(obs):\n    return {value!r}\n") for value in (one, other))
+
+    assert classify(before, after) is (Edit.NONE if repr(one) == repr(other) else Edit.PARAMETRIC)
+
+
+BUNDLES = st.dictionaries(
+    st.sampled_from(["policy.py", "planner.py", "weights.json"]),
+    st.sampled_from(["a = 1", "a = 2", "b = 1", "a = 1 #", "(", '"""Text."""\na = 1']),
+)
+
+
+@settings(deadline=None)
+@given(BUNDLES, BUNDLES)
+def test_a_change_is_the_same_both_ways(one: dict[str, str], other: dict[str, str]) -> None:
+    """What a change is doesn't hang on its direction, and the same bundle is no change."""
+    before, after = (
+        {
+            name: File(text, len(text), name.endswith("py"), read_source(text.encode()) if "py" in name else None)
+            for name, text in files.items()
+        }
+        for files in (one, other)
+    )
+
+    assert classify(before, after) is classify(after, before)
+    assert classify(before, before) is Edit.NONE

@@ -1,0 +1,73 @@
+"""Held-out returns of the checkpoints that were not selected, played after the score."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evopolicygym.analysis.diagnostics import generalisation
+from evopolicygym.cli.main import app
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.score import estimate
+from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs import verify
+from evopolicygym.runs.post_hoc import due, play_post_hoc
+from whole_runs import HELD_OUT, Told, config, played
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Told:
+    """Return a run of five submissions: bad, good, good again, its equal, broken."""
+    return played(config(tmp_path / "runs"))
+
+
+def test_every_other_candidate_is_played(run: Told) -> None:
+    """Each checkpoint but the selected one plays every held-out case once; score and record stay as they are."""
+    root, document = run.paths.root, run.paths.document.read_bytes()
+    asked, episodes = due(root), []
+    count = play_post_hoc(root, lambda: episodes.append(1), workers=2)
+    known = read_post_hoc(run.paths)
+    found = generalisation.measure(read_run(root))
+
+    assert known is not None
+    assert (count, len(episodes)) == (len(asked), len(asked) * HELD_OUT)
+    assert set(known) == set(asked)
+    assert run.state.selected is not None
+    assert {one.charged.checkpoint for one in run.state.candidates} == {*asked, run.state.selected.checkpoint}
+    assert all(len(returns) == HELD_OUT for returns in known.values())
+    assert found.best_other == max(estimate(returns).mean for returns in known.values())
+    assert run.paths.document.read_bytes() == document
+    assert [one.what for one in verify.findings(root) if not one.ok] == []
+    assert due(root) == ()
+
+
+def test_what_is_known_is_not_played_again(run: Told) -> None:
+    """A second call, as after an interruption, plays only the checkpoints that are still due."""
+    first, *others = due(run.paths.root)
+    write_post_hoc(run.paths, {first: (0.5,) * HELD_OUT})
+
+    assert play_post_hoc(run.paths.root, lambda: None, workers=1) == len(others)
+    assert (read_post_hoc(run.paths) or {})[first] == (0.5,) * HELD_OUT
+    assert play_post_hoc(run.paths.root, lambda: None, workers=1) == 0
+
+
+def test_the_verb(run: Told) -> None:
+    """It takes a directory of runs, and says how many checkpoints of each were played."""
+    asked = len(due(run.paths.root))
+    told = CliRunner().invoke(app, ["post-hoc", str(run.paths.root.parent), "--json"])
+
+    assert told.exit_code == 0, told.output
+    assert [one["checkpoints_played"] for one in json.loads(told.stdout)["runs"]] == [asked]
+
+
+def test_a_run_that_is_not_over(run: Told) -> None:
+    """Held-out cases of a run that goes on are played for nobody."""
+    lines = run.paths.journal.read_bytes().splitlines(keepends=True)
+    selected = next(place for place, line in enumerate(lines) if b"checkpoint_selected" in line)
+    run.paths.journal.write_bytes(b"".join(lines[: selected + 1]))
+
+    with pytest.raises(UsageError, match="no scored checkpoint to play again; it is selected"):
+        play_post_hoc(run.paths.root, lambda: None)
+    assert read_post_hoc(run.paths) is None
