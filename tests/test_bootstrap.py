@@ -62,6 +62,14 @@ def test_replicates_vary_as_the_mean_does(runs: int) -> None:
     assert np.mean([sample.standard_error**2 for sample in samples]) == pytest.approx(truth, rel=0.2)
 
 
+def test_what_runs_do_on_cases_is_counted_once() -> None:
+    """Where neither runs nor cases matter, the variance of a mean is that of its cells, and not twice that."""
+    random = np.random.default_rng(0)
+    found = [Sample((Block("cases", synthetic(random, 5, 32, (0, 0, 1))),)).standard_error ** 2 for _ in range(300)]
+
+    assert np.mean(found) == pytest.approx(1 / (5 * 32), rel=0.35)
+
+
 @pytest.mark.parametrize(("runs", "deviations"), [(1, (0, 1, 1)), (3, (1, 1, 1)), (5, (1, 0.3, 1)), (10, (0, 1, 1))])
 def test_intervals_cover_quickly(runs: int, deviations: tuple[float, float, float]) -> None:
     """A nominal 95 % covers about that; with one run, what that run would do on other cases."""
