@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,data,dev]'
 	@touch $@
 
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
@@ -24,8 +24,8 @@ run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gepa,openevolve]'
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, and Ray
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gepa,openevolve,ray]'
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.installed-dev ## Lint, formatting and types

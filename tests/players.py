@@ -109,3 +109,11 @@ def make_paper_client(_config: AgentConfig) -> Player:
         return Turn(AgentEnd.CRASHED if done.returncode else AgentEnd.FINISHED)
 
     return Player(play)
+
+
+def make_composer(_config: AgentConfig) -> ScriptedAgent:
+    """Spend a budget of two on a policy for actions of several parts, which fails in its second episode."""
+    from exported import ANY_SPACE
+
+    fails = ANY_SPACE.replace("pass\n    def act", "if episode_index: raise ValueError('=1+1')\n    def act")
+    return ScriptedAgent(_submit(fails, 2))

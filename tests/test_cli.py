@@ -16,7 +16,19 @@ from evopolicygym.cli import main as cli
 from evopolicygym.environments import catalog
 from whole_runs import Told, config, played, state_kept_in
 
-VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check", "diagnose", "leaderboard", "compare"]
+VERBS = [
+    "run",
+    "resume",
+    "show",
+    "verify",
+    "reveal",
+    "environments",
+    "check",
+    "diagnose",
+    "leaderboard",
+    "compare",
+    "export",
+]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"
 
@@ -163,6 +175,7 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
         (["run", "cartpole", "--validation", "65"], "65 validation cases were asked for; from 1 to 64"),
         (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
+        (["run"], "Which environment is to be played? evopolicygym run TASK"),
         (["run", "nowhere.toml"], "nowhere.toml can't be read"),
         (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
         (["check", "environment", "earth"], "There is no environment named 'earth'."),
@@ -186,7 +199,7 @@ def test_what_can_t_be_done_is_told(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["run"], ["run", "cartpole", "--budget", "many"], ["run", "cartpole", "--nothing"], ["fly"], ["show"]],
+    [["resume"], ["run", "cartpole", "--budget", "many"], ["run", "cartpole", "--nothing"], ["fly"], ["show"]],
 )
 def test_what_can_t_be_read_is_told(shell: Shell, arguments: list[str]) -> None:
     """An option or verb that doesn't exist leaves with 2 and the usage."""
@@ -368,3 +381,18 @@ def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
 
     assert left.code == 1
     assert "FAILED" in left.out
+
+
+def test_export_says_what_it_wrote(shell: Shell, run: Told, tmp_path: Path) -> None:
+    """Each file is told with its rows and bytes; a second export into the same directory is refused."""
+    told = shell.json("export", "csv", run.paths.root, "-o", tmp_path / "out", "--tables", "runs,submissions")
+    again = shell("export", "csv", run.paths.root, "-o", tmp_path / "out")
+    forced = shell("export", "csv", run.paths.root, "-o", tmp_path / "out", "--force", "--no-steps")
+
+    assert {one["name"]: one["rows"] for one in told["written"]} == {
+        "runs": 1,
+        "submissions": len(run.state.submissions),
+    }
+    assert all(Path(one["path"]).stat().st_size == one["bytes"] for one in told["written"])
+    assert (again.code, "--force" in again.err) == (2, True)
+    assert (forced.code, "episodes" in forced.out) == (0, True)

@@ -40,6 +40,7 @@ main()
 
 def typed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
     """Return what a command printed on stdout."""
+    monkeypatch.setenv("COLUMNS", "120")  # the program's console is made once in a process of tests
     monkeypatch.setattr(sys, "argv", ["evopolicygym", *map(str, arguments)])
     with pytest.raises(SystemExit) as left:
         cli.main()

@@ -209,7 +209,7 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
 def test_what_has_no_score_can_t_be_played_again(at_home: RunPaths) -> None:
     """A run that selected nothing has nothing to play."""
     forge(at_home, list(events(at_home)[:3]))
-    with pytest.raises(UsageError, match="no selected checkpoint"):
+    with pytest.raises(UsageError, match="no scored checkpoint"):
         next(iter(replay(at_home.root)))
 
 

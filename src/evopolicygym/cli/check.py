@@ -23,6 +23,8 @@ evopolicygym check sandbox bubblewrap
 
 evopolicygym check sandbox my_package.my_module:Backend --json
 
+evopolicygym check executor ray --address 10.0.0.1:6379
+
 evopolicygym check agent codex   (a scripted model answers: no key, no cost)
 
 evopolicygym check agent my_package.my_module:make
@@ -34,7 +36,7 @@ evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs 
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox or agent.")],
+    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox, executor or agent.")],
     name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program of the agent 'command'.")
@@ -49,6 +51,7 @@ def check(
     ] = "",
     model_wire: Annotated[str, typer.Option(help="What it speaks: responses, chat, messages or gemini.")] = "",
     patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
+    address: Annotated[str, typer.Option(help="An executor's cluster, as a run would be given it.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
@@ -57,23 +60,29 @@ def check(
 
     A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
 
+    An executor plays the same cases as this machine alone, and must come to the same episodes and files.
+
     An agent plays a short run that is put down in the middle and taken up again; nothing of it may be left.
     """
     from evopolicygym.core.agent import AgentConfig
-    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.core.errors import UnknownName, UsageError
     from evopolicygym.records.jsontext import dumps
 
+    if address and kind != "executor":
+        raise UsageError(f"A check of kind {kind!r} has no address; an executor has.")
     match kind:
         case "environment":
             ok, findings, table = _environment(name)
         case "sandbox":
             ok, findings, table = _sandbox(name)
+        case "executor":
+            ok, findings, table = _executor(name, address)
         case "agent":
             doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
             options = {name: text for name, text in doors.items() if text}
             ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
         case _:
-            raise UnknownName("kind of check", kind, ["environment", "sandbox", "agent"])
+            raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
     if as_json:
         typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
     else:
@@ -92,6 +101,17 @@ def _environment(name: str) -> Checked:
 
     with err().status(f"checking {name}"):
         return _told(list(check_environment(load(name))))
+
+
+def _executor(name: str, address: str) -> Checked:
+    from evopolicygym.rollout.parity import compare
+
+    found: list[Finding] = []
+    with err().status(f"checking {name}") as status:
+        for one in compare(name, address):
+            found.append(one)
+            status.update(f"checking {name}: {one.name}")
+    return _told(found)
 
 
 def _agent(config: "AgentConfig", patience_s: float) -> Checked:

@@ -11,6 +11,7 @@ from evopolicygym.cli import (
     compare,
     diagnose,
     environments,
+    export,
     leaderboard,
     post_hoc,
     resume,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
-for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, leaderboard.leaderboard, compare.compare):
+for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, leaderboard.leaderboard, compare.compare, export.export):
     app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
 
 

@@ -19,9 +19,11 @@ def resume(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Episodes that play at once. Default: one for each core.")
     ] = None,
+    executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
+    address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened."""
     from evopolicygym.runs.run import resume as take_up
 
-    play_and_show(lambda opened, observe: take_up(run, workers, opened, observe), as_json=as_json)
+    play_and_show(lambda opened, observe: take_up(run, workers, opened, observe, executor, address), as_json=as_json)

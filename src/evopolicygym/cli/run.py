@@ -162,6 +162,17 @@ def run(
         str | None,
         typer.Option(help="auto (the strongest that works here), bubblewrap, process or none.", show_default="auto"),
     ] = None,
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            help="Where episodes play: local, ray, or package.module:Class. Results don't depend on it.",
+            show_default="local",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option(help="The executor's cluster: host:port, ray://host:port or auto. Default: one of its own."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
@@ -192,6 +203,8 @@ def run(
         workers=workers,
         runs=str(runs) if runs else None,
         isolation=isolation,
+        executor=executor,
+        address=address,
         agent=_given(**given_agent),
     )
     document = overlaid(read_table(config) if config else {}, given)

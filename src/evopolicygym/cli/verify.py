@@ -20,6 +20,8 @@ def verify(
     run: Annotated[Path, typer.Argument(help="The run's directory.")],
     replay: Annotated[bool, typer.Option("--replay", help="Play the held-out cases again.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
+    executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
+    address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails."""
@@ -33,7 +35,8 @@ def verify(
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in findings(run)]
     if replay and all(one["ok"] for one in found):
         total = read_run(run).state.opened.task.held_out_cases
-        played = track(play_again(run, workers), "playing held-out again", total, console=err(), disable=as_json)
+        again = play_again(run, workers, executor, address)
+        played = track(again, "playing held-out again", total, console=err(), disable=as_json)
         different = [one.position for one in played if not one.same]
         detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
         found.append({"what": "replay", "ok": not different, "detail": detail})

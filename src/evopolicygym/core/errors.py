@@ -11,6 +11,7 @@
     ├── StorageError        a record can't be written, such as on a full disk         (exit code 1)
     ├── EnvironmentFault    a simulator crashed or hung on a valid action             (exit code 4)
     ├── SandboxError        a sandbox can't be made, or broke by itself               (exit code 4)
+    │   └── NodeError       a machine of a cluster is unfit to play, or all are gone  (exit code 4)
     └── AgentError          an agent can't be started                                 (exit code 5)
 
 A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
@@ -102,6 +103,10 @@ class SandboxError(EvoPolicyGymError):
     """A sandbox can't be made here, or broke by itself: the run stops and is never scored."""
 
     exit_code = 4
+
+
+class NodeError(SandboxError):
+    """A machine of a cluster is unlike the judge's, or none is left: the run stops and can be taken up again."""
 
 
 class AgentError(EvoPolicyGymError):

@@ -16,9 +16,9 @@ from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import EPISODES, RunPaths
 
-SUMMARY, ERRORS, EPISODES = "summary.json", "errors.txt", "episodes"
+SUMMARY, ERRORS = "summary.json", "errors.txt"
 
 
 def recording(profile: FeedbackProfile) -> Recording:

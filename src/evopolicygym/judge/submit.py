@@ -19,7 +19,7 @@ from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.judge import feedback
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.records.feedback import publish, seal
-from evopolicygym.records.paths import episode_name
+from evopolicygym.records.paths import EPISODES, episode_name
 from evopolicygym.records.writer import RunWriter
 
 Capture = Callable[[], str]
@@ -63,7 +63,7 @@ def play(rollouts: Rollouts, submission: SubmissionState) -> None:
 
 def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     state = rollouts.writer.state
-    episodes = rollouts.writer.paths.staged(submission.index) / feedback.EPISODES
+    episodes = rollouts.writer.paths.staged(submission.index) / EPISODES
     episodes.mkdir(parents=True, exist_ok=True)
     recording = feedback.recording(state.opened.task.feedback)
     return [

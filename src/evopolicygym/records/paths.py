@@ -5,6 +5,9 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 
+EPISODES = "episodes"
+"""The directory of a submission's episodes, in its feedback."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
@@ -93,6 +96,11 @@ class RunPaths:
     def published(self, submit_index: int) -> Path:
         """Return where a submission's feedback is read."""
         return self.feedback / submission_name(submit_index)
+
+    def trained(self, submit_index: int, number: int) -> Path:
+        """Return where a train episode's files lie now, by its number in the run; staged until it is published."""
+        staged, published = self.staged(submit_index), self.published(submit_index)
+        return (staged if staged.is_dir() else published) / EPISODES / episode_name(number)
 
     def evaluated(self, split: Split, checkpoint: str, position: int) -> Path:
         """Return where a hidden episode's files go."""

@@ -22,6 +22,8 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.records import durable, steps
 from evopolicygym.records.jsontext import dumps
 
+TRAJECTORY, OBSERVATIONS, ACTIONS = "trajectory.jsonl", "observations.npz", "steps.npz"
+"""An episode's files: its steps, what was seen where that is large, and actions with rewards alone."""
 INLINE_NUMBERS = 256
 """An observation of more numbers goes into ``observations.npz`` instead of into every line."""
 COMPRESSION_LEVEL = 1
@@ -80,7 +82,7 @@ def write_episode(directory: Path, files: EpisodeFiles, recording: Recording) ->
             _write_steps(beside, files)
         case Recording.ACTIONS:
             rewards = {"rewards": files.trajectory.rewards}
-            _write_arrays(beside / "steps.npz", _named(files.trajectory.actions, "actions") | rewards)
+            _write_arrays(beside / ACTIONS, _named(files.trajectory.actions, "actions") | rewards)
         case Recording.OUTPUT:
             pass
     shutil.rmtree(directory, ignore_errors=True)  # of an attempt whose worker died before it could tell of it
@@ -107,11 +109,11 @@ def _write_steps(directory: Path, files: EpisodeFiles) -> None:
     trajectory = files.trajectory
     inline = _size(trajectory.observations) <= INLINE_NUMBERS
     if not inline:
-        _write_arrays(directory / "observations.npz", _named(trajectory.observations, "observations"))
+        _write_arrays(directory / OBSERVATIONS, _named(trajectory.observations, "observations"))
     with _uncollected():
         lines = "".join(_json_lines(trajectory, files.reward_components, inline=inline))
     # Half of a surrogate pair has no UTF-8, and what replaces it here is its escape in JSON.
-    (directory / "trajectory.jsonl").write_text(lines, encoding="utf-8", errors="backslashreplace")
+    (directory / TRAJECTORY).write_text(lines, encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import load
+from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.sandbox.levels import AUTO
 
 DEFAULT_RUNS = Path("runs")
@@ -57,6 +58,9 @@ class RunConfig:
     """How many episodes play at once; None for one each core."""
     runs: Path = DEFAULT_RUNS
     isolation: str = AUTO
+    executor: str = LOCAL
+    """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
+    executor_address: str = ""
     price: PriceSnapshot | None = None
     """What the agent's model costs, where the user said so; else it is looked up."""
 
@@ -150,6 +154,9 @@ class RunTable(Table):
     workers: int | None = None
     runs: str = str(DEFAULT_RUNS)
     isolation: str = AUTO
+    executor: str = LOCAL
+    address: str = ""
+    """Of the executor's cluster."""
     agent: AgentTable = AgentTable()
 
     def config(self) -> RunConfig:
@@ -166,6 +173,8 @@ class RunTable(Table):
             workers=self.workers,
             runs=Path(self.runs),
             isolation=self.isolation,
+            executor=self.executor,
+            executor_address=self.address,
             price=self.agent.price_given(),
         )
 

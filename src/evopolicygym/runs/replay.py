@@ -6,6 +6,7 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
+from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs.revisit import revisited
 
 
@@ -26,12 +27,14 @@ class Replayed:
         )
 
 
-def replay(root: Path, workers: int | None = None) -> Iterator[Replayed]:
+def replay(
+    root: Path, workers: int | None = None, executor_name: str = LOCAL, executor_address: str = ""
+) -> Iterator[Replayed]:
     """Yield every held-out case of a run's selected checkpoint, played again; in any order.
 
     Raises what ``revisited`` raises.
     """
-    with revisited(root, workers) as run:
+    with revisited(root, workers, executor_name, executor_address) as run:
         state = run.record.state
         checkpoint = state.selected.checkpoint if state.selected else ""
         recorded = state.rollout(Split.HELD_OUT, checkpoint).episodes

@@ -16,8 +16,9 @@ from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
+from evopolicygym.runs.executor import opened_executor, taken_up
 from evopolicygym.runs.run import check_fingerprint, dealer
 
 
@@ -43,7 +44,9 @@ class Revisit:
 
 
 @contextmanager
-def revisited(root: Path, workers: int | None = None) -> Iterator[Revisit]:
+def revisited(
+    root: Path, workers: int | None = None, executor_name: str = LOCAL, executor_address: str = ""
+) -> Iterator[Revisit]:
     """Open a run's executor once more.
 
     Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
@@ -54,11 +57,9 @@ def revisited(root: Path, workers: int | None = None) -> Iterator[Revisit]:
     if state.stage is not Stage.FINISHED or state.selected is None:
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
-    task = state.opened.task
+    config = taken_up(state.opened, workers, executor_name, executor_address)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
-        with LocalExecutor(
-            task.environment, task.limits, state.opened.isolation, place / "workers", place / "simulators.log", workers
-        ) as executor:
+        with opened_executor(config, place / "workers", place / "simulators.log") as executor:
             check_fingerprint(state.opened, executor.grounds)
             yield Revisit(record, executor, dealer(state, owner))

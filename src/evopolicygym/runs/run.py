@@ -3,7 +3,7 @@
 import secrets
 import shutil
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import spec_sha256
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
@@ -29,9 +28,10 @@ from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.executor import opened_executor, taken_up
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.turns import play_turns
 
@@ -56,7 +56,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root))
-        executor = stack.enter_context(_executor(config.task, config.isolation, config.workers, RunPaths(root)))
+        executor = stack.enter_context(_executor(RunPaths(root), config))
         opening = _opening(config, owner, run_id, executor.grounds, price)
         writer = stack.enter_context(RunWriter(root, opening))
         writer.listen(observer)
@@ -65,10 +65,16 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
 
 
 def resume(
-    root: Path, workers: int | None, opened: Callable[[RunPaths, RunState], None], observer: Observer
+    root: Path,
+    workers: int | None,
+    opened: Callable[[RunPaths, RunState], None],
+    observer: Observer,
+    executor_name: str = LOCAL,
+    executor_address: str = "",
 ) -> RunState:
     """Take a run up again and return its last state; a finished run is left as it is.
 
+    It may have been begun on another executor than the one that is named here: results don't depend on it.
     Raises ``RecordError`` where the run is being played elsewhere, is broken, or was begun under other versions.
     """
     root = root.resolve()
@@ -82,7 +88,8 @@ def resume(
     agent = make(state.opened.agent)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root))
-        executor = stack.enter_context(_executor(state.opened.task, state.opened.isolation, workers, writer.paths))
+        config = taken_up(state.opened, workers, executor_name, executor_address)
+        executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)
         dealer(state, owner)
         writer.record(RunResumed(now()))
@@ -186,8 +193,8 @@ def _forget_unopened(root: Path) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _executor(task: Task, isolation: str, workers: int | None, paths: RunPaths) -> LocalExecutor:
-    return LocalExecutor(task.environment, task.limits, isolation, paths.workers, paths.simulator_log, workers)
+def _executor(paths: RunPaths, config: RunConfig) -> AbstractContextManager[Executor]:
+    return opened_executor(config, paths.workers, paths.simulator_log)
 
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:

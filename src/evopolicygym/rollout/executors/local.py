@@ -15,11 +15,12 @@ from typing import Any, Self
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EnvironmentFault
+from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout.executors.base import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
 
@@ -52,19 +53,21 @@ class LocalExecutor:
         scratch: Path,
         log: Path,
         workers: int | None = None,
+        cores: Sequence[int | None] | None = None,
     ) -> None:
         """Start the workers; they get ready while the caller does other things.
 
         ``scratch`` is a directory that this executor makes and removes, ``log`` the file that simulators and zygotes
-        print into, ``workers`` how many play at once (by default one for each core that this process may use).
+        print into, ``workers`` how many play at once (by default one for each core that this process may use),
+        ``cores`` what they are pinned to, one after another (by default a core each, if there are as many).
         """
-        cores = sorted(os.sched_getaffinity(0))
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._log, self._scratch = log, scratch
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        count = workers or len(cores)
-        places = [cores[place % len(cores)] if count <= len(cores) else None for place in range(count)]
+        usable = cores or sorted(os.sched_getaffinity(0))
+        count = workers or len(usable)
+        places = [usable[place] if count <= len(usable) else None for place in range(count)]
         configs = (
             WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S)
             for place, core in enumerate(places)
@@ -228,3 +231,13 @@ class LocalExecutor:
         if attempts[job.position] == ATTEMPTS:
             raise fault.error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: ")
         attempts[job.position] += 1
+
+
+def make(config: ExecutorConfig) -> LocalExecutor:
+    """Return an executor on this machine; raise ``UsageError`` where another is named."""
+    if config.address:
+        raise UsageError(
+            f"The executor 'local' plays on this machine and was given the address {config.address!r}; --executor ray "
+            f"plays on a cluster."
+        )
+    return LocalExecutor(config.spec, config.limits, config.isolation, config.scratch, config.log, config.workers)

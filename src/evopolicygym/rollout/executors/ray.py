@@ -1,0 +1,331 @@
+"""Rollouts on a Ray cluster: an actor for every processor of its nodes, each with a worker and a sandbox of its own.
+
+The journal, the lock and the secret stay with the driver. Out go a checkpoint's bytes, once a node, and the seeds of
+cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on. What
+a node does with a case is not told here but in ``rollout/node.py``.
+"""
+
+import secrets
+import shutil
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from evopolicygym import __version__
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import NodeError
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.submission import LoadError
+from evopolicygym.rollout.executors.base import ExecutorConfig
+from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.likeness import unlike
+from evopolicygym.rollout.messages import fault_of
+from evopolicygym.rollout.node import Here, Home, Node, sweep
+from evopolicygym.rollout.parcel import Parcel, name_of, pack, unpack
+from evopolicygym.rollout.ray_cluster import Machine, connected, machines
+from evopolicygym.sandbox.levels import AUTO, choose
+
+LOSSES = 5
+"""How often a case may be lost with the machine or the actor that played it."""
+STRIKES = 3
+"""How often an actor may end while it gets ready on a node that is alive."""
+NOBODY_S = 180.0
+"""Seconds within which a worker must be there to play, on whichever node."""
+SETTLE_S = 30.0
+"""Seconds that the rest of the nodes is waited for at the start, once there is one worker."""
+LOOK_S = 2.0
+"""Seconds after which one looks again which nodes there are."""
+POLL_S = 0.5
+"""Seconds that are waited for at once."""
+LEAVE_S = 15.0
+"""Seconds that workers and sweepers have at the end, before they are killed."""
+
+
+@dataclass(slots=True)
+class Seat:
+    """An actor's place on a node."""
+
+    machine: Machine
+    actor: Any
+    token: str
+    """By which its scratch is found."""
+    answer: Any
+    """The reference to what it was asked last; None where it has nothing to do."""
+    here: Here | None = None
+    """None until it has said that it is ready, and is like the driver."""
+    job: EpisodeJob | None = None
+    checkpoint: str = ""
+    """The name of the one that it was given last."""
+
+
+class RayExecutor:
+    """Plays rollouts of one environment on the nodes of a Ray cluster."""
+
+    def __init__(self, config: ExecutorConfig) -> None:
+        """Connect, start the actors, and find out meanwhile what the driver's own grounds are."""
+        self._config, self._most = config, config.workers
+        level = config.isolation
+        self._level = choose(level).backend.level.value if level == AUTO else level
+        self._seats: list[Seat] = []
+        self._strikes: Counter[str] = Counter()
+        self._killed: dict[str, list[str]] = {}
+        """Tokens of actors that were killed, by node."""
+        self._sent: tuple[Path, str, Any] | None = None
+        """The present checkpoint, with its name and the reference to its bytes."""
+        self._looked_at, self._somebody_at = 0.0, time.monotonic()
+        self._stack = ExitStack()
+        try:
+            self._stack.enter_context(connected(config.address, config.workers))
+            self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
+            self._muster()
+            with closing(self._driver()) as driver:
+                self._grounds = driver.grounds
+            self._settle()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def grounds(self) -> Grounds:
+        """What was found on the driver; every node that plays found the same."""
+        return replace(self._grounds, workers=len(self._ready()))
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """The actors that are there at present."""
+        return self._seats
+
+    def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
+        """Construct the policy once in the sandbox; return why it can't be, or None."""
+        for _ in range(LOSSES):
+            while not (ready := self._ready()):
+                self._hear()
+            seat = ready[0]
+            try:
+                self._give(seat, checkpoint)
+                home = self._come(ray.get(seat.actor.load.remote(seat.checkpoint, context)))
+            except RayError as error:
+                self._lost(seat, error)
+                continue
+            return home.answer  # type: ignore[return-value] # a LoadError or None, by the node's contract
+        raise NodeError(f"A policy was to be constructed {LOSSES} times, and each time the node was lost.")
+
+    def play(
+        self,
+        checkpoint: Path,
+        context: PolicyContext,
+        jobs: Sequence[EpisodeJob],
+        repeated: Callable[[EpisodeJob, str], None],
+    ) -> Iterator[tuple[EpisodeJob, Episode]]:
+        """Play every job, yielding each as it ends; a job whose node is lost is played on another."""
+        waiting, losses = deque(jobs), Counter[int]()
+        try:
+            while waiting or self._busy():
+                for seat in self._ready():
+                    if waiting and seat.job is None:
+                        seat.job = waiting.popleft()
+                        self._give(seat, checkpoint)
+                        seat.answer = seat.actor.play.remote(seat.checkpoint, context, seat.job)
+                for seat in self._hear():
+                    job, answer = seat.job, seat.answer
+                    if job is None:
+                        continue
+                    try:
+                        home = ray.get(answer)
+                    except RayError as error:
+                        self._lost(seat, error)
+                        losses[job.position] += 1
+                        if losses[job.position] == LOSSES:
+                            raise NodeError(
+                                f"Case {job.position} was lost {LOSSES} times with the node that played it, the last "
+                                f"time with {seat.machine.name}: {_brief(error)}"
+                            ) from error
+                        waiting.appendleft(job)
+                        continue
+                    seat.job = seat.answer = None
+                    for why in home.repeated:
+                        repeated(job, why)
+                    self._come(home)
+                    self._lay(job, home.files)
+                    yield job, home.answer
+        finally:
+            for seat in self._busy():
+                self._kill(seat)
+
+    def close(self) -> None:
+        """Stop all actors, and leave the cluster as it was."""
+        with self._stack, suppress(RayError):
+            leaving = {seat.actor.close.remote(): seat for seat in self._seats}
+            left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=LEAVE_S) if leaving else ([], [])
+            for one, seat in leaving.items():
+                self._kill(seat, left_by_itself=one in left)
+            self._sweep()
+        shutil.rmtree(self._config.scratch, ignore_errors=True)
+
+    def _driver(self) -> LocalExecutor:
+        config = self._config
+        return LocalExecutor(config.spec, config.limits, config.isolation, config.scratch, config.log, 1)
+
+    def _ready(self) -> list[Seat]:
+        return [seat for seat in self._seats if seat.here]
+
+    def _busy(self) -> list[Seat]:
+        return [seat for seat in self._seats if seat.job]
+
+    def _muster(self) -> None:
+        """Start actors wherever there are processors without one, evenly over the nodes."""
+        self._looked_at = time.monotonic()
+        alive = machines()
+        for turn in range(max((one.processors for one in alive), default=0)):
+            for machine in alive:
+                there = sum(seat.machine.identity == machine.identity for seat in self._seats)
+                if there == turn < machine.processors and (self._most is None or len(self._seats) < self._most):
+                    self._seats.append(self._start(machine))
+
+    def _start(self, machine: Machine) -> Seat:
+        place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
+        config, token = self._config, secrets.token_hex(8)
+        actor = self._actors.options(scheduling_strategy=place).remote(config.spec, config.limits, self._level, token)
+        return Seat(machine, actor, token, actor.open.remote())
+
+    def _settle(self) -> None:
+        """Wait until all workers are ready, or one is and the others have had their time."""
+        until = time.monotonic() + SETTLE_S
+        while len(self._ready()) < len(self._seats) or not self._seats:
+            if self._ready() and time.monotonic() > until:
+                return
+            self._hear()
+
+    def _hear(self) -> list[Seat]:
+        """Wait a little until somebody says something; return those that answered on a job."""
+        if time.monotonic() - self._looked_at > LOOK_S:
+            self._muster()
+        by_answer = {seat.answer: seat for seat in self._seats if seat.answer is not None}
+        if by_answer:
+            ray.wait(list(by_answer), num_returns=1, timeout=POLL_S, fetch_local=False)
+            answered, _ = ray.wait(list(by_answer), num_returns=len(by_answer), timeout=0, fetch_local=False)
+        else:
+            time.sleep(POLL_S)
+            answered = []
+        seats = [by_answer[one] for one in answered]
+        for seat in seats:
+            if seat.here is None:
+                self._open(seat)
+        self._see_that_somebody_is_there()
+        return [seat for seat in seats if seat.job]
+
+    def _see_that_somebody_is_there(self) -> None:
+        if self._ready():
+            self._somebody_at = time.monotonic()
+        elif time.monotonic() - self._somebody_at > NOBODY_S:
+            names = ", ".join(one.name for one in machines()) or "none"
+            raise NodeError(
+                f"For {NOBODY_S:g} s there was no node to play on. Nodes with processors that are alive: {names}; "
+                f"{len(self._seats)} workers wait there for a free processor."
+            )
+
+    def _open(self, seat: Seat) -> None:
+        """Look whether a worker that got ready is like the driver, and refuse its node where it isn't."""
+        name = seat.machine.name
+        try:
+            home: Home = ray.get(seat.answer)
+        except RayError as error:
+            self._lost(seat, error)
+            self._strikes[seat.machine.identity] += 1
+            if self._strikes[seat.machine.identity] == STRIKES:
+                raise NodeError(
+                    f"No worker can be started on {name}, which needs evopolicygym {__version__} with this "
+                    f"environment's packages: {_brief(error)}"
+                ) from error
+            return
+        if not isinstance(home.answer, Here):
+            raise NodeError(f"{name} can't play as the driver does: {home.error}")
+        differences = unlike(self._grounds, home.answer.grounds)
+        if home.answer.version != __version__:
+            differences.insert(0, f"evopolicygym {home.answer.version} instead of {__version__}")
+        if differences:
+            raise NodeError(
+                f"{name} is not like the driver, so its episodes would not be comparable: {'; '.join(differences)}. "
+                f"Give it what the driver has, or take it out of the cluster."
+            )
+        seat.here, seat.answer = home.answer, None
+
+    def _give(self, seat: Seat, checkpoint: Path) -> None:
+        """Have a seat's node lay out a checkpoint, unless it has it; its bytes travel to each node once."""
+        if self._sent is None or self._sent[0] != checkpoint:
+            parcel = pack(checkpoint)
+            self._sent = checkpoint, name_of(parcel), ray.put(parcel)
+        _, name, parcel_there = self._sent
+        if seat.checkpoint != name:
+            seat.actor.take.remote(name, parcel_there)
+            seat.checkpoint = name
+
+    def _come(self, home: Home) -> Home:
+        """Note what a node printed, and raise what it raised."""
+        if home.said:
+            with self._config.log.open("ab") as log:
+                log.write(home.said)
+        if home.error:
+            raise home.error
+        return home
+
+    def _lay(self, job: EpisodeJob, files: Parcel) -> None:
+        if job.directory is None:
+            return
+        try:
+            unpack(files, job.directory)
+        except OSError as error:
+            raise fault_of(error).error() from error
+
+    def _lost(self, seat: Seat, error: RayError) -> None:
+        """Give an actor up that ended, and say so in the log."""
+        at = f" while it played case {seat.job.position}" if seat.job else ""
+        with self._config.log.open("a", encoding="utf-8") as log:
+            log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n")
+        self._kill(seat)
+
+    def _kill(self, seat: Seat, *, left_by_itself: bool = False) -> None:
+        if seat in self._seats:
+            self._seats.remove(seat)
+        with suppress(RayError):
+            ray.kill(seat.actor)
+        if not left_by_itself:
+            self._killed.setdefault(seat.machine.identity, []).append(seat.token)
+
+    def _sweep(self) -> None:
+        """Have the nodes remove what actors left that were killed."""
+        alive = {one.identity for one in machines()} if self._killed else set()
+        task = ray.remote(num_cpus=0, max_retries=0)(sweep)
+        sweeping = [
+            task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(left)
+            for node, left in self._killed.items()
+            if node in alive
+        ]
+        if sweeping:
+            ray.wait(sweeping, num_returns=len(sweeping), timeout=LEAVE_S)
+
+
+def make(config: ExecutorConfig) -> RayExecutor:
+    """Return an executor on the cluster at the config's address, or on one of this machine."""
+    return RayExecutor(config)
+
+
+def _brief(error: Exception) -> str:
+    """Return the last thing that Ray says of an error; the rest is for those who mend Ray."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines)[-400:] or type(error).__name__

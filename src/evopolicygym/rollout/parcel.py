@@ -1,0 +1,54 @@
+"""A parcel: a small directory as bytes, to be sent between machines; unpacked, it is the same, byte for byte.
+
+What is in the files is nobody's business here. Checkpoints go out so, episodes' files come home so.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from evopolicygym.core.errors import RecordError
+from evopolicygym.records import durable
+from evopolicygym.records.checkpoints import checkpoint_name
+
+Parcel = Mapping[str, bytes | None]
+"""Contents by POSIX path, parents first; None for a directory."""
+
+
+def pack(directory: Path) -> dict[str, bytes | None]:
+    """Return a directory's files and directories; links are no part of what is sent here."""
+    return {
+        path.relative_to(directory).as_posix(): None if path.is_dir() else path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def name_of(parcel: Parcel) -> str:
+    """Return the name that a checkpoint's content gives it (``records/checkpoints.py``)."""
+    files = {path: content for path, content in parcel.items() if content is not None}
+    return checkpoint_name(
+        {path: (len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
+    )
+
+
+def unpack(parcel: Parcel, directory: Path) -> None:
+    """Lay a parcel out as a directory, in place of what was there: complete or not at all.
+
+    Raises ``RecordError`` where a path would lead out of it.
+    """
+    beside = directory.with_name(f"{directory.name}.{durable.PART}")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    for path, content in parcel.items():
+        at = PurePosixPath(path)
+        if at.is_absolute() or ".." in at.parts:
+            raise RecordError(f"A parcel holds the path {path!r}, which leads out of it.")
+        target = beside / at
+        if content is None:
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+    shutil.rmtree(directory, ignore_errors=True)
+    durable.disk.rename(beside, directory)

@@ -1,0 +1,32 @@
+"""The executor of a run: the one that its config names, or another when it is played on; results are the same."""
+
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+
+from evopolicygym.core.event import RunOpened
+from evopolicygym.core.rollout import Executor
+from evopolicygym.rollout.executors.base import ExecutorConfig, make
+from evopolicygym.runs.config import RunConfig
+
+
+def taken_up(opened: RunOpened, workers: int | None, executor: str, address: str) -> RunConfig:
+    """Return what is asked for when a run that was opened before is played on: all that results depend on stays."""
+    return RunConfig(
+        opened.task,
+        opened.agent,
+        workers=workers,
+        isolation=opened.isolation,
+        executor=executor,
+        executor_address=address,
+    )
+
+
+def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:
+    """Return the executor that a config names, open; it is closed when its context ends."""
+    task, address = config.task, config.executor_address
+    return closing(
+        make(
+            config.executor,
+            ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, config.workers, address),
+        )
+    )
