@@ -11,6 +11,7 @@ from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.cli.console import number
+from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
@@ -78,5 +79,7 @@ def _comparison(rows: list[Row]) -> Table:
     table.add_column("source", style="dim")
     for row in rows:
         style = "bold green" if row.is_run else ""
-        table.add_row(row.name, number(row.mean), number(row.standard_error), row.origin, style=style)
+        table.add_row(
+            Text(printable(row.name)), number(row.mean), number(row.standard_error), Text(row.origin), style=style
+        )
     return table
