@@ -10,7 +10,7 @@ process an environment.
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -24,6 +24,10 @@ from evopolicygym.environments.environment import Environment
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 WITHOUT_A_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
 """What pygame needs where there is neither a screen nor a loudspeaker."""
+ONTO_NO_SCREEN = {"SDL_VIDEODRIVER": "offscreen", "OFFSCREEN_RENDERING": "1"}
+"""What highway-env needs besides: with the driver ``dummy`` its pictures are black."""
+AUTOMATIC = "enable_auto_render"
+"""What highway-env sets when it is drawn once, to draw itself at every step of its physics: nobody sees those."""
 MUJOCO_GL = "MUJOCO_GL"
 WAYS = ("egl", "osmesa")
 """MuJoCo's ways to draw without a display, best first."""
@@ -58,11 +62,10 @@ class RenderedEnvironment(Environment):
 
     def picture(self) -> Picture:
         """Draw the present state: bytes of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""
-        if self._scene is None:
+        with self._scene.kept() if self._scene else nullcontext():
             drawn = self._simulator.render()
-        else:
-            with self._scene.kept():
-                drawn = self._simulator.render()
+        if hasattr(self._simulator.unwrapped, AUTOMATIC):
+            setattr(self._simulator.unwrapped, AUTOMATIC, False)
         if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:  # noqa: PLR2004 - red, green, blue
             found = f"an array {drawn.shape} of {drawn.dtype}" if isinstance(drawn, np.ndarray) else repr(drawn)[:80]
             raise EnvironmentFault(f"{self.spec.id} drew no picture of shape (height, width, 3) in bytes, but {found}.")
@@ -97,11 +100,11 @@ def _by_mujoco(spec: EnvironmentSpec) -> bool:
 
 
 def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables under which a spec can be drawn here; a user's own settings stand.
+    """Return the environment variables under which a spec can be drawn here; a user's own ``MUJOCO_GL`` stands.
 
     Raises ``UsageError``, which names what to install, where it can't be.
     """
-    variables = {name: environ.get(name, value) for name, value in WITHOUT_A_SCREEN.items()}
+    variables = WITHOUT_A_SCREEN | (ONTO_NO_SCREEN if "highway-env" in spec.packages else {})
     if not _by_mujoco(spec):
         return variables
     asked = environ.get(MUJOCO_GL)

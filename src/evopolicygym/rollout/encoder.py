@@ -59,7 +59,7 @@ class Encoder:
 def fitted(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
     """Return the largest even size of a picture's shape that fits into another."""
     scale = min(size[0] / width, size[1] / height)
-    return max(2, 2 * round(width * scale / 2)), max(2, 2 * round(height * scale / 2))
+    return max(2, 2 * int(width * scale / 2)), max(2, 2 * int(height * scale / 2))
 
 
 def _library() -> Any:  # noqa: ANN401 - a module

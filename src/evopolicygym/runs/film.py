@@ -77,7 +77,7 @@ def films(root: Path, wish: Wish, workers: int | None, advanced: Callable[[str, 
     cases, below = _cases(state, submission, wish), wish.directory or paths.films
     checkpoint = submission.charged.checkpoint
     places = {case: below / film_name(wish.split, submission.index, checkpoint, case) for case in cases}
-    there = {case: found for case in cases if not wish.force and (found := read_film(places[case]))}
+    there = {} if wish.force else _kept(state, wish.split, submission, places)
     due = [case for case in cases if case not in there]
     yield from (Made(places[case], film, was_there=True) for case, film in there.items())
     if not due:
@@ -116,7 +116,7 @@ class _Scene:
     ) -> Film:
         """Film it, and say whether the film shows what was recorded."""
         recorded = _recorded(self.state, self.wish.split, self.submission, self.case)
-        expected = recorded or again
+        expected = recorded or (again and _told(again))
 
         def make(part: Path) -> Film:
             opened, wish = self.state.opened, self.wish
@@ -144,13 +144,19 @@ class _Scene:
                 checkpoint=self.submission.charged.checkpoint,
                 case=self.case,
                 shot=shot,
-                recorded=_told(recorded) if recorded else None,
+                recorded=recorded,
                 same=None if true and recorded is None else true,
                 played_again=again is not None,
                 doubt="" if true else _doubt(opened),
             )
 
         return put_film(target, make)
+
+
+def _kept(state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path]) -> dict[int, Film]:
+    """Return the films that are there already, of the episodes as they are recorded now."""
+    found = {case: film for case, place in places.items() if (film := read_film(place))}
+    return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
 
 
 def _told(episode: Episode) -> Recorded:
@@ -195,10 +201,10 @@ def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int
     return paths.evaluated(split, submission.charged.checkpoint, case)
 
 
-def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> Episode | None:
-    if split is Split.TRAIN:
-        return submission.episodes[case]
-    return state.rollout(split, submission.charged.checkpoint).episodes[case]
+def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> Recorded | None:
+    hidden = state.rollout(split, submission.charged.checkpoint).episodes if split is not Split.TRAIN else ()
+    episode = (hidden or submission.episodes)[case]
+    return _told(episode) if episode else None
 
 
 def _played_again(
