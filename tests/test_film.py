@@ -28,8 +28,8 @@ from whole_runs import Told, config, events, played
 
 @pytest.fixture
 def run(tmp_path: Path) -> Told:
-    """Return a run of five submissions: bad, good, good again, its equal (selected), broken."""
-    return played(config(tmp_path / "runs"))
+    """Return a run of one submission of two episodes, which is selected."""
+    return played(config(tmp_path / "runs", "players:make_idler", budget=2))
 
 
 def made(root: Path, **wish: Any) -> list[Made]:
@@ -78,18 +78,19 @@ def test_films_of_a_run(run: Told) -> None:
 
 def test_films_of_train_episodes(run: Told, tmp_path: Path) -> None:
     """Train episodes are filmed by submission and place, wherever asked for; others than asked for are not."""
-    told = made(run.paths.root, split=Split.TRAIN, submission=1, cases="0,2", directory=tmp_path / "films")
+    told = made(run.paths.root, split=Split.TRAIN, submission=0, cases="0,1", directory=tmp_path / "films")
 
     assert [one.path.relative_to(tmp_path).as_posix() for one in told] == [
-        "films/train/submit_001/case_000.mp4",
-        "films/train/submit_001/case_002.mp4",
+        "films/train/submit_000/case_000.mp4",
+        "films/train/submit_000/case_001.mp4",
     ]
     assert [one.film.same for one in told] == [True, True]
     assert not run.paths.films.exists()
 
 
-def test_what_was_not_recorded_is_played_again(run: Told) -> None:
+def test_what_was_not_recorded_is_played_again(tmp_path: Path) -> None:
     """A held-out case that only the selected checkpoint has played is played anew, filmed, and not called the same."""
+    run = played(config(tmp_path / "runs"))
     (other,) = made(run.paths.root, submission=0)
     staged = run.paths.trained(1, run.state.submissions[1].first_global_episode)
     staged.parent.chmod(0o755)
@@ -99,6 +100,8 @@ def test_what_was_not_recorded_is_played_again(run: Told) -> None:
 
     assert (other.film.same, other.film.recorded, other.film.played_again) == (None, None, True)
     assert (train.film.same, train.film.played_again) == (True, True)
+    with pytest.raises(UsageError, match="played nothing whole: it is import_error"):
+        made(run.paths.root, submission=4)
 
 
 def test_a_forged_record_is_marked(run: Told, tmp_path: Path) -> None:
@@ -145,15 +148,14 @@ def test_hidden_cases_of_a_run_that_goes_on(run: Told) -> None:
 
     for split in (Split.HELD_OUT, Split.VALIDATION):
         with pytest.raises(UsageError, match="hidden cases can be seen when a run is finished"):
-            made(run.paths.root, split=split, submission=1)
-    assert made(run.paths.root, split=Split.TRAIN, submission=1)[0].film.same
+            made(run.paths.root, split=split, submission=0)
+    assert made(run.paths.root, split=Split.TRAIN, submission=0)[0].film.same
 
 
 def test_what_can_not_be_filmed(run: Told) -> None:
     """What was asked for and what would work is told, and nothing is made."""
     for arguments, told in (
-        (["--submission", "9"], "the run's submissions are: 0 to 4"),
-        (["--submission", "4", "--split", "train"], "it is import_error"),
+        (["--submission", "9"], "the run's submissions are: 0 to 0"),
         (["--case", "0-7"], "has 3 held_out cases, 0 to 2"),
         (["--size", "3x3"], "WIDTHxHEIGHT"),
         (["--selected", "--submission", "1"], "one of them is enough"),
