@@ -6,7 +6,8 @@ behind the object with the fork pointing the way to push, above the table until 
 on by what is left to the goal. What is wanted of the wrist is a small displacement and a turn; damped least squares
 (Nakamura and Hanafusa 1986, Wampler 1986) turn that into angles of the seven joints, drawn to a bent posture where the
 task leaves them free, and a PD control turns those into torques. The arm's measures are those of Gymnasium's
-``pusher_v5.xml``; the numbers were tuned on train cases.
+``pusher_v5.xml``; the numbers were set on train cases. Slow pushes are worth more than quick ones here: effort is paid for, and a
+fork that is driven hard climbs onto the object.
 """
 
 import json
