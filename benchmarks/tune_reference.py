@@ -3,10 +3,10 @@
     python benchmarks/tune_reference.py pusher --minutes 20
     python benchmarks/tune_reference.py ant --minutes 30 --cases 2 --processes 2
 
-A policy that can be tuned keeps ``parameters.json`` beside it: ``numbers`` (each a number or a flat list), ``spread`` (for
-each, how far the search looks at first) and ``tuned_by`` (the command). It reads them as ``self.numbers``, no earlier
-than in ``reset``. The file is written whenever the search's mean is better than before on cases that it isn't guided by.
-Policies are played in this process, without a sandbox: only the house's own are.
+A policy that can be tuned keeps ``parameters.json`` beside it: ``numbers`` (each a number or a flat list), ``spread``
+(for each, how far the search looks at first) and ``tuned_by`` (the command). It reads them as ``self.numbers``, no
+earlier than in ``reset``. The file is written whenever the search's mean is better than before on cases that it isn't
+guided by. Policies are played in this process, without a sandbox: only the house's own are.
 """
 
 import argparse

@@ -1,12 +1,11 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Looks for the fewest steps to the bar through the known dynamics, then swings as planned.
 
 The environment is deterministic and its equations are known (Sutton and Barto, Reinforcement Learning, 1998, section
-11.3; Gymnasium's Acrobot integrates them by one Runge-Kutta step of 0.2 s), so a whole episode can
-be searched before its first step. A beam search plays all three torques from each state that it keeps. Of states in
-the same cell of a grid it keeps one, and of all of them those with the most mechanical energy, for energy is what the tip
-needs to rise; the grid keeps them from being all alike. The first state above the bar ends the search. Observations
-are rounded to single precision: where what comes strays from the plan, the rest is planned anew.
+11.3; Gymnasium's Acrobot integrates them by one Runge-Kutta step of 0.2 s), so a whole episode can be searched before
+its first step. A beam search plays all three torques from each state that it keeps. Of states in the same cell of a
+grid it keeps one, and of all of them those with the most mechanical energy, for energy is what the tip needs to rise;
+the grid keeps them from being all alike. The first state above the bar ends the search. Observations are rounded to
+single precision: where what comes strays from the plan, the rest is planned anew.
 """
 
 from typing import Any

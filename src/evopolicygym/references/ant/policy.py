@@ -1,10 +1,10 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Runs to a rhythm and steers back to its course.
 
-As in the cheetah's policy, each of the eight joints is to swing by two harmonics of one rhythm about a middle of its own
-(central pattern generators as controllers of gaits: Ijspeert, Neural Networks 21, 2008), and a PD control follows. The
-rhythm alone would run in a circle: the trunk's heading, its turning and its drift sideways move all four hips, which
-turns it back to the x axis, the only one along which distance is paid. The numbers were found by CMA-ES on train cases.
+As in the cheetah's policy, each of the eight joints is to swing by two harmonics of one rhythm about a middle of its
+own (central pattern generators as controllers of gaits: Ijspeert, Neural Networks 21, 2008), and a PD control
+follows. The rhythm alone would run in a circle: the trunk's heading, its turning and its drift sideways move all four
+hips, which turns it back to the x axis, the only one along which distance is paid. The numbers were found by CMA-ES
+on train cases.
 """
 
 import json

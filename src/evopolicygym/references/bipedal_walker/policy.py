@@ -1,11 +1,11 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Walks by three stages for each step: stand on one leg and swing the other, put it down, push off.
 
-The stages are those of the heuristic in Gymnasium's ``bipedal_walker.py`` (after Oleg Klimov). One leg moves, the other
-supports: while the moving leg swings, the supporting knee stretches; when the supporting thigh has come far enough back, the
-moving leg goes down; when it touches the ground, the other pushes off until its knee is stretched or the hull is
-fast, and the legs change places. A PD control draws hips and knees to the stage's angles, leans against the hull's tilt
-and its vertical speed. The numbers were found by CMA-ES on train cases, starting from those of the heuristic.
+The stages are those of the heuristic in Gymnasium's ``bipedal_walker.py`` (after Oleg Klimov). One leg moves, the
+other supports: while the moving leg swings, the supporting knee stretches; when the supporting thigh has come far
+enough back, the moving leg goes down; when it touches the ground, the other pushes off until its knee is stretched or
+the hull is fast, and the legs change places. A PD control draws hips and knees to the stage's angles, leans against
+the hull's tilt and its vertical speed. The numbers were found by CMA-ES on train cases, starting from those of the
+heuristic.
 """
 
 import json

@@ -1,12 +1,11 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Sees the road by its colour, follows its middle by pure pursuit, and slows down for what bends ahead.
 
 The camera turns with the car, which stands at a fixed place of the picture. From there the road's middle is followed
-upwards, row by row, each time in the run of road pixels nearest to the one before; so a stretch that comes
-back elsewhere in the picture is not taken for the way. The car steers for a point ahead, farther the faster it is
-(pure pursuit: Coulter, CMU-RI-TR-92-01, 1992). Its wanted speed falls with the bend as far as the picture shows, and with a
-view that ends early, for then the road turns out of it. The speed bar in the picture is too coarse to be read,
-so speed is reckoned from the car's own gas, brake and drag.
+upwards, row by row, each time in the run of road pixels nearest to the one before; so a stretch that comes back
+elsewhere in the picture is not taken for the way. The car steers for a point ahead, farther the faster it is (pure
+pursuit: Coulter, CMU-RI-TR-92-01, 1992). Its wanted speed falls with the bend as far as the picture shows, and with a
+view that ends early, for then the road turns out of it. The speed bar in the picture is too coarse to be read, so
+speed is reckoned from the car's own gas, brake and drag.
 """
 
 import math

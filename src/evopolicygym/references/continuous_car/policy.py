@@ -1,14 +1,13 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Swings up with the least effort that the time allows, then climbs in one run.
 
-What is paid is 0.1 a² a step, and 100 at the flag, so time is free up to the last step and force is not. Along a path, the
-least effort that gains a given energy is a force proportional to the velocity (minimise the integral of a² under a given
-integral of a v). From swing to swing, the effort falls as force is spread over more of them; with a price on time the
-Hamilton-Jacobi equation, averaged over an orbit, gives a = pace · v / (root mean square of v on the orbit of this
-energy). That root follows from the pendulum's elliptic integrals. ``pace`` is found before the first step, by playing the
-known dynamics through until the flag is reached just in time. The left wall swallows speed, so the last run begins at the
-turning point near it, with force = gain · v and the least gain that reaches the flag. The dynamics are those of Gymnasium's
-MountainCarContinuous.
+What is paid is 0.1 a² a step, and 100 at the flag, so time is free up to the last step and force is not. Along a
+path, the least effort that gains a given energy is a force proportional to the velocity (minimise the integral of a²
+under a given integral of a v). From swing to swing, the effort falls as force is spread over more of them; with a
+price on time the Hamilton-Jacobi equation, averaged over an orbit, gives a = pace · v / (root mean square of v on the
+orbit of this energy). That root follows from the pendulum's elliptic integrals. ``pace`` is found before the first
+step, by playing the known dynamics through until the flag is reached just in time. The left wall swallows speed, so
+the last run begins at the turning point near it, with force = gain · v and the least gain that reaches the flag. The
+dynamics are those of Gymnasium's MountainCarContinuous.
 """
 
 import math

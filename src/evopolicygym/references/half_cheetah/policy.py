@@ -1,10 +1,9 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Gallops to a rhythm: a central pattern generator whose joint angles a PD control follows.
 
-Each of the six joints is to swing by two harmonics of one rhythm about a middle of its own (central pattern generators
-as controllers of gaits: Ijspeert, Neural Networks 21, 2008). Torques draw a joint to where the rhythm has it, and answer
-the trunk's pitch. The rhythm's clock is the step; what is seen changes it in nothing. The numbers were found by CMA-ES
-on train cases.
+Each of the six joints is to swing by two harmonics of one rhythm about a middle of its own (central pattern
+generators as controllers of gaits: Ijspeert, Neural Networks 21, 2008). Torques draw a joint to where the rhythm has
+it, and answer the trunk's pitch. The rhythm's clock is the step; what is seen changes it in nothing. The numbers were
+found by CMA-ES on train cases.
 """
 
 import json

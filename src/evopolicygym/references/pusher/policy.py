@@ -1,13 +1,12 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Cages the object between the gripper's prongs, carries it to the goal and stays with it.
 
 The gripper is a fork: a bar with a prong forward at each end, just wider than the object. It is therefore brought
-behind the object with the fork pointing the way to push, above the table until it is there, lowered, and moved
-on by what is left to the goal. What is wanted of the wrist is a small displacement and a turn; damped least squares
-(Nakamura and Hanafusa 1986, Wampler 1986) turn that into angles of the seven joints, drawn to a bent posture where the
-task leaves them free, and a PD control turns those into torques. The arm's measures are those of Gymnasium's
-``pusher_v5.xml``; the numbers were set on train cases. Slow pushes are worth more than quick ones here: effort is paid for, and a
-fork that is driven hard climbs onto the object.
+behind the object with the fork pointing the way to push, above the table until it is there, lowered, and moved on by
+what is left to the goal. What is wanted of the wrist is a small displacement and a turn; damped least squares
+(Nakamura and Hanafusa 1986, Wampler 1986) turn that into angles of the seven joints, drawn to a bent posture where
+the task leaves them free, and a PD control turns those into torques. The arm's measures are those of Gymnasium's
+``pusher_v5.xml``; the numbers were set on train cases. Slow pushes are worth more than quick ones here: effort is
+paid for, and a fork that is driven hard climbs onto the object.
 """
 
 import json
@@ -40,8 +39,9 @@ class Policy:
 
     def reset(self, episode_index: int) -> None:
         """Take the numbers as arrays."""
-        for name in ("posture", "stiffness", "damping"):
-            setattr(self, name, np.array(self.numbers[name]))
+        self.posture, self.stiffness, self.damping = (
+            np.array(self.numbers[name]) for name in ("posture", "stiffness", "damping")
+        )
         self.way = np.array([1.0, 0.0])
 
     def act(self, obs: Vector) -> Vector:

@@ -1,11 +1,11 @@
-# ruff: noqa: INP001 - laid into a workspace
 """Plans all torques that are left, by gradient, through the arm's dynamics, which are nearly linear.
 
-Each joint of Gymnasium's ``reacher.xml`` has an armature of 1 and a damping of 1 beside which the links' own inertia is
-nothing, so a joint is a mass with friction under 200 times its action, and its angles are linear in the actions. What is
-paid, the distance of the fingertip and the squared actions, is then a smooth function of the actions
-with a known gradient; L-BFGS (Liu and Nocedal 1989; scipy's) finds its least value within the actions' bounds, from the
-elbow bent either way and several speeds. After each step the rest is improved from what is seen: model predictive control.
+Each joint of Gymnasium's ``reacher.xml`` has an armature of 1 and a damping of 1 beside which the links' own inertia
+is nothing, so a joint is a mass with friction under 200 times its action, and its angles are linear in the actions.
+What is paid, the distance of the fingertip and the squared actions, is then a smooth function of the actions with a
+known gradient; L-BFGS (Liu and Nocedal 1989; scipy's) finds its least value within the actions' bounds, from the
+elbow bent either way and several speeds. After each step the rest is improved from what is seen: model predictive
+control.
 """
 
 from typing import Any
@@ -89,7 +89,7 @@ class Policy:
         return float(distance.sum() + EFFORT * (actions @ actions)), gradient.ravel()
 
     def guess(self, angles: Vector, target: Vector, bend: float, steps: int) -> Vector:
-        """Return actions that bring the arm to the target with its elbow bent one way: speeding up, then slowing down."""
+        """Return actions that bring the arm to the target, its elbow bent one way: speeding up, then slowing down."""
         reach = target @ target
         cosine = np.clip((reach - UPPER * UPPER - LOWER * LOWER) / (2 * UPPER * LOWER), -1, 1)
         elbow = bend * np.arccos(cosine)
