@@ -6,8 +6,8 @@
     python benchmarks/anchors.py --write                  and put the numbers into the specs and docs/environments.md
 
 *random* draws actions uniformly, *idle* plays the zero or no-op action, *reference* is the policy that a person wrote,
-and *degenerate* one that ends episodes early on purpose, where that pays. All play through the same sandbox and the same
-rollout as any policy.
+and *degenerate* one that ends episodes early on purpose, where that pays. All play through the same sandbox and the
+same rollout as any policy.
 """
 
 import argparse
@@ -185,11 +185,11 @@ def document() -> str:
         published = paper().scores(spec.name).get("Uniform random")
         anchors = (spec.random_anchor, spec.idle_anchor, spec.reference_anchor, spec.degenerate_anchor)
         random, idle, reference, degenerate = anchors
-        rates = " / ".join(rated(anchor) or "–" for anchor in anchors) if any(map(rated, anchors)) else ""
+        rates = " / ".join(rated(anchor) or "-" for anchor in anchors) if any(map(rated, anchors)) else ""
         rows.append(
             f"| {spec.name} | {spec.id} | {spec.family} | {spec.kind} | {spec.max_steps} | {shown(random)} | "
-            f"{'' if published is None else f'{published:.2f}'} | {away(deviation(spec.name, random))} | {shown(idle)} | "
-            f"{shown(reference)} | {shown(degenerate)} | {rates} |"
+            f"{'' if published is None else f'{published:.2f}'} | {away(deviation(spec.name, random))} | "
+            f"{shown(idle)} | {shown(reference)} | {shown(degenerate)} | {rates} |"
         )
     return HEAD + "\n".join(rows) + "\n" + NOTES
 
@@ -197,11 +197,11 @@ def document() -> str:
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first held-out cases of the public split (256 where an environment's reference
-stands in the table, else 32), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
-draws actions uniformly; *idle* is the zero or no-op action at every step; *reference* is the policy that a person wrote
-([references](references.md)); *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall)
-pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
+Mean returns with standard errors over the first held-out cases of the public split (how many stands with
+each number in the specs), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
+draws actions uniformly; *idle* is the zero or no-op action at every step; *reference* is the policy that a person
+wrote ([references](references.md)); *degenerate* ends episodes early on purpose, which in parking (full throttle
+into a wall) pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
 standard errors ours lies from it. Success rates are those of random, idle, reference and degenerate, where the
 environment knows success and they were measured.
 

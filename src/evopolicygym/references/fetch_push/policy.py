@@ -2,8 +2,8 @@
 
 At full command the gripper moves by 0.032 m a step in each axis, almost without lag, so that an error divided by this
 is the command that ends it in one step. Where the block is in the way, the gripper goes over it. While it pushes, it
-stays on the line from the goal through the block: to whichever side the block slips, the gripper moves to push it back. The
-push slows down before the goal, and ends when the block is well within it.
+stays on the line from the goal through the block: to whichever side the block slips, the gripper moves to push it
+back. The push slows down before the goal, and ends when the block is well within it.
 """
 
 from typing import Any
