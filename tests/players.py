@@ -1,6 +1,7 @@
 """Agents for tests of whole runs, named from outside as ``players:make_…``."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -91,6 +92,17 @@ def make_raiser(_config: AgentConfig) -> Player:
         raise RuntimeError("the model is gone")
 
     return Player(play, max_turns=2)
+
+
+def make_exploder(_config: AgentConfig) -> Player:
+    """Fail to be made, by no error of ours."""
+    raise ZeroDivisionError("no agent comes of this")
+
+
+def make_killer(_config: AgentConfig) -> Player:
+    """Kill the process in which it is to be made."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return Player(lambda _desk, _door: Turn(AgentEnd.FINISHED))
 
 
 def make_paper_client(_config: AgentConfig) -> Player:

@@ -16,7 +16,10 @@ from evopolicygym.cli import main as cli
 from evopolicygym.environments import catalog
 from whole_runs import Told, config, played, state_kept_in
 
-VERBS = ["run", "resume", "show", "verify", "reveal", "environments", "check", "diagnose", "export"]
+VERBS = [
+    *("run", "resume", "suite", "suites", "environments", "show", "leaderboard", "compare", "diagnose", "export"),
+    *("verify", "post-hoc", "check", "reveal"),
+]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"
 

@@ -12,10 +12,11 @@ from evopolicygym.analysis.published import paper
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.progress import RunView
 from evopolicygym.core.event import CloseReason, Event, RunClosed, RunFinished, RunStatus
-from evopolicygym.core.run import RunState, fold
+from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RunRecord
 from fakes import TIME, charged, opening, published, task, whole_run
 
 FAILED = [
@@ -71,16 +72,17 @@ def test_nothing_is_drawn_before_the_opening() -> None:
     assert "getting ready" in str(RunView(Console(file=StringIO()))._draw())
 
 
-def shown(state: RunState) -> str:
+def shown(events: list[Event]) -> str:
     """Return what is said of a run at its end."""
     screen = StringIO()
-    show_outcome(Console(file=screen, width=120, color_system=None), Path("runs/a"), state)
+    record = RunRecord(RunPaths(Path("runs/a")), tuple(events), fold(events), 0)
+    show_outcome(Console(file=screen, width=120, color_system=None), record)
     return screen.getvalue()
 
 
 def test_an_outcome() -> None:
     """The score comes with its standard error, its cases, and what to do next."""
-    text = shown(fold(whole_run()))
+    text = shown(whole_run())
 
     assert "held-out score 2.00 ± 0.58 over 3 cases, success rate 100%" in text
     assert "verify --replay runs/a" in text
@@ -89,7 +91,7 @@ def test_an_outcome() -> None:
 @pytest.mark.parametrize(("events", "said"), [(FAILED, "no score (no_ok_submit)"), (FAILED[:1], "not finished: open")])
 def test_an_outcome_without_a_score(events: list[Event], said: str) -> None:
     """A run without a score says why."""
-    assert said in shown(fold(events))
+    assert said in shown(events)
 
 
 def test_a_score_stands_beside_others() -> None:

@@ -71,7 +71,7 @@ def test_command_line_wins(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    'task = "cartpole"\nbuget = 3': r"buget is not known here\. Known: task, budget, ",
+    'task = "cartpole"\nbuget = 3': r"buget is not known here\. Known: budget, ",
     'task = "cartpole"\n[agent.limits]\nmax_cst = 3': r"agent\.limits\.max_cst is not known here\. Known: max_cost, ",
     'task = "cartpole"\n[agent.price]\ninput = 3': r"agent\.price\.output is missing",
     'task = "cartpole"\nbudget = "many"': r"budget can't be so: .*integer",

@@ -1,12 +1,28 @@
 """The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes."""
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import check, diagnose, environments, export, post_hoc, resume, reveal, run, show, verify
+from evopolicygym.cli import (
+    check,
+    compare,
+    diagnose,
+    environments,
+    export,
+    leaderboard,
+    post_hoc,
+    resume,
+    reveal,
+    run,
+    show,
+    suite,
+    suites,
+    verify,
+)
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
 
@@ -32,9 +48,14 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-VERBS = (run.run, resume.resume, show.show, verify.verify, reveal.reveal, environments.environments, check.check)
-for verb in (*VERBS, diagnose.diagnose, post_hoc.post_hoc, export.export):
-    app.command(epilog=verb.__globals__["EXAMPLES"])(verb)
+PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
+    "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
+    "Look": (show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose, export.export),
+    "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
+}
+for panel, verbs in PANELS.items():
+    for verb in verbs:
+        app.command(epilog=sys.modules[verb.__module__].EXAMPLES, rich_help_panel=panel)(verb)
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract

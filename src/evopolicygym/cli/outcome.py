@@ -11,18 +11,21 @@ from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.cli.console import number
+from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.run_document import run_document, success_rate
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.run_document import document_of, run_document, success_rate
 
 
-def show_outcome(console: Console, root: Path, state: RunState) -> None:
+def show_outcome(console: Console, record: RunRecord) -> None:
     """Print a run's outcome for a person."""
+    state, root = record.state, record.paths.root
     console.print(Panel(_headline(state), expand=False, border_style="green" if state.held_out() else "yellow"))
     if state.held_out():
         console.print(_comparison(compare(state)))
-    if spent := _spent(run_document(RunPaths(root))["usage"]):
+    if spent := _spent(document_of(record)["usage"]):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     for verb, what in (("show", "its submissions"), ("verify --replay", "checks it, and plays its score again")):
@@ -76,5 +79,7 @@ def _comparison(rows: list[Row]) -> Table:
     table.add_column("source", style="dim")
     for row in rows:
         style = "bold green" if row.is_run else ""
-        table.add_row(row.name, number(row.mean), number(row.standard_error), row.origin, style=style)
+        table.add_row(
+            Text(printable(row.name)), number(row.mean), number(row.standard_error), Text(row.origin), style=style
+        )
     return table

@@ -16,6 +16,7 @@ from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.runs.suites.progress import validation_played
 
 SHOWN = 12
 """Submissions in view, the latest."""
@@ -65,7 +66,7 @@ class RunView:
         if state.submissions:
             parts.append(submissions_table(state))
         if state.stage is not Stage.OPEN:
-            parts.append(_bar("validation", *_validation(state)))
+            parts.append(_bar("validation", *validation_played(state)))
         if state.selected:
             rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
             parts.append(_bar("held-out", len(rollout.returns), len(rollout.episodes), _mean(rollout.returns)))
@@ -118,12 +119,6 @@ def _status(submission: SubmissionState) -> str:
         return "playing"
     failed = sum(episode is not None and episode.failure is not None for episode in submission.episodes)
     return f"{submission.status}, {failed} failed" if failed else submission.status.value
-
-
-def _validation(state: RunState) -> tuple[int, int]:
-    checkpoints = {one.charged.checkpoint for one in state.candidates}
-    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in checkpoints)
-    return done, len(checkpoints) * state.opened.task.validation_cases
 
 
 def _best(state: RunState) -> str:

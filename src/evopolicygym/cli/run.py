@@ -247,6 +247,7 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     from evopolicygym.cli.progress import RunView
     from evopolicygym.core.run import RunState
     from evopolicygym.records.paths import RunPaths
+    from evopolicygym.records.reader import read_run
 
     view = RunView(Console(quiet=True) if as_json else err())
     root: Path | None = None
@@ -266,11 +267,11 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
 
     try:
         with interruptible(), view.live():
-            state = playing(opened, view.observe)
+            playing(opened, view.observe)
     except KeyboardInterrupt:
         complain(f"interrupted; nothing is lost. Go on with: evopolicygym resume {root}" if root else "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     if root is not None and as_json:
         typer.echo(outcome_as_json(root))
     elif root is not None:
-        show_outcome(out(), root, state)
+        show_outcome(out(), read_run(root))

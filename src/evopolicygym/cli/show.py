@@ -32,4 +32,4 @@ def show(
         return
     if record.state.submissions:
         out().print(submissions_table(record.state, shown=len(record.state.submissions)))
-    show_outcome(out(), run, record.state)
+    show_outcome(out(), record)

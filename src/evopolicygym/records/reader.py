@@ -34,11 +34,14 @@ def read_run(root: Path) -> RunRecord:
     return RunRecord(paths, contents.events, fold(contents.events), contents.torn)
 
 
-def find_runs(below: Path) -> Iterator[Path]:
-    """Yield the directories of all runs below a directory, in the order of their paths."""
+def find_runs(below: Path, known_by: frozenset[str] = frozenset({"journal.jsonl"})) -> Iterator[Path]:
+    """Yield the directories of all runs below a directory, in the order of their paths.
+
+    A run is known by any of the files ``known_by``; where only its ``run.json`` was kept, that may be among them.
+    """
     for directory, directories, files in os.walk(below):
         directories.sort()
-        if "journal.jsonl" in files:
+        if not known_by.isdisjoint(files):
             directories.clear()  # a run holds no other, and what is in it may come and go while it is played
             yield Path(directory)
 

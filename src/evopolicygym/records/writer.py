@@ -1,6 +1,5 @@
 """The one who writes a run: holds its lock, its journal, and the state that follows from it."""
 
-import fcntl
 import os
 import shutil
 import threading
@@ -14,6 +13,7 @@ from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.journal import Journal
+from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import document_text
 
@@ -30,7 +30,7 @@ class RunWriter:
         """
         self.paths = RunPaths(root)
         root.mkdir(parents=True, exist_ok=True)
-        self._lock_descriptor = _locked(self.paths.lock)
+        self._lock_descriptor = locked(self.paths.lock, str(root))
         self._mutex = threading.RLock()
         self._listeners: list[Listener] = []
         try:
@@ -87,13 +87,3 @@ class RunWriter:
         """Close the journal and give up the lock."""
         self.journal.close()
         os.close(self._lock_descriptor)
-
-
-def _locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise RecordError(f"{path.parent} is being played by another process; wait for it or stop it.") from error
-    return descriptor

@@ -1,8 +1,8 @@
-"""Reference policies: for each environment one that a person wrote, as a whole project as it would lie in ``system/``.
+"""Reference policies: for each environment one that a person wrote, as a whole project as it lies in ``system/``.
 
 A folder holds an environment's ``policy.py`` and what lies beside it; a folder of ``SHARED`` is laid into several
-projects too. All of it is data: ``files_of`` reads it and nothing here is imported. Who plays it is not told here but in
-``agents/reference.py``; what it scores, in docs/references.md.
+projects too. All of it is data: ``files_of`` reads it and nothing here is imported. Who plays it is not told here but
+in ``agents/reference.py``; what it scores, in docs/references.md.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 
 def files_of(environment: str) -> dict[str, bytes]:
-    """Return the files of an environment's reference, by their paths in ``system/``; raise ``UsageError`` without one."""
+    """Return the files of an environment's reference, by their paths in ``system/``; raise ``UsageError`` if none."""
     if environment not in names():
         raise UsageError(
             f"There is no reference policy for the environment {environment!r}. There are for: {', '.join(names())}."

@@ -140,11 +140,9 @@ class AgentTable(Table):
         return self.price.snapshot(self.model) if self.price else None
 
 
-class RunTable(Table):
-    """A whole run. Names are those of the command line's options; paths are as seen from where the program starts."""
+class CommonTable(Table):
+    """What runs of one suite have in common. Names are those of the command line's options."""
 
-    task: str
-    """An environment's name, or the path of a spec's ``.toml`` file."""
     budget: int = 128
     validation: int = 16
     held_out: int = 32
@@ -157,6 +155,13 @@ class RunTable(Table):
     executor: str = LOCAL
     address: str = ""
     """Of the executor's cluster."""
+
+
+class RunTable(CommonTable):
+    """A whole run. Paths are as seen from where the program starts."""
+
+    task: str
+    """An environment's name, or the path of a spec's ``.toml`` file."""
     agent: AgentTable = AgentTable()
 
     def config(self) -> RunConfig:

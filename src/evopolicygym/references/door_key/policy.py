@@ -9,7 +9,7 @@ taken. How the map is kept and what can be seen from where is told in ``gridworl
 from collections import Counter
 from typing import Any
 
-from gridworld import DOOR, KEY, LOCKED, PICK_UP, RIGHT, USE, WALL, World, around, best_view, poses_on
+from gridworld import DOOR, KEY, LOCKED, PICK_UP, RIGHT, WALL, World, around, best_view, poses_on
 
 SIZE = 16
 PLAN = ("#" * SIZE, *["#." + "~" * 12 + ".#"] * (SIZE - 2), "#" * SIZE)

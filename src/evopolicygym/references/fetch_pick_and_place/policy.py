@@ -1,7 +1,7 @@
 """Straddles the block with the open gripper, closes it, and carries the block straight to the goal.
 
-At full command the gripper moves by 0.032 m a step in each axis, almost without lag, so that an error divided by this is
-the command that ends it in one step. The fingers are apart along y: the gripper comes down as soon as it is aligned
+At full command the gripper moves by 0.032 m a step in each axis, almost without lag, so that an error divided by this
+is the command that ends it in one step. The fingers are apart along y: the gripper comes down as soon as it is aligned
 in y, while it may still be moving in x, and the fingers are no wider apart than they have to be, so that closing takes
 one step. A block that slips out is gone for again.
 """
@@ -53,13 +53,16 @@ class Policy:
     def approach(self, to_block: Vector) -> Vector:
         """Return the displacement that brings the open fingers around the block."""
         aligned = abs(to_block[1]) < ALIGNED
-        return to_block + np.array([0.0, 0.0, 0.0 if aligned else OVER_BLOCK])
+        found: Vector = to_block + np.array([0.0, 0.0, 0.0 if aligned else OVER_BLOCK])
+        return found
 
     def carry(self, to_goal: Vector) -> Vector:
         """Return the displacement that brings the block to the goal."""
         far = bool(np.max(np.abs(to_goal[:2])) > FAR)
-        return to_goal + np.array([0.0, 0.0, LIFT if far else 0.0])
+        found: Vector = to_goal + np.array([0.0, 0.0, LIFT if far else 0.0])
+        return found
 
     def command(self, displacement: Vector, finger: float) -> Vector:
         """Return the action for a displacement in m and a command of the fingers."""
-        return np.clip([*(displacement / STEP), finger], -1.0, 1.0)
+        found: Vector = np.clip([*(displacement / STEP), finger], -1.0, 1.0)
+        return found

@@ -1,9 +1,9 @@
 """Goes behind the block, as seen from the goal, and pushes it there in a straight line.
 
-At full command the gripper moves by 0.032 m a step in each axis, almost without lag, so that an error divided by this is
-the command that ends it in one step. Where the block is in the way, the gripper goes over it. While it pushes, it stays
-on the line from the goal through the block: to whichever side the block slips, the gripper moves to push it back. The
-push slows down before the goal, and ends when the block is well within it.
+At full command the gripper moves by 0.032 m a step in each axis, almost without lag, so that an error divided by this
+is the command that ends it in one step. Where the block is in the way, the gripper goes over it. While it pushes, it
+stays on the line from the goal through the block: to whichever side the block slips, the gripper moves to push it
+back. The push slows down before the goal, and ends when the block is well within it.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 STEP = 0.032
 """How far the gripper moves in a step at full command, m."""
-ENOUGH = 0.012
+ENOUGH = 0.03
 """How near the goal the block is left alone, m."""
 BEHIND = 0.075
 """How far behind the block's centre the gripper goes down, m."""
@@ -52,7 +52,7 @@ class Policy:
         if along < -TOUCHING and abs(beside) < ALIGNED and from_block[2] < LOW:
             speed = min(1.0, max(SLOWEST, SPEED_GAIN * left))
             push = ahead * speed - across * SIDE_GAIN * beside
-            return np.clip([*push, -from_block[2] / STEP, 0.0], -1.0, 1.0)
+            return bounded(*push, -from_block[2] / STEP, 0.0)
         return self.approach(-ahead * BEHIND, from_block)
 
     def approach(self, place: Vector, from_block: Vector) -> Vector:
@@ -62,4 +62,9 @@ class Policy:
         portion = float(np.clip(-from_block[:2] @ way / (far * far + 1e-9), 0.0, 1.0))
         passing = float(np.hypot(*(from_block[:2] + portion * way)))
         height = OVER if passing < CLEARANCE and far > ARRIVING else 0.0
-        return np.clip([*(way / STEP), (height - from_block[2]) / STEP, 0.0], -1.0, 1.0)
+        return bounded(*(way / STEP), (height - from_block[2]) / STEP, 0.0)
+
+
+def bounded(*command: float) -> Vector:
+    """Return a command as an action."""
+    return np.array([min(1.0, max(-1.0, value)) for value in command])

@@ -1,9 +1,9 @@
 """Reaches the goal of four rooms by looking where most cells that may hold it come into view for the fewest steps.
 
-The world's walls are known but for their gaps, so the policy works out where it is from the walls that it sees. The goal
-is equally likely on every unseen cell of a room. Each pose that can be reached is rated by the unseen cells that come
-into view on the way to it, divided by the steps; the best is gone for, and all is rated again after every step. How
-the map is kept and what can be seen from where is told in ``gridworld.py``.
+The world's walls are known but for their gaps, so the policy works out where it is from the walls that it sees. The
+goal is as likely on one unseen cell of a room as on any other. Each pose that can be reached is rated by the unseen
+cells that come into view on the way to it, divided by the steps; the best is gone for, and all is rated again after
+every step. How the map is kept and what can be seen from where is told in ``gridworld.py``.
 """
 
 from typing import Any

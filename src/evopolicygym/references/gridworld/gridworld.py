@@ -1,9 +1,10 @@
 """A remembered map of a MiniGrid world: seeing, routes between poses, and where to look next.
 
-A world's *plan* is what is known of it beforehand, drawn in text: ``#`` is always wall, ``+``, ``=`` and ``-``
-have few gaps or doors, ``~`` is seldom wall, and any other mark is neither wall nor door. ``s`` marks where the agent may start; where there is none, it may
-wherever there is no wall. Positions are relative to the start, x to the right and y down; which place of the plan
-that is, ``World`` works out from what it sees. What is to be done in a world is not told here but in each environment's ``policy.py``.
+A world's *plan* is what is known of it beforehand, drawn in text: ``#`` is always wall, ``+``, ``=`` and ``-`` have few
+gaps or doors, ``~`` is seldom wall, and any other mark is neither wall nor door. ``s`` marks where the agent may start;
+where there is none, it may wherever there is no wall. Positions are relative to the start, x to the right and y down;
+which place of the plan that is, ``World`` works out from what it sees. What is to be done in a world is not told here
+but in each environment's ``policy.py``.
 """
 
 import heapq
@@ -165,7 +166,7 @@ class World:
         return column - start[0], row - start[1]
 
     def effort(self, cell: Cell) -> float | None:
-        """Return the steps into a cell, doors opened with what is carried; None where things or walls are in the way."""
+        """Return the steps into a cell, doors opened with what is carried; None where something is in the way."""
         thing = self.cells.get(cell)
         if thing is None:
             return 1.0 if self.openness(cell) > 0.5 else None
@@ -197,13 +198,16 @@ class World:
                 self.cells.get(ahead((*cell, direction)), (0,))[0] == DOOR for direction in range(4)
             ):
                 continue
-            onward = self.routes(lambda entered, cell=cell: None if entered == cell else self.rough_effort(entered), pose)
-            whole = effort + min(onward.cost(target), FAR)
+            whole = effort + min(self.routes(self._around(cell), pose).cost(target), FAR)
             if whole < best:
                 best, chosen = whole, pose
         if chosen is None or chosen == self.pose:
             return DROP
         return self.toward(routes, chosen)
+
+    def _around(self, taken: Cell) -> Callable[[Cell], float | None]:
+        """Return the steps into cells, where one of them is taken."""
+        return lambda cell: None if cell == taken else self.rough_effort(cell)
 
     def routes(self, cost: Callable[[Cell], float | None], start: Pose | None = None) -> Routes:
         """Return the shortest ways; ``cost`` says what entering a cell takes, None for what can't be entered."""

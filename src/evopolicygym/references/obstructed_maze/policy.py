@@ -94,9 +94,9 @@ class Policy:
         colour = world.cells[door][1]
         keys, boxes = world.find(KEY, colour), world.find(BOX)
         blockers = [cell for cell in world.find(BALL) if cell in self.kept_free()]
-        if blockers and (not world.carried or world.carried[0] == KEY):
-            if keys or world.carried or not boxes or routes.cost(poses_of(blockers)) < routes.cost(poses_of(boxes)):
-                return blockers, PICK_UP
+        nearer = routes.cost(poses_of(blockers)) < routes.cost(poses_of(boxes))
+        if blockers and (keys or world.carried or not boxes or nearer):
+            return blockers, PICK_UP
         if world.carried == (KEY, colour):
             return [door], USE
         return (keys, PICK_UP) if keys else (boxes, USE)

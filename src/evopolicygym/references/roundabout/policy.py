@@ -13,6 +13,7 @@ import numpy as np
 
 Points = np.ndarray[Any, np.dtype[np.float64]]
 """x, y: a row a point."""
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 SPACING = 0.5
 """Metres between the points of a route."""
 INNER, OUTER = 20.0, 24.0
@@ -26,21 +27,21 @@ PLANNED_S, HORIZON_S, DT = 4, 8, 0.25
 WORLDS = 20
 SPEED_NOISE = 0.06
 """Standard deviation of another car's mean speed, as a share of the speed seen."""
-BRAKING_SHARE, BRAKING, SLOWED = 0.35, 5.0, 0.2
+BRAKING_SHARE, BRAKING, SLOWED = 0.6, 5.0, 0.15
 """In this share of worlds a car brakes, by so many m/s², down to this share of its speed: for whoever is before it."""
 BRAKING_BEGINS_S = 3.0
-MARGIN_LONG, MARGIN_WIDE = 0.8, 0.3
+MARGIN_LONG, MARGIN_WIDE = 1.5, 0.4
 """Metres beside a car that count as the car."""
 YIELDING = 6.0
 """Metres behind the car from which another one in the same lane brakes in time."""
 LENGTH, WIDTH = 5.0, 2.0
-CRASH_COST = 0.83
 
 
 def ring(radius: float, first: float, last: float) -> Points:
     """Return an arc, driven from the first angle down to the last, in degrees."""
     angles = np.radians(np.linspace(first, last, max(2, int(abs(first - last)))))
-    return radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    arc: Points = radius * np.column_stack([np.cos(angles), np.sin(angles)])
+    return arc
 
 
 def entry() -> Points:
@@ -52,7 +53,8 @@ def entry() -> Points:
 
 def leaving() -> Points:
     """Return the lower arm out of the roundabout: the mirror image of the arm into it."""
-    return entry()[::-1] * np.array([-1.0, 1.0])
+    mirrored: Points = entry()[::-1] * np.array([-1.0, 1.0])
+    return mirrored
 
 
 def turned(points: Points, quarters: int) -> Points:
@@ -67,7 +69,8 @@ def route(*parts: Points) -> Points:
     points = np.vstack(parts)
     lengths = np.append(0.0, np.cumsum(np.hypot(*np.diff(points, axis=0).T)))
     even = np.arange(0.0, lengths[-1], SPACING)
-    return np.column_stack([np.interp(even, lengths, points[:, axis]) for axis in (0, 1)])
+    found: Points = np.column_stack([np.interp(even, lengths, points[:, axis]) for axis in (0, 1)])
+    return found
 
 
 def ahead_of(points: Points, position: Points) -> Points:
@@ -80,10 +83,10 @@ ROUTES = [
     route(ring(radius, 200.0, EXIT_ANGLE - 90.0 * quarters), turned(leaving(), quarters))
     for radius, quarters in product((INNER, OUTER), range(3))
 ] + [
-    route(turned(entry(), 1), ring(OUTER, ENTRY_ANGLE - 90.0, EXIT_ANGLE - 90.0 * quarters), turned(leaving(), quarters))
-    for quarters in (2, 4, 5)
+    route(turned(entry(), 1), ring(OUTER, ENTRY_ANGLE - 90.0, EXIT_ANGLE - 90.0 * exit_), turned(leaving(), exit_))
+    for exit_ in (2, 4, 5)
 ]
-PLANS = np.array([plan for plan in product((FASTER, IDLE, SLOWER), repeat=PLANNED_S)])
+PLANS = np.array(list(product((FASTER, IDLE, SLOWER), repeat=PLANNED_S)))
 TIMES = int(HORIZON_S / DT)
 
 
@@ -114,7 +117,7 @@ def own_course(speed: float, target: int) -> tuple[Points, Points]:
     return np.array(distances).T, np.array(rewards).T
 
 
-def crashes(own: tuple[Points, Points], other: tuple[Points, Points]) -> Points:
+def crashes(own: tuple[Points, Points], other: tuple[Points, Points]) -> Flags:
     """Return, for each plan and time, whether the car overlaps with another that doesn't yield to it."""
     (place, heading), (other_place, other_heading) = own, other
     apart, turn = other_place - place, np.abs(other_heading - heading)
@@ -126,7 +129,7 @@ def crashes(own: tuple[Points, Points], other: tuple[Points, Points]) -> Points:
     near = (np.abs(long) < reach) & (wide < breadth)
     in_lane = (wide < WIDTH) & (turn < 0.4)
     yields = np.maximum.accumulate(in_lane & (long < -YIELDING) & (long > -25.0), axis=1)
-    found: Points = near & ~(yields & (long < 0.0))
+    found: Flags = near & ~(yields & (long < 0.0))
     return found
 
 

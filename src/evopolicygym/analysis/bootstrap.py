@@ -1,0 +1,183 @@
+"""Intervals: what a score would have been with other repeats and other held-out cases.
+
+Returns of an entry on a task are a table of runs by cases. A replicate draws runs and, for all runs and all entries on
+the same cases at once, cases; its mean is the mean plus the drawn runs' effects plus the drawn cases' effects. Effects
+are scaled such that a mean's variance over replicates is its unbiased estimate at any number of runs, which plain
+resampling understates by (R - 1) / R, and the part that belongs to a run on a case is counted once. What is made of the
+means (ranks, norms) is not told here but in ``leaderboard.py`` and ``pairing.py``.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evopolicygym.core.score import estimate
+
+REPLICATES = 2000
+COVERAGE = 0.95
+_NORMAL = 1.959963984540054
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A 95 % interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Runs on the same cases."""
+
+    cases: Hashable
+    """Names the cases: entries whose blocks name the same are compared case by case."""
+    returns: Floats
+    """Runs by cases."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """All that one entry's mean on one task rests on."""
+
+    blocks: tuple[Block, ...]
+
+    @cached_property
+    def runs(self) -> Floats:
+        """Each run's mean."""
+        return np.array([estimate(row.tolist()).mean for block in self.blocks for row in block.returns])
+
+    @cached_property
+    def mean(self) -> float:
+        """The mean over runs of their means over cases."""
+        return estimate(self.runs.tolist()).mean
+
+    @cached_property
+    def standard_error(self) -> float:
+        """The root of the mean's variance, over runs and over cases."""
+        return math.sqrt(sum(self._variances))
+
+    @cached_property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance, after Satterthwaite; infinite where there is no variance."""
+        of_runs, of_cases = self._variances
+        cases = max(block.returns.shape[1] for block in self.blocks) - 1
+        weights = (_share(of_runs, len(self.runs) - 1), _share(of_cases, cases))
+        return (of_runs + of_cases) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
+
+    @cached_property
+    def _variances(self) -> tuple[float, float]:
+        """Return the mean's variance over runs, and over cases."""
+        runs = self.runs
+        of_runs = float(runs.var(ddof=1)) / len(runs) if len(runs) > 1 else 0.0
+        of_cases = 0.0
+        for block in self.blocks:
+            effects = case_effects(block.returns)
+            share = len(block.returns) / len(runs)
+            of_cases += share**2 * float(effects @ effects) / len(effects) ** 2
+        return of_runs, of_cases
+
+    def interval(self) -> Interval:
+        """Return the mean's interval: Student's, at the degrees of freedom that there are."""
+        reach = student(self.freedom) * self.standard_error
+        return Interval(self.mean - reach, self.mean + reach)
+
+
+def case_effects(returns: Floats) -> Floats:
+    """Return what each case adds to the mean, scaled such that drawing them with replacement has the right variance."""
+    runs, cases = returns.shape
+    if cases == 1:
+        return np.zeros(1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        effects: Floats = returns.mean(axis=0) - returns.mean()
+        if runs > 1:  # what a run does on a case is in the runs' effects already
+            total = float(effects @ effects) / (cases - 1)
+            rest = returns - returns.mean(axis=1, keepdims=True) - effects
+            own = float((rest**2).sum()) / ((runs - 1) * (cases - 1)) / runs
+            effects = effects * math.sqrt(max(0.0, 1 - own / total)) if total > 0 else effects
+    return effects * math.sqrt(cases / (cases - 1))
+
+
+class Resampler:
+    """Draws replicates; cases of one name are drawn once, for whoever was played on them."""
+
+    def __init__(self, replicates: int = REPLICATES, seed: int = 0) -> None:
+        self.replicates = replicates
+        self._random = np.random.default_rng(seed)
+        self._drawn: dict[tuple[Hashable, int], Floats] = {}
+
+    def means(self, sample: Sample) -> Floats:
+        """Return a sample's mean in each replicate."""
+        return sample.mean + self._of_runs(sample) + self.of_cases(sample)
+
+    def of_cases(self, sample: Sample) -> Floats:
+        """Return what the drawn cases add to a sample's mean, by replicate."""
+        added, runs = np.zeros(self.replicates), sum(len(block.returns) for block in sample.blocks)
+        for block in sample.blocks:
+            effects = case_effects(block.returns)
+            with np.errstate(invalid="ignore"):
+                added += len(block.returns) / runs * (self._weights(block.cases, len(effects)) @ effects)
+        return added
+
+    def _of_runs(self, sample: Sample) -> Floats:
+        runs = sample.runs
+        if len(runs) == 1:
+            return np.zeros(self.replicates)
+        with np.errstate(invalid="ignore"):
+            effects = (runs - runs.mean()) * math.sqrt(len(runs) / (len(runs) - 1))
+            return np.asarray(self._new_weights(len(runs)) @ effects)
+
+    def _weights(self, cases: Hashable, count: int) -> Floats:
+        if (cases, count) not in self._drawn:
+            self._drawn[cases, count] = self._new_weights(count)
+        return self._drawn[cases, count]
+
+    def _new_weights(self, count: int) -> Floats:
+        """Return how often each of ``count`` is drawn, as its share, by replicate."""
+        return self._random.multinomial(count, np.full(count, 1 / count), self.replicates) / count
+
+    def runs(self, count: int) -> NDArray[np.int64]:
+        """Return which of ``count`` runs are drawn, by replicate."""
+        return self._random.integers(count, size=(self.replicates, count))
+
+
+def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None) -> Interval:
+    """Return the symmetric percentile interval of a statistic, widened as Student's is against the normal.
+
+    It reaches as far to both sides as 95 % of replicates lie from the value (Hall 1988). Ranks and norms of noisy
+    means are biased, and their replicates more so, in the same direction: an interval of the replicates' own
+    percentiles would be pushed further away from the truth. It stays within bounds that the statistic can't leave.
+    """
+    if not np.isfinite(replicates).all() or not math.isfinite(value):
+        return Interval(math.nan, math.nan)
+    reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * student(freedom) / _NORMAL
+    low, high = value - reach, value + reach
+    return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
+
+
+def joint_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+    """Return the degrees of freedom of a sum of independent parts, after Satterthwaite."""
+    weights = [_share(variance, freedom) for variance, freedom in zip(variances, freedoms, strict=True)]
+    return sum(variances) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
+
+
+def _share(variance: float, freedom: float) -> float:
+    return variance**2 / freedom if freedom > 0 else 0.0
+
+
+@lru_cache(4096)
+def student(freedom: float) -> float:
+    """Return the 97.5 % quantile of Student's distribution: 2.776 at 4 degrees of freedom, 1.96 at infinitely many."""
+    if not freedom < 1e4:  # noqa: PLR2004 - from here on the normal's, to four digits; not a number too
+        return _NORMAL
+    # with t = sqrt(freedom) tan(angle), the density is proportional to cos(angle) ** (freedom - 1)
+    angles = np.linspace(0.0, math.pi / 2, 4_001)
+    density = np.cos(angles) ** (max(freedom, 1.0) - 1)
+    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(COVERAGE, below / below[-1], angles)))

@@ -1,0 +1,294 @@
+"""What tables want of a run, read from its ``run.json``; many of them at once, with what could not be had.
+
+A run's episodes and submissions are not told here; ``records/reader.py`` reads a whole journal. What ``run.json`` says
+is believed: ``verify`` is what checks it.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError
+
+from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.printable import printable
+from evopolicygym.core.run import Stage
+from evopolicygym.core.score import estimate
+from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_document import document_text
+
+KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
+Name = Annotated[str, AfterValidator(printable)]
+"""Text that may come from a stranger: printed as it stands here, and nothing else."""
+
+
+class _Agent(BaseModel):
+    name: Name
+    model: Name = ""
+    effort: Name | None = None
+    command: tuple[Name, ...] = ()
+
+
+class _Environment(BaseModel):
+    name: Name
+    family: Name
+    kind: Kind
+    random_anchor: Anchor | None = None
+    idle_anchor: Anchor | None = None
+
+
+class _Task(BaseModel):
+    environment: _Environment
+    validation_cases: int
+    feedback: Name = "full"
+
+
+class _Fingerprint(BaseModel):
+    versions: dict[Name, Name]
+    spec_sha256: Name
+
+
+class _Isolation(BaseModel):
+    level: Name
+
+
+class _Budget(BaseModel):
+    episodes: int
+    spent: int
+    submissions: int
+
+
+class _Stop(BaseModel):
+    at: AwareDatetime
+
+
+class _Timing(BaseModel):
+    opened_at: AwareDatetime
+    finished_at: AwareDatetime | None
+    resumed_at: list[AwareDatetime] = Field(default_factory=list)
+    stops: list[_Stop] = Field(default_factory=list)
+
+
+class _Outcome(BaseModel):
+    status: Name | None
+    held_out_returns: list[float] | None
+    success_rate: float | None
+
+
+class _Document(BaseModel):
+    """The part of ``run.json`` that tables read; what else stands there is left alone."""
+
+    schema_version: Name
+    protocol_version: Name
+    run_id: Name
+    stage: Stage
+    task: _Task
+    agent: _Agent
+    seed: int
+    split: Name
+    experiment: Name
+    commitment: Name
+    fingerprint: _Fingerprint
+    isolation: _Isolation
+    budget: _Budget
+    timing: _Timing
+    outcome: _Outcome
+    usage: dict[str, float | None] | None = None
+    tool_usage: dict[str, float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One finished run, as tables want it. No text in it has a character that can't be printed."""
+
+    root: Path
+    run_id: str
+    task: str
+    family: str
+    kind: Kind
+    agent: str
+    model: str
+    effort: str
+    command: tuple[str, ...]
+    seed: int
+    split: str
+    experiment: str
+    commitment: str
+    protocol_version: str
+    versions: Mapping[str, str]
+    spec_sha256: str
+    isolation: str
+    status: str
+    """``scored``, or ``no_ok_submit`` where nothing could be scored."""
+    held_out_returns: tuple[float, ...]
+    """In the split's order; empty where nothing was scored."""
+    success_rate: float | None
+    budget: int
+    spent: int
+    submissions: int
+    validation_cases: int
+    feedback: str
+    tokens: float | None = None
+    """In and out, as counted at the model's door, or by the agent's tool where there was no door; None if neither."""
+    cost: float | None = None
+    """In US dollars, where the record tells it."""
+    wall_s: float = 0.0
+    """Seconds from opening to end, less what it lay put down in good order."""
+    random_anchor: Anchor | None = None
+    idle_anchor: Anchor | None = None
+    label: str = field(default="", compare=False)
+    """Of the entry that this run belongs to."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Short for the versions of packages that the numbers depend on; specs, which tasks differ in, aside."""
+        text = json.dumps([self.protocol_version, sorted(self.versions.items())])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def score(self) -> float | None:
+        """Mean of the held-out returns; None where nothing was scored."""
+        return estimate(self.held_out_returns).mean if self.held_out_returns else None
+
+    @property
+    def standard_error(self) -> float | None:
+        """Standard error of the score over its cases."""
+        return estimate(self.held_out_returns).standard_error if self.held_out_returns else None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that is not in the results, and why."""
+
+    root: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All runs that could be had, and those that could not."""
+
+    runs: tuple[RunResult, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def load_results(paths: Iterable[Path]) -> Results:
+    """Return the results of all runs at or below some places, each once; raise ``UsageError`` where a place isn't."""
+    runs, problems = [], []
+    for root in dict.fromkeys(root for path in paths for root in _roots(path)):
+        try:
+            runs.append(load_result(root))
+        except (RecordError, UsageError, OSError) as error:
+            problems.append(Problem(root, printable(str(error))))
+    return Results(tuple(runs), tuple(problems))
+
+
+def load_result(root: Path) -> RunResult:
+    """Return the result of a finished run; raise ``RecordError`` where it isn't finished or can't be read."""
+    document = _document(RunPaths(root))
+    if document.schema_version != SCHEMA_VERSION:
+        raise RecordError(f"run.json has the form {document.schema_version}; this version reads {SCHEMA_VERSION}.")
+    if document.stage is not Stage.FINISHED or document.outcome.status is None:
+        raise RecordError(f"The run is not finished ({document.stage.value}).")
+    if document.outcome.status == "scored" and not document.outcome.held_out_returns:
+        raise RecordError("The run is scored, but its run.json holds no held-out returns.")
+    agent, environment, outcome = document.agent, document.task.environment, document.outcome
+    return RunResult(
+        root=root,
+        run_id=document.run_id,
+        task=environment.name,
+        family=environment.family,
+        kind=environment.kind,
+        agent=agent.name,
+        model=agent.model,
+        effort=agent.effort or "",
+        command=agent.command,
+        seed=document.seed,
+        split=document.split,
+        experiment=document.experiment,
+        commitment=document.commitment,
+        protocol_version=document.protocol_version,
+        versions=document.fingerprint.versions,
+        spec_sha256=document.fingerprint.spec_sha256,
+        isolation=document.isolation.level,
+        status=outcome.status or "",
+        held_out_returns=tuple(outcome.held_out_returns or ()),
+        success_rate=outcome.success_rate,
+        budget=document.budget.episodes,
+        spent=document.budget.spent,
+        submissions=document.budget.submissions,
+        validation_cases=document.task.validation_cases,
+        feedback=document.task.feedback,
+        tokens=_tokens(document.usage) if document.usage else _tokens(document.tool_usage),
+        cost=_cost(document.usage, document.tool_usage),
+        wall_s=_wall_seconds(document.timing),
+        random_anchor=environment.random_anchor,
+        idle_anchor=environment.idle_anchor,
+        label=_label(agent),
+    )
+
+
+def _roots(path: Path) -> Iterable[Path]:
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; the directory of a run, or one with runs below it, is asked for.")
+    found = [one.resolve() for one in find_runs(path, KNOWN_BY)]
+    if not found:
+        raise UsageError(f"There are no runs below {path}; a run's directory holds a journal.jsonl or a run.json.")
+    return found
+
+
+def _document(paths: RunPaths) -> _Document:
+    """Return the run's document: as it is written, or made of the journal where that knows more."""
+    text = paths.document.read_text(encoding="utf-8", errors="replace") if paths.document.is_file() else None
+    document = _decoded(text) if text is not None else None
+    if (document is None or document.stage is not Stage.FINISHED) and paths.journal.is_file():
+        return _decoded(document_text(paths))
+    if document is None:
+        raise RecordError("There is neither a run.json nor a journal.jsonl.")
+    return document
+
+
+def _decoded(text: str) -> _Document:
+    try:
+        return _Document.model_validate(json.loads(text))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in problem["loc"]) or "the document"
+        raise RecordError(f"run.json can't be read: {where}: {problem['msg']}.") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"run.json is no JSON: {error}.") from error
+
+
+def _label(agent: _Agent) -> str:
+    command = f"({' '.join(agent.command)})" if agent.command else ""
+    return " ".join(part for part in (agent.name, agent.model, agent.effort, command) if part)
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> float | None:
+    told = [usage[name] for name in ("input", "output") if usage.get(name) is not None] if usage else []
+    return math.fsum(told) if told else None
+
+
+def _cost(*usages: Mapping[str, float | None] | None) -> float | None:
+    """Return the first cost that is told."""
+    told = (usage["cost"] for usage in usages if usage and usage.get("cost") is not None)
+    return next(told, None)
+
+
+def _wall_seconds(timing: _Timing) -> float:
+    """Return the seconds between beginnings and ends; a piece that a crash ended has no known end and adds none."""
+    marks = [(at, True) for at in (timing.opened_at, *timing.resumed_at)] + [(one.at, False) for one in timing.stops]
+    marks += [(timing.finished_at, False)] if timing.finished_at else []
+    seconds, began = 0.0, None
+    for at, begins in sorted(marks, key=lambda mark: mark[0]):
+        if not begins and began is not None:
+            seconds += (at - began).total_seconds()
+        began = at if begins else None
+    return seconds

@@ -1,0 +1,265 @@
+"""The table of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
+
+What is made of it (ranks, norms, intervals) is not told here but in ``leaderboard.py``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.analysis.bootstrap import Block, Interval, Sample
+from evopolicygym.analysis.published import AGENT, ANCHOR, PublishedTable
+from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.errors import UnknownName, UsageError
+
+RANDOM = "Uniform random"
+SPLIT_BY: tuple[str, ...] = (
+    "experiment", "seed", "split", "isolation", "budget", "feedback", "agent", "model", "effort",
+)  # fmt: skip
+"""What entries can be told apart by besides their label."""
+_COMPARED: Mapping[str, str] = {
+    "commitment": "commitment to the cases",
+    "versions": "fingerprint, in versions of packages",
+    "spec_sha256": "fingerprint, in the environment's spec",
+    "protocol_version": "protocol version",
+    "budget": "episode budget",
+    "validation_cases": "number of validation cases",
+    "held_out_cases": "number of held-out cases",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task of a table."""
+
+    name: str
+    family: str
+    kind: Kind
+    idle: Anchor | None = None
+    """The idle action's mean, where a run's record tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one entry has on one task."""
+
+    mean: float
+    standard_error: float | None
+    """None where only a mean was published."""
+    runs: tuple[RunResult, ...] = ()
+    """Its repeats; empty where it was not played here."""
+    sample: Sample | None = None
+    """What intervals are made of; None where there are no cases to draw from."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """The mean's 95 % interval."""
+        return self.sample.interval() if self.sample else None
+
+    @property
+    def success_rate(self) -> float | None:
+        """The mean over repeats; None where the environment knows no success."""
+        known = [run.success_rate for run in self.runs if run.success_rate is not None]
+        return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the table."""
+
+    label: str
+    kind: str
+    """``agent``, ``anchor`` for uniform random, or what a shipped table calls it."""
+    cells: Mapping[str, Cell]
+    """By task."""
+    source: str = ""
+    """Where a shipped entry comes from; empty for one that was played here."""
+
+    @property
+    def runs(self) -> tuple[RunResult, ...]:
+        """All its runs."""
+        return tuple(run for cell in self.cells.values() for run in cell.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Entries by tasks."""
+
+    tasks: tuple[TaskRow, ...]
+    entries: tuple[Entry, ...]
+    """The random anchor last, where there is one."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of it."""
+
+    @property
+    def anchor(self) -> Entry | None:
+        """Uniform random."""
+        return next((entry for entry in self.entries if entry.kind == ANCHOR), None)
+
+    def entry(self, label: str) -> Entry:
+        """Return an entry by its label; raise ``UnknownName`` where there is none."""
+        for entry in self.entries:
+            if entry.label == label:
+                return entry
+        raise UnknownName("entry", label, [entry.label for entry in self.entries])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows and columns are wanted."""
+
+    by: Sequence[str] = ()
+    """What entries are told apart by besides their label, of ``SPLIT_BY``."""
+    family: str | None = None
+    mix: bool = False
+    """Whether entries that were not measured alike may stand in one table."""
+    notes: list[str] = field(default_factory=list)
+
+
+def score_table(
+    runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
+) -> ScoreTable:
+    """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
+    choice = choice or Choice()
+    runs, notes = tuple(_labelled(run, choice.by) for run in runs), []
+    tasks = _tasks(runs, shipped)
+    outside = sorted({run.task for run in runs} - {task.name for task in tasks})
+    if outside:
+        notes.append(
+            f"Left out, as {' and '.join(one.source for one in shipped)} has none of it: {', '.join(outside)}."
+        )
+    if choice.family is not None:
+        families = sorted({task.family for task in tasks})
+        if choice.family not in families:
+            raise UnknownName("family", choice.family, families)
+        tasks = tuple(task for task in tasks if task.family == choice.family)
+    names = {task.name for task in tasks}
+    runs = tuple(run for run in runs if run.task in names)
+    notes += _alike(runs, choice)
+    entries = [*_played(runs), *_published(runs, shipped, names)]
+    anchor = _anchor(runs, shipped, names)
+    if not entries:
+        raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
+    if any(run.status != "scored" for run in runs):
+        notes.append("A run that ended without a checkpoint to score counts as uniform random.")
+    if shipped and any(entry.runs for entry in entries):
+        notes.append("Shipped entries were played on other cases than the runs, and perhaps other versions.")
+    if any(run.split == "public" for run in runs):
+        notes.append("Some runs played the public split: its cases are known to everybody.")
+    if any(run.isolation == "none" for run in runs):
+        notes.append("Some runs were played at isolation none: unverified.")
+    return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
+
+
+def _labelled(run: RunResult, by: Sequence[str]) -> RunResult:
+    for name in by:
+        if name not in SPLIT_BY:
+            raise UnknownName("property of runs to tell entries apart by", name, SPLIT_BY)
+    return replace(run, label=", ".join([run.label, *(f"{name} {getattr(run, name)}" for name in by)])) if by else run
+
+
+def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
+    """Return the tasks of the shipped tables where there are some, else those of the runs."""
+    idle = {run.task: run.idle_anchor for run in runs}
+    found = {
+        name: TaskRow(name, of.family, of.kind, idle.get(name)) for one in shipped for name, of in one.tasks.items()
+    }
+    if not found:
+        found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
+        return tuple(sorted(found.values(), key=lambda task: (task.family, task.name)))
+    return tuple(found.values())
+
+
+def _alike(runs: Sequence[RunResult], choice: Choice) -> list[str]:
+    """Return what a reader has to be told of differences; raise ``UsageError`` where none are wanted."""
+    differences: list[str] = []
+    by_task = defaultdict(list)
+    for run in runs:
+        by_task[run.task].append(run)
+    for name, what in _COMPARED.items():
+        if name in choice.by:
+            continue
+        different = {task: found for task, group in by_task.items() if len(found := _distinct(group, name)) > 1}
+        if different:
+            task, found = next(iter(different.items()))
+            shown = "; ".join(f"{_shown(name, value, found)} ({run.label}, {run.root})" for value, run in found[:3])
+            differences.append(f"{what}, on {', '.join(different)}. On {task}: {shown}")
+    if len({run.protocol_version for run in runs}) > 1 and not any(d.startswith("protocol") for d in differences):
+        differences.append("protocol version, between tasks")
+    if differences and not choice.mix:
+        raise UsageError(
+            "These runs were not measured alike. They differ in:\n- " + "\n- ".join(differences) + "\nName the runs of "
+            "one experiment only, or have them mixed all the same with --mix."
+        )
+    return [f"Mixed: {difference}" for difference in differences]
+
+
+def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
+    """Return each value that runs have, with one of them; a run without returns has no number of cases to differ in."""
+    found: list[tuple[Any, RunResult]] = []
+    for run in runs:
+        value = (len(run.held_out_returns) or None) if name == "held_out_cases" else getattr(run, name)
+        if value is not None and all(value != other for other, _ in found):
+            found.append((value, run))
+    return found
+
+
+def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
+    if name != "versions":
+        return str(value)[:12]
+    different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
+    return ", ".join(f"{key} {value.get(key, 'absent')}" for key in different)
+
+
+def _played(runs: Sequence[RunResult]) -> list[Entry]:
+    pooled: dict[str, dict[str, list[RunResult]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        pooled[run.label][run.task].append(run)
+    return [
+        Entry(label, AGENT, {task: _cell(repeats) for task, repeats in tasks.items()})
+        for label, tasks in pooled.items()
+    ]
+
+
+def _cell(repeats: Sequence[RunResult]) -> Cell:
+    longest = max((len(run.held_out_returns) for run in repeats), default=0) or 1
+    blocks: dict[tuple[str, str, int], list[tuple[float, ...]]] = defaultdict(list)
+    for run in repeats:
+        returns = run.held_out_returns or (run.random_anchor.mean if run.random_anchor else float("nan"),) * longest
+        blocks[run.task, run.commitment, len(returns)].append(returns)
+    sample = Sample(tuple(Block(cases, np.array(returns, dtype=float)) for cases, returns in blocks.items()))
+    return Cell(sample.mean, sample.standard_error, tuple(repeats), sample)
+
+
+def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
+    taken, found = {run.label for run in runs}, []
+    for table in shipped:
+        for entry in table.entries:
+            if entry.kind == ANCHOR:
+                continue
+            label = f"{entry.name} [{table.source}]" if entry.name in taken else entry.name
+            taken.add(label)
+            cells = {
+                task: Cell(mean, entry.standard_errors.get(task))
+                for task, mean in entry.scores.items()
+                if task in names
+            }
+            found.append(Entry(label, entry.kind, cells, table.source))
+    return [entry for entry in found if entry.cells]
+
+
+def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
+    """Return uniform random: as the runs' specs have it, measured on many cases, else as a shipped table has it."""
+    cells: dict[str, Cell] = {}
+    for table in shipped:
+        for entry in table.entries:
+            if entry.kind == ANCHOR:
+                cells |= {task: Cell(mean, None) for task, mean in entry.scores.items() if task in names}
+    for run in runs:
+        if run.random_anchor:
+            cells[run.task] = Cell(run.random_anchor.mean, run.random_anchor.standard_error)
+    return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None

@@ -1,0 +1,97 @@
+"""``evopolicygym compare``: two entries, task by task and case by case."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evopolicygym.cli.console import number, out
+
+if TYPE_CHECKING:
+    from evopolicygym.analysis.leaderboard import Score
+    from evopolicygym.analysis.results import Results, RunResult
+
+EXAMPLES = """
+Examples:
+
+evopolicygym compare tuner random runs
+
+evopolicygym compare runs/default/tuner runs/default/random
+
+evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --with paper --json
+"""
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="A: an entry's label, a run, or a directory with runs of one entry.")],
+    second: Annotated[str, typer.Argument(help="B: the same.")],
+    runs: Annotated[list[Path] | None, typer.Argument(help="Where labels are looked for. Default: runs.")] = None,
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
+    by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
+    mix: Annotated[bool, typer.Option("--mix", help="Compare runs that were not measured alike.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+) -> None:
+    """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
+    from evopolicygym.analysis.pairing import pairing
+    from evopolicygym.analysis.published import shipped as shipped_table
+    from evopolicygym.analysis.results import Results, load_results
+    from evopolicygym.analysis.score_table import Choice, score_table
+    from evopolicygym.analysis.sheets import pairing_document, pairing_sheet
+    from evopolicygym.cli.tables import places, print_sheet, tell_problems
+    from evopolicygym.core.errors import UsageError
+    from evopolicygym.records.jsontext import dumps
+
+    beside = [shipped_table(name.strip()) for name in shipped.split(",") if name.strip()]
+    named = {side: load_results([Path(side)]) for side in (first, second) if Path(side).is_dir()}
+    looked_up = [side for side in (first, second) if side not in named]
+    shipped_labels = {entry.name for table in beside for entry in table.entries}
+    needed = any(side not in shipped_labels for side in looked_up)
+    loaded = load_results(places(runs, needed=needed and bool(looked_up)))
+    labels = {side: _one_label(side, results) for side, results in named.items()}
+    if len(set(labels.values())) < len(labels):  # the same entry from two places
+        labels = {side: f"{label} ({side})" for side, label in labels.items()}
+    if first == second:
+        raise UsageError(f"{first!r} can't be compared with itself; two labels or two directories are asked for.")
+    everything = Results(
+        _joined(loaded, named, labels), (*loaded.problems, *(one for each in named.values() for one in each.problems))
+    )
+    table = score_table(
+        everything.runs, beside, Choice([one.strip() for one in by.split(",") if one.strip()], None, mix)
+    )
+    pair = pairing(table, labels.get(first, first), labels.get(second, second))
+    if as_json:
+        problems = [{"run": str(one.root), "reason": one.reason} for one in everything.problems]
+        typer.echo(dumps({**pairing_document(pair), "notes": table.notes, "problems": problems}, indent=2))
+        return
+    tell_problems(everything.problems)
+    print_sheet(out(), pairing_sheet(pair))
+    above, below = pair.told_apart
+    if any(one.interval for one in pair.tasks):
+        out().print(f"A is better on {above} tasks, B on {below}, as far as intervals tell.")
+    out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
+    out().print(f"mean normalised difference        {_shown(pair.normalised)}", markup=False)
+
+
+def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, str]) -> "tuple[RunResult, ...]":
+    """Return all runs, each once; those of a named place under the label that it has here."""
+    from dataclasses import replace
+
+    here = {run.root: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
+    return (*here.values(), *(run for run in loaded.runs if run.root not in here))
+
+
+def _one_label(side: str, results: "Results") -> str:
+    from evopolicygym.core.errors import UsageError
+
+    labels = sorted({run.label for run in results.runs})
+    if len(labels) != 1:
+        found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
+        raise UsageError(f"{side} should hold the runs of one entry; it holds: {found}. A label can be named instead.")
+    return labels[0]
+
+
+def _shown(score: "Score | None") -> str:
+    if score is None:
+        return "-"
+    interval = score.interval
+    return number(score.value, 3) + (f" [{number(interval.low, 3)}, {number(interval.high, 3)}]" if interval else "")

@@ -1,0 +1,70 @@
+"""``evopolicygym leaderboard``: entries across tasks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.console import out
+
+EXAMPLES = """
+Examples:
+
+evopolicygym leaderboard runs --with paper
+
+evopolicygym leaderboard --with paper --per-task --family minigrid
+
+evopolicygym leaderboard runs/mine --format latex > table.tex
+"""
+
+
+def leaderboard(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Runs, or directories with runs below. Default: runs, unless --with.")
+    ] = None,
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
+    per_task: Annotated[bool, typer.Option("--per-task", help="Show each task's table too.")] = False,
+    family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
+    by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
+    normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
+    partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Show runs together that were not measured alike.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
+) -> None:
+    """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
+    from evopolicygym.analysis.leaderboard import leaderboard as made
+    from evopolicygym.analysis.published import shipped as shipped_table
+    from evopolicygym.analysis.results import load_results
+    from evopolicygym.analysis.score_table import Choice, score_table
+    from evopolicygym.analysis.sheets import leaderboard_document, standings_sheet, standings_sheets, task_sheets
+    from evopolicygym.analysis.tables_out import FORMATS, written
+    from evopolicygym.cli.tables import places, print_sheet, tell_problems
+    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.records.jsontext import dumps
+
+    form = "json" if as_json else form
+    if form not in (known := ("table", "json", *FORMATS)):
+        raise UnknownName("format", form, known)
+    beside = [shipped_table(name) for name in _names(shipped)]
+    results = load_results(places(runs, needed=not beside))
+    if form != "json":
+        tell_problems(results.problems)
+    board = made(
+        score_table(results.runs, beside, Choice(_names(by), family, mix)), normalise=normalise, partial=partial
+    )
+    if form == "json":
+        problems = [{"run": str(one.root), "reason": one.reason} for one in results.problems]
+        typer.echo(dumps(leaderboard_document(board, problems), indent=2))
+        return
+    standings = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
+    sheets = [*standings, *(task_sheets(board) if per_task else [])]
+    if form == "table":
+        for sheet in sheets:
+            print_sheet(out(), sheet)
+        return
+    typer.echo(written(sheets, form), nl=False)
+
+
+def _names(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]

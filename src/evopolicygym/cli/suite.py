@@ -1,0 +1,172 @@
+"""``evopolicygym suite``: agents by environments by repeats, played together and to be gone on with."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evopolicygym.cli.console import INTERRUPTED, complain, err, out
+
+if TYPE_CHECKING:
+    from evopolicygym.runs.suites.records import RunResult
+    from evopolicygym.runs.suites.suite import SuiteTable
+
+EXAMPLES = """
+Examples:
+
+evopolicygym suite smoke   (the tuner in three quick environments)
+
+evopolicygym suite core16 --agent codex:gpt-5.5@high --agent tuner --repeats 3 --jobs 4
+
+evopolicygym suite minigrid --agent neutral:NAME --dry-run
+
+evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
+
+evopolicygym suite mine.toml   (again: goes on where it stopped; see docs/suites.md)
+"""
+
+
+def suite(
+    name: Annotated[str, typer.Argument(help="A suite's name (see: suites), or a .toml file.")],
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[:MODEL[@EFFORT]]", help="Who plays; may be given several times. Default: tuner."),
+    ] = None,
+    environment: Annotated[
+        list[str] | None, typer.Option(help="Play these only; may be given several times.", metavar="NAME")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(help="How often each agent plays each environment.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs that are played at once. Default: half as many as there are cores.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Episodes of a run that play at once. Default: one for each of its cores.")
+    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Train episodes that an agent may spend in a run.")] = None,
+    validation: Annotated[int | None, typer.Option(help="Hidden cases that pick a checkpoint (1 to 64).")] = None,
+    held_out: Annotated[int | None, typer.Option(help="Hidden cases that score it (1 to 256).")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="private, public, or a directory with train.json, valid.json, heldout.json.")
+    ] = None,
+    experiment: Annotated[str | None, typer.Option(help="What the suite's runs lie below. Default: its name.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first repeat; each further one has the next.")] = None,
+    runs: Annotated[Path | None, typer.Option(help="Where records go. Default: runs.")] = None,
+    isolation: Annotated[str | None, typer.Option(help="auto, bubblewrap, process or none.")] = None,
+    executor: Annotated[
+        str | None, typer.Option(help="Where episodes play: local, ray or package.module:make.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of the executor's cluster. Default: one of its own.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and leave.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, and no progress.")] = False,
+) -> None:
+    """Play agents in environments, several runs at once; the same command again goes on where it stopped.
+
+    Exit code 1 where a run could not be finished.
+    """
+    from evopolicygym.runs.suites.document import check, directory_of
+    from evopolicygym.runs.suites.records import found
+    from evopolicygym.runs.suites.suite import entry, load, plan, refuse_unknown_agents
+
+    given = {
+        "agents": [entry(text) for text in agent] if agent else None,
+        "environments": environment or None,
+        "repeats": repeats,
+        "jobs": jobs,
+        "workers": workers,
+        "budget": budget,
+        "validation": validation,
+        "held_out": held_out,
+        "split": split,
+        "experiment": experiment,
+        "seed": seed,
+        "runs": None if runs is None else str(runs),
+        "isolation": isolation,
+        "executor": executor,
+        "address": address,
+    }
+    asked = load(name, {option: value for option, value in given.items() if value is not None})
+    planned = plan(asked)
+    refuse_unknown_agents(planned)
+    check(asked)
+    directory = directory_of(asked)
+    if dry_run:
+        _show_plan(list(found(planned, directory).values()), as_json=as_json)
+        return
+    results, undisturbed = _play(asked, as_json=as_json)
+    _show_end(results, directory, as_json=as_json)
+    if not undisturbed:
+        complain("interrupted; nothing is lost. Go on with the same command.")
+        raise typer.Exit(INTERRUPTED)
+    if any(one.verdict != "finished" for one in results):
+        raise typer.Exit(1)
+
+
+def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], bool]:
+    """Play what is not finished; return all results, and whether nobody interrupted it."""
+    from rich.console import Console
+
+    from evopolicygym.cli.suite_view import SuiteView
+    from evopolicygym.rollout.executors.base import LOCAL
+    from evopolicygym.runs.suites.document import LOG_FILE, directory_of, held
+    from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+    from evopolicygym.runs.suites.records import found
+    from evopolicygym.runs.suites.suite import plan
+
+    directory = directory_of(asked)
+    cores = sorted(os.sched_getaffinity(0))
+    with held(asked) as lock:
+        results = found(plan(asked), directory)
+        waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
+        jobs = min(asked.jobs or jobs_by_default(len(cores) if asked.executor == LOCAL else 1), waiting)
+        playing = Suite(results, shares(cores, jobs), lock)
+        view = SuiteView(Console(quiet=True) if as_json else err(), results)
+        with view.live():
+            undisturbed = playing.play(directory / LOG_FILE, view.observe)
+    return list(playing.results.values()), undisturbed
+
+
+def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
+    from evopolicygym.cli.suite_view import plan_table
+
+    if as_json:
+        typer.echo(_as_json(results))
+    else:
+        out().print(plan_table(results))
+
+
+def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool) -> None:
+    from rich.text import Text
+
+    from evopolicygym.cli.suite_view import failures, score_table
+
+    if as_json:
+        typer.echo(_as_json(results))
+        return
+    out().print(score_table(results))
+    if any(one.verdict != "finished" for one in results):
+        out().print(failures(results))
+    out().print(Text(f"next    evopolicygym leaderboard {directory}", style="dim"), soft_wrap=True)
+
+
+def _as_json(results: Sequence["RunResult"]) -> str:
+    from evopolicygym.records.jsontext import dumps
+
+    return dumps([_fields(one) for one in results], indent=2)
+
+
+def _fields(result: "RunResult") -> dict[str, Any]:
+    run = result.planned
+    return {
+        "environment": run.environment,
+        "agent": run.entry,
+        "repeat": run.repeat,
+        "seed": run.config.seed,
+        "verdict": result.verdict.value,
+        "run": str(result.root) if result.root else None,
+        "score": result.score,
+        "standard_error": result.standard_error,
+        "reason": result.reason,
+        "message": result.message,
+    }

@@ -1,0 +1,196 @@
+"""What is seen of a suite: a live table while it is played, a line for each run where nobody looks, and its end."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from time import monotonic
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from evopolicygym.cli.console import number
+from evopolicygym.core.run import Stage
+from evopolicygym.core.score import estimate
+from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
+from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.suite import PlannedRun
+
+BAR_WIDTH = 40
+WORTH = {Stage.OPEN: (0.0, 0.6), Stage.CLOSED: (0.6, 0.9), Stage.SELECTED: (0.9, 1.0), Stage.FINISHED: (1.0, 1.0)}
+"""About which part of a run's time each stage begins and ends with."""
+TELLING = 0.03
+"""How much of a suite must have been played before the time that is left is estimated."""
+STAGES = {Stage.OPEN: "", Stage.CLOSED: "validation ", Stage.SELECTED: "held-out ", Stage.FINISHED: "held-out "}
+STYLES = {Verdict.FINISHED: "green", Verdict.FAILED: "red", Verdict.INTERRUPTED: "yellow", Verdict.WAITING: "dim"}
+REASON = 20
+"""The most characters of a reason that stand in a cell."""
+
+
+class SuiteView:
+    """Follows a suite and draws where it stands."""
+
+    def __init__(self, console: Console, results: Mapping[int, RunResult]) -> None:
+        self._console = console
+        self._results = dict(results)
+        self._standing: dict[int, Standing | None] = {}
+        """Of each run that is being played; None until it says how far it is."""
+        self._began = monotonic()
+        self._done_before = self._done()
+
+    def observe(self, run: PlannedRun, told: Word | RunResult) -> None:
+        """Take note of what a run says or what has come of it; without a terminal, print a line at its end."""
+        match told:
+            case Begun():
+                self._standing[run.number] = None
+            case Standing():
+                self._standing[run.number] = told
+            case RunResult():
+                self._standing.pop(run.number, None)
+                self._results[run.number] = told
+                if not self._console.is_terminal:
+                    finished = sum(one.verdict is Verdict.FINISHED for one in self._results.values())
+                    line = f"{finished}/{len(self._results)} {run}: {plain(told)}"
+                    self._console.print(line, soft_wrap=True, markup=False)
+            case Opened() | _:
+                pass
+
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Draw on a terminal until it is over."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Live(console=self._console, get_renderable=self._draw, refresh_per_second=4, transient=True):
+            yield
+
+    def _draw(self) -> RenderableType:
+        done, total = self._done(), len(self._results)
+        elapsed = monotonic() - self._began
+        played = done - self._done_before
+        left = f", about {_time(elapsed * (total - done) / played)} left" if played > TELLING * total else ""
+        finished = sum(one.verdict is Verdict.FINISHED for one in self._results.values())
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(
+            ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH),
+            f"{finished}/{total} runs",
+            Text(f"{_time(elapsed)}{left}", "dim"),
+        )
+        return Group(score_table(list(self._results.values()), dict(self._standing)), bar)
+
+    def _done(self) -> float:
+        """Return how many runs are done, parts of runs included."""
+        return sum(
+            1.0 if one.verdict is Verdict.FINISHED else _part(self._standing.get(one.planned.number))
+            for one in self._results.values()
+        )
+
+
+def score_table(results: Sequence[RunResult], playing: Mapping[int, Standing | None] | None = None) -> Table:
+    """Return a table of environments by entries; a cell holds all repeats of one entry in one environment."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("")
+    entries = list(dict.fromkeys(one.planned.entry for one in results))
+    for entry in entries:
+        table.add_column(Text(entry), justify="right")
+    for environment in dict.fromkeys(one.planned.environment for one in results):
+        here = [one for one in results if one.planned.environment == environment]
+        cells = (_cell([one for one in here if one.planned.entry == entry], playing or {}) for entry in entries)
+        table.add_row(environment, *cells)
+    return table
+
+
+def failures(results: Sequence[RunResult]) -> Table:
+    """Return a table of what was not finished, why, and how to go on."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for heading in ("not finished", "why", "how to go on"):
+        table.add_column(heading, overflow="fold")
+    for one in results:
+        if one.verdict is not Verdict.FINISHED:
+            why = Text(plain(one), STYLES[one.verdict])
+            table.add_row(Text(str(one.planned)), why, Text(f"the same command{_alone(one)}", "dim"))
+    return table
+
+
+def plan_table(results: Sequence[RunResult]) -> Table:
+    """Return a table of all runs, in the order in which they begin."""
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for heading in ("environment", "agent", "repeat", "seed", "what is done"):
+        table.add_column(heading)
+    for one in results:
+        run = one.planned
+        table.add_row(
+            run.environment, Text(run.entry), str(run.repeat), str(run.config.seed), Text(_to_be_done(one), "dim")
+        )
+    return table
+
+
+def plain(result: RunResult) -> str:
+    """Return in a line what has come of a run."""
+    match result.verdict:
+        case Verdict.FINISHED:
+            score = (
+                f"{number(result.score)} ± {number(result.standard_error)}" if result.score is not None else "no score"
+            )
+            return f"{score} (agent: {result.reason})" if result.reason else score
+        case Verdict.FAILED:
+            said = result.message.partition("\n")[0]
+            return f"failed: {result.reason}" + (f": {said}" if said else "")
+        case _:
+            return result.verdict.value
+
+
+def _to_be_done(result: RunResult) -> str:
+    if result.verdict is Verdict.FINISHED:
+        return f"kept: {plain(result)}"
+    return f"taken up again: {result.root}" if result.root else "new"
+
+
+def _alone(result: RunResult) -> str:
+    return f", or: evopolicygym resume {result.root}" if result.root else ""
+
+
+def _cell(results: Sequence[RunResult], playing: Mapping[int, Standing | None]) -> Text:
+    """Return where one entry stands in one environment: its mean score, and what is not finished."""
+    finished = [one for one in results if one.verdict is Verdict.FINISHED]
+    parts = [Text(_scores(finished), STYLES[Verdict.FINISHED])] if finished else []
+    for one in results:
+        place = one.planned.number
+        if place in playing:
+            parts.append(Text(_stands(playing[place]), "bold"))
+        elif one.verdict is Verdict.FAILED:
+            parts.append(Text(f"failed: {one.reason[:REASON]}", STYLES[one.verdict]))
+    waiting = [one for one in results if one.verdict in {Verdict.WAITING, Verdict.INTERRUPTED}]
+    still = sum(one.planned.number not in playing for one in waiting)
+    if still:
+        word = waiting[0].verdict.value
+        parts.append(Text(word if len(results) == 1 else f"{still} {word}", STYLES[waiting[0].verdict]))
+    return Text(", ").join(parts)
+
+
+def _scores(finished: Sequence[RunResult]) -> str:
+    scores = [one.score for one in finished if one.score is not None]
+    if not scores:
+        return "no score"
+    if len(finished) == 1:
+        return f"{number(scores[0])} ± {number(finished[0].standard_error)}"
+    mean = estimate(scores)
+    none = len(finished) - len(scores)
+    return f"{number(mean.mean)} ± {number(mean.standard_error)} ({mean.count}{f', {none} without' if none else ''})"
+
+
+def _stands(standing: Standing | None) -> str:
+    return "opening" if standing is None else f"{STAGES[standing.stage]}{standing.done}/{standing.total}"
+
+
+def _part(standing: Standing | None) -> float:
+    if standing is None:
+        return 0.0
+    first, last = WORTH[standing.stage]
+    return first + (last - first) * standing.done / max(1, standing.total)
+
+
+def _time(seconds: float) -> str:
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}h{rest // 60:02d}m" if hours else f"{rest // 60}m{rest % 60:02d}s"

@@ -1,0 +1,36 @@
+"""``evopolicygym suites``: which suites come with the package."""
+
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.console import out
+
+EXAMPLES = """
+Examples:
+
+evopolicygym suites
+
+evopolicygym suites --json | jq '.[].environments'
+"""
+
+
+def suites(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole suites as JSON.")] = False,
+) -> None:
+    """List the suites that come with the package."""
+    from rich.table import Table
+
+    from evopolicygym.records.jsontext import dumps
+    from evopolicygym.runs.suites.suite import load, names
+
+    loaded = {one: load(one, {}) for one in names()}
+    if as_json:
+        typer.echo(dumps([{"name": one, **found.model_dump(mode="json")} for one, found in loaded.items()], indent=2))
+        return
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for heading in ("name", "environments", "budget", "what it is"):
+        table.add_column(heading)
+    for one, found in loaded.items():
+        table.add_row(one, str(len(found.environments)), str(found.budget), found.description)
+    out().print(table)

@@ -1,0 +1,51 @@
+"""Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables_out.py``."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evopolicygym.cli.console import err
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evopolicygym.analysis.results import Problem
+    from evopolicygym.analysis.tables_out import Sheet
+
+
+def print_sheet(console: "Console", sheet: "Sheet") -> None:
+    """Print a sheet; no text in it is taken for markup. It is as wide as it needs to be where nobody looks."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from evopolicygym.analysis.tables_out import shown
+
+    table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(sheet.title, "bold"), title_justify="left")
+    for column in sheet.columns:
+        table.add_column(
+            Text(column.heading), justify="left" if column.is_text else "right", overflow="fold", no_wrap=column.is_text
+        )
+    for row in sheet.rows:
+        table.add_row(*(Text(shown(cell)) for cell in row))
+    wide = Console(file=console.file, highlight=False, width=10_000)
+    console = console if console.is_terminal else wide
+    console.print(table)
+    for note in sheet.notes:
+        console.print(Text(f"- {note}", "dim"), soft_wrap=True)
+
+
+def tell_problems(problems: Sequence["Problem"]) -> None:
+    """Print on stderr which runs are not in the tables, and why."""
+    from rich.text import Text
+
+    from evopolicygym.core.printable import printable
+
+    for problem in problems:
+        err().print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
+
+
+def places(runs: Iterable[Path] | None, *, needed: bool) -> list[Path]:
+    """Return where runs are looked for: what was named, else the directory of all runs where they are needed."""
+    named = list(runs or [])
+    return named or ([Path("runs")] if needed else [])

@@ -1,0 +1,13 @@
+"""Text of strangers as text: what a terminal, a browser or a table would act on is spelled out."""
+
+
+def printable(text: str) -> str:
+    """Return a text in one line with every character that isn't printed (escapes, direction marks) spelled out.
+
+    What a format of tables gives a meaning (markup, HTML, LaTeX) is not told here: each writer escapes its own.
+    """
+    return "".join(char if char.isprintable() else _spelled(char) for char in text)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii") if char != "\xa0" else " "

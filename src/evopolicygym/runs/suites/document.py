@@ -1,0 +1,122 @@
+"""``suite.json``, beside the runs of a suite: what they have in common, so that nobody goes on with something else.
+
+The runs themselves are found by what their records say (``records.py``). No key is ever in here.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.records import durable
+from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.lock import locked
+from evopolicygym.runs.config import decode
+from evopolicygym.runs.suites.suite import SuiteTable
+
+SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
+NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address"})
+"""What no result depends on: where and how runs are played."""
+MAY_GROW = ("environments", "agents", "repeats")
+
+
+@contextmanager
+def held(suite: SuiteTable) -> Iterator[int]:
+    """Hold a suite's lock and keep its document; yield the lock's descriptor.
+
+    Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise.
+    """
+    directory = directory_of(suite)
+    directory.mkdir(parents=True, exist_ok=True)
+    descriptor = locked(directory / LOCK_FILE, f"The suite in {directory}")
+    try:
+        durable.clear_strays(directory / SUITE_FILE)
+        kept = read(directory)
+        grown = configuration(suite) if kept is None else joined(configuration(kept), configuration(suite))
+        if kept is None or grown != configuration(kept):
+            document = {"schema_version": SCHEMA_VERSION, "suite": grown}
+            durable.write_text(directory / SUITE_FILE, json.dumps(document, indent=2) + "\n")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def check(suite: SuiteTable) -> None:
+    """Raise ``UsageError`` where a suite is not the one that was begun in its experiment."""
+    if (kept := read(directory_of(suite))) is not None:
+        joined(configuration(kept), configuration(suite))
+
+
+def directory_of(suite: SuiteTable) -> Path:
+    """Return where the runs of a suite lie."""
+    return Path(suite.runs) / suite.experiment
+
+
+def read(directory: Path) -> SuiteTable | None:
+    """Return the suite that was begun in a directory, with all that it has grown by; None where there is none."""
+    file = directory / SUITE_FILE
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        version, fields = document["schema_version"], document["suite"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(f"{file} can't be read as a suite: {error}.") from error
+    if version != SCHEMA_VERSION:
+        raise RecordError(f"{file} is of schema version {version}; this program reads {SCHEMA_VERSION}.")
+    try:
+        return decode(SuiteTable, fields, str(file))
+    except UsageError as error:
+        raise RecordError(str(error)) from error
+
+
+def configuration(suite: SuiteTable) -> dict[str, Any]:
+    """Return all of a suite that its results depend on, as JSON; each agent has its label."""
+    fields = suite.model_dump(mode="json", exclude=set(NOT_KEPT))
+    for table, entry in zip(fields["agents"], suite.agents, strict=True):
+        table["label"] = entry.shown
+    return fields
+
+
+def joined(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was kept, grown by environments, agents and repeats; raise ``UsageError`` where else they differ.
+
+    A run depends on nothing else in its suite, so that one that has grown is as good as one that began so; and asking
+    for a part of it forgets nothing.
+    """
+    before, now = _by_label(kept), _by_label(asked)
+    pairs = [(name, kept[name], value) for name, value in asked.items() if name not in MAY_GROW]
+    pairs += [(f"agents.{label}", before[label], now[label]) for label in now if label in before]
+    for name, then, here in pairs:
+        if different := _difference(name, then, here):
+            raise UsageError(_refusal(*different))
+    return {
+        **kept,
+        "environments": list(dict.fromkeys([*kept["environments"], *asked["environments"]])),
+        "agents": list({**before, **now}.values()),
+        "repeats": max(kept["repeats"], asked["repeats"]),
+    }
+
+
+def _by_label(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {table["label"]: table for table in fields["agents"]}
+
+
+def _difference(name: str, then: object, here: object) -> tuple[str, object, object] | None:
+    """Return the first field that differs, with both values."""
+    if isinstance(then, Mapping) and isinstance(here, Mapping):
+        inner = (_difference(f"{name}.{key}", then.get(key), here.get(key)) for key in {**then, **here})
+        return next(filter(None, inner), None)
+    return None if then == here else (name, then, here)
+
+
+def _refusal(name: str, then: object, here: object) -> str:
+    what = " Or give the agent a label of its own." if name.startswith("agents.") else ""
+    return (
+        f"The suite was begun with {name} = {json.dumps(then)}, and {json.dumps(here)} is asked for now: its runs "
+        f"would not be comparable. Ask as before to go on, or begin another with --experiment NAME.{what} "
+        f"Environments, agents and repeats may be added."
+    )

@@ -1,0 +1,153 @@
+"""Which records a suite has, and what each says of its run.
+
+A record belongs to a planned run when it says so itself: same agent, task, seed and cases. So nothing is lost where a
+suite is killed between the opening of a run and the noting of it, for there is no such note.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from evopolicygym.core.agent import AgentConfig, AgentEnd
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
+from evopolicygym.core.run import fold
+from evopolicygym.core.task import Task
+from evopolicygym.records import journal
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RunRecord, find_runs, read_run
+from evopolicygym.runs.suites.progress import Stopped
+from evopolicygym.runs.suites.suite import PlannedRun
+from evopolicygym.sandbox.levels import AUTO
+
+EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
+WORDS = 500
+"""The most characters that are told of why a run failed."""
+
+
+class Verdict(StrEnum):
+    """What has come of a planned run."""
+
+    FINISHED = "finished"
+    """It has its result; that may be none, where its agent submitted nothing that could be played."""
+    FAILED = "failed"
+    """It was put down for a reason outside of the agent; it can be taken up again."""
+    INTERRUPTED = "interrupted"
+    WAITING = "waiting"
+    """It was not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A planned run and what has come of it."""
+
+    planned: PlannedRun
+    verdict: Verdict = Verdict.WAITING
+    root: Path | None = None
+    score: float | None = None
+    standard_error: float | None = None
+    reason: str = ""
+    """In a word: why it failed, or how its agent ended, where that is worth telling."""
+    message: str = ""
+
+
+def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
+    """Return what has come of each planned run by what lies in the directory of its experiment, by number.
+
+    Where several records are of one planned run, the one that was opened first counts. Raises ``RecordError`` where a
+    record can't be read: nobody knows which run it is of.
+    """
+    records: dict[str, RunRecord] = {}
+    for root in find_runs(directory):
+        record = _read(root)
+        if record is None:
+            continue
+        for identity in _identities(record.state.opened):
+            known = records.get(identity)
+            if known is None or record.state.opened.time < known.state.opened.time:
+                records[identity] = record
+    results = {}
+    for run in plan:
+        record_or_none = records.get(_planned_identity(run))
+        results[run.number] = RunResult(run) if record_or_none is None else result(run, record_or_none)
+    return results
+
+
+def result(run: PlannedRun, record: RunRecord) -> RunResult:
+    """Return what a run's record says of it."""
+    state, root = record.state, record.paths.root
+    if state.finished is not None:
+        ends = [event for event in record.events if isinstance(event, AgentEnded)]
+        told = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
+        return RunResult(run, Verdict.FINISHED, root, state.finished.score, state.finished.standard_error, *told)
+    last = record.events[-1]
+    if isinstance(last, RunStopped) and last.reason is not StopReason.INTERRUPTED:
+        return RunResult(run, Verdict.FAILED, root, reason=_reason(record, last), message=last.message)
+    return RunResult(run, Verdict.INTERRUPTED, root)
+
+
+def result_of_process(
+    run: PlannedRun, root: Path | None, stopped: Stopped | None, exit_code: int, *, played: bool
+) -> RunResult:
+    """Return what has come of a run whose process has ended: its record tells, or what it said, or else its end.
+
+    ``played`` says whether the process came so far that what is in the record may be of it.
+    """
+    recorded = result(run, read_run(root)) if root else RunResult(run)
+    if recorded.verdict is Verdict.FINISHED or (recorded.verdict is Verdict.FAILED and played):
+        return recorded
+    if stopped is not None:
+        verdict = Verdict.INTERRUPTED if stopped.reason == StopReason.INTERRUPTED else Verdict.FAILED
+        return RunResult(run, verdict, root, reason=stopped.reason, message=stopped.message[:WORDS])
+    how = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
+    return RunResult(run, Verdict.FAILED, root, reason="process ended", message=f"its process ended by itself, {how}")
+
+
+def _read(root: Path) -> RunRecord | None:
+    """Return a run's record; None where it was killed before it was opened."""
+    paths = RunPaths(root)
+    try:
+        contents = journal.read(paths.journal)
+        return RunRecord(paths, contents.events, fold(contents.events), contents.torn) if contents.events else None
+    except RecordError as error:
+        raise RecordError(
+            f"{error}\nWhich run of the suite it is can't be told: move {root} out of the experiment to have it played "
+            f"anew, or mend it."
+        ) from error
+
+
+def _reason(record: RunRecord, stop: RunStopped) -> str:
+    """Return why a run was put down, in a word: how its agent paused, where it did."""
+    pauses = {end.value for end in AgentEnd if end.pauses}
+    ends = [event.end for event in record.events if isinstance(event, AgentEnded)]
+    return ends[-1] if stop.reason is StopReason.AGENT and ends and ends[-1] in pauses else stop.reason.value
+
+
+def _identities(opened: RunOpened) -> tuple[str, str]:
+    """Return what a record can be asked for as: its isolation by name, or whichever works."""
+    names = (opened.isolation, AUTO)
+    first, second = (_identity(opened.task, opened.agent, opened.seed, opened.split, one) for one in names)
+    return first, second
+
+
+def _planned_identity(run: PlannedRun) -> str:
+    config = run.config
+    return _identity(config.task, config.agent, config.seed, config.split, config.isolation)
+
+
+def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: str) -> str:
+    """Return all that a run is, as text; of the environment its name, as which version it is of is checked later."""
+    what = {
+        "environment": task.environment.name,
+        "budget": asdict(task.budget),
+        "cases": [task.train_cases, task.validation_cases, task.held_out_cases],
+        "agent": asdict(agent),
+        "seed": seed,
+        "split": split.value,
+        "isolation": isolation,
+    }
+    return json.dumps(json.loads(dumps(what)), sort_keys=True)

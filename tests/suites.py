@@ -1,0 +1,105 @@
+"""Suites for tests: small ones, and the program that plays them, killed and gone on with."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.errors import RecordError
+from evopolicygym.records.lock import locked
+from evopolicygym.runs.suites.suite import SuiteTable, entry, load
+
+TESTS = Path(__file__).parent
+PATIENCE_S = 600.0
+"""Within which anything comes that is waited for, however busy the machine is."""
+SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out": 2, "split": "public"}
+
+
+def suite(runs: Path, *agents: str, **changes: Any) -> SuiteTable:
+    """Return a small suite on cartpole."""
+    return load("smoke", {**SMALL, "runs": str(runs), "agents": [entry(one) for one in agents], **changes})
+
+
+def wait_for(come: Callable[[], Any], what: str) -> None:
+    """Wait until something is so."""
+    deadline = monotonic() + PATIENCE_S
+    while not come():
+        assert monotonic() < deadline, f"{what} did not come within {PATIENCE_S:g} s"
+        sleep(0.02)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program, asked for one suite again and again."""
+
+    runs: Path
+    arguments: tuple[str, ...]
+
+    @property
+    def directory(self) -> Path:
+        """Where the suite's runs lie."""
+        return self.runs / "smoke"
+
+    def start(self) -> "subprocess.Popen[str]":
+        """Start it in a process group of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "evopolicygym", "suite", "smoke", *self.arguments, "--runs", self.runs, "--json"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def played(self) -> tuple[int, list[dict[str, Any]], str]:
+        """Run it to its end; return its exit code, the runs that it tells of, and its complaints."""
+        return ended(self.start())
+
+    def interrupted(self, size: int, how: signal.Signals) -> int:
+        """Run it until journals are of this size together, and end it; return its exit code once all of it is gone."""
+        with self.start() as process:
+            wait_for(lambda: self.journaled() >= size or process.poll() is not None, f"a journal of {size} bytes")
+            assert process.poll() is None
+            os.killpg(process.pid, how)
+            process.communicate()
+        wait_for(self.free, "the end of all runs")
+        return process.returncode
+
+    def journaled(self) -> int:
+        """Return how many bytes stand in the journals of all runs."""
+        return sum(file.stat().st_size for file in self.directory.glob("*/*/*/journal.jsonl"))
+
+    def free(self) -> bool:
+        """Return whether nobody plays the suite."""
+        try:
+            os.close(locked(self.directory / "suite.lock", "it"))
+        except RecordError:
+            return False
+        return True
+
+
+def ended(process: "subprocess.Popen[str]") -> tuple[int, list[dict[str, Any]], str]:
+    """Wait for the program's end; return as ``Program.played`` does."""
+    out, complaints = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, json.loads(out or "[]"), complaints
+
+
+def children(process: int) -> list[int]:
+    """Return the processes that a process has started and that are there."""
+    file = Path(f"/proc/{process}/task/{process}/children")
+    if not file.exists():
+        pytest.skip("this kernel doesn't list a process's children")
+    return [int(one) for one in file.read_text().split()]
+
+
+def scores(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[float, float]]:
+    """Return the score of each run, by what the run is."""
+    return {(one["environment"], one["agent"], one["repeat"]): (one["score"], one["standard_error"]) for one in runs}

@@ -1,0 +1,74 @@
+"""Intervals of aggregates cover what they say, on synthetic entries whose true ranks and norms are known."""
+
+import numpy as np
+import pytest
+
+from evopolicygym.analysis.bootstrap import Block, Resampler, Sample
+from evopolicygym.analysis.leaderboard import leaderboard
+from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.core.environment import Kind
+from evopolicygym.core.score import normalised, rank_scores
+
+AGENTS, TASKS, CASES = ("a", "b", "c", "d"), 16, 32
+ANCHOR = -5.0
+
+
+def truths() -> dict[str, dict[str, float]]:
+    """Return each agent's true mean on each task: some far apart, some near, no two the same."""
+    random = np.random.default_rng(5)
+    return {
+        f"task-{task}": {agent: float(random.normal(2.0 - place, 1.5)) for place, agent in enumerate(AGENTS)}
+        for task in range(TASKS)
+    }
+
+
+def drawn_table(truth: dict[str, dict[str, float]], repeats: int, random: np.random.Generator) -> ScoreTable:
+    """Return a table with effects of runs, of cases that all agents share, and of runs on cases."""
+    cells: dict[str, dict[str, Cell]] = {agent: {} for agent in AGENTS}
+    for task, means in truth.items():
+        of_cases = random.normal(size=CASES)
+        for agent, mean in means.items():
+            returns = mean + random.normal(size=(repeats, 1)) + of_cases + random.normal(size=(repeats, CASES))
+            sample = Sample((Block(task, returns),))
+            cells[agent][task] = Cell(sample.mean, sample.standard_error, (), sample)
+    anchor = Entry("random", "anchor", {task: Cell(ANCHOR, None) for task in truth}, "anchor")
+    rows = tuple(TaskRow(task, "family", Kind.TUNING) for task in truth)
+    return ScoreTable(rows, (*(Entry(agent, "agent", cells[agent]) for agent in AGENTS), anchor))
+
+
+def covered(repeats: int, trials: int) -> dict[str, float]:
+    """Return how often intervals of suite means hold the truth, over trials and agents."""
+    truth, random = truths(), np.random.default_rng(repeats)
+    ranks = {
+        agent: np.mean([rank_scores(one | {"random": ANCHOR})[agent] for one in truth.values()]) for agent in AGENTS
+    }
+    norms = {
+        agent: np.mean([normalised(one[agent], ANCHOR, max(one.values())) for one in truth.values()])
+        for agent in AGENTS
+    }
+    held: dict[str, list[bool]] = {"rank score": [], "normalised": []}
+    for trial in range(trials):
+        board = leaderboard(drawn_table(truth, repeats, random), resampler=Resampler(400, trial))
+        for one in board.standings:
+            if one.entry.kind == "anchor":
+                continue
+            for name, score, expected in (
+                ("rank score", one.rank_score, ranks[one.entry.label]),
+                ("normalised", one.normalised, norms[one.entry.label]),
+            ):
+                assert score
+                assert score.interval
+                held[name].append(bool(score.interval.low <= expected <= score.interval.high))
+    return {name: float(np.mean(values)) for name, values in held.items()}
+
+
+def test_aggregates_cover_quickly() -> None:
+    """A nominal 95 % is not far off for suite means of ranks and norms."""
+    assert min(covered(5, 25).values()) >= 0.88
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeats", [3, 5, 10])
+def test_aggregates_cover(repeats: int) -> None:
+    """A nominal 95 % covers at least 92 % for suite means; ranks of near entries make it cover more."""
+    assert all(0.92 <= share <= 0.995 for share in covered(repeats, 400).values())

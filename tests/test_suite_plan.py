@@ -1,0 +1,185 @@
+"""A suite as it is asked for: which runs come of it, what may be added to it later, and what is refused."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.environment import Kind
+from evopolicygym.core.errors import RecordError, UnknownName, UsageError
+from evopolicygym.environments import catalog
+from evopolicygym.runs.suites import document
+from evopolicygym.runs.suites import suite as suites
+from evopolicygym.runs.suites.play import jobs_by_default, shares
+from evopolicygym.runs.suites.suite import plan
+from suites import suite
+
+CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_suite_can_be_played(name: str) -> None:
+    """Each suite that comes with the package names environments that there are, and says what it is."""
+    loaded = suites.load(name, {})
+
+    assert len(plan(loaded)) == len(loaded.environments)
+    assert loaded.description
+    assert loaded.experiment == name
+
+
+def test_suites_of_families_and_kinds() -> None:
+    """A suite named for a family or a kind holds all of Core16 that is of it, and core16 all of that."""
+    members = {name: set(suites.load(name, {}).environments) for name in suites.names()}
+    specs = [catalog.load(name) for name in CORE]
+    families = {spec.family for spec in specs}
+
+    assert members["core16"] == set(CORE)
+    assert len(CORE) == 16
+    assert {name: members[name] for name in families} == {
+        family: {spec.name for spec in specs if spec.family == family} for family in families
+    }
+    assert {kind: members[kind.value] for kind in Kind} == {
+        kind: {spec.name for spec in specs if spec.kind is kind} for kind in Kind
+    }
+
+
+def test_unknown_suite() -> None:
+    """A name that no suite has is refused with those that there are."""
+    with pytest.raises(UnknownName, match=r"Did you mean 'smoke'\? Known: core16,"):
+        suites.load("smok", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("tuner", {"name": "tuner"}),
+        ("codex:gpt-5.5", {"name": "codex", "model": "gpt-5.5"}),
+        ("codex:gpt-5.5@high", {"name": "codex", "model": "gpt-5.5", "effort": "high"}),
+        ("neutral:maker/model:8b@20250101", {"name": "neutral", "model": "maker/model:8b@20250101"}),
+        ("my.module:make", {"name": "my.module:make"}),
+        ("my.module:make:m@low", {"name": "my.module:make", "model": "m", "effort": "low"}),
+    ],
+)
+def test_agents_on_the_command_line(text: str, table: dict[str, str]) -> None:
+    """An agent is given with its model and effort, one from outside as well."""
+    assert suites.entry(text) == table
+
+
+def test_the_plan(tmp_path: Path) -> None:
+    """Each agent plays each environment so often, each time with a seed of its own, all in one experiment."""
+    asked = suite(
+        tmp_path, "codex:a", "codex:b@high", "tuner", environments=["cartpole", "pendulum"], repeats=3, seed=5
+    )
+    planned = plan(asked)
+    ways = Counter((run.environment, run.entry, run.config.seed) for run in planned)
+
+    assert len(planned) == 18
+    assert set(ways.values()) == {1}
+    assert {run.entry for run in planned} == {"codex:a", "codex:b@high", "tuner"}
+    assert {run.config.seed for run in planned} == {5, 6, 7}
+    assert {(run.config.experiment, run.config.runs) for run in planned} == {("smoke", tmp_path)}
+    assert [run.repeat for run in planned] == [repeat for repeat in range(3) for _ in range(6)]
+    assert plan(asked) == planned
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"environments": []}, "no environments"),
+        ({"environments": ["cartpole", "cartpole"]}, "'cartpole' stands in the suite twice"),
+        ({"agents": [{"name": "tuner"}] * 2}, "'tuner' stands in the suite twice; give each entry a label"),
+        ({"repeats": 0}, "repeats of 0"),
+        ({"jobs": 0}, "jobs of 0"),
+        ({"surprise": 1}, "surprise is not known here. Known: budget, "),
+        ({"agents": [{"nam": "tuner"}]}, "agents.0.nam is not known here. Known: name, "),
+        ({"agents": [{"name": "tuner", "api_key": "k"}]}, "Keys are never given"),
+    ],
+)  # fmt: skip
+def test_what_no_suite_can_be(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    """What can't be played is refused before anything is, with what would work."""
+    with pytest.raises(UsageError) as refused:
+        plan(suite(tmp_path, "tuner", **changes))
+
+    assert complaint in str(refused.value)
+
+
+def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None:
+    """An agent of ours that can't be made as it is asked for stops a suite before its first run."""
+    with pytest.raises(UsageError, match="asks no model"):
+        suites.refuse_unknown_agents(plan(suite(tmp_path, "random", "tuner:gpt")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"budget": 7}, "with budget = 6, and 7 is asked"),
+        ({"seed": 1}, "with seed = 0, and 1 is asked"),
+        ({"split": "private"}, 'with split = "public", and "private" is asked'),
+        ({"isolation": "process"}, 'with isolation = "auto", and "process" is asked'),
+        (
+            {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 9}}]},
+            "with agents.a.options.quiet_s = 5, and 9 is asked",
+        ),
+        ({"agents": [{"name": "gemini", "label": "a"}]}, 'with agents.a.name = "codex", and "gemini" is asked'),
+        (
+            {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}, "limits": {"max_cost": 1.0}}]},
+            "with agents.a.limits.max_cost = null, and 1.0 is asked",
+        ),
+    ],
+)
+def test_a_suite_that_has_changed(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    """Who goes on with other settings is told which field differs, both values, and what would work."""
+    begun = {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}}]}
+    with document.held(suite(tmp_path, **begun)):
+        pass
+    with pytest.raises(UsageError) as refused, document.held(suite(tmp_path, **{**begun, **changes})):
+        pass
+
+    assert complaint in str(refused.value)
+    assert "--experiment NAME" in str(refused.value)
+
+
+def test_a_suite_that_has_grown(tmp_path: Path) -> None:
+    """Environments, agents and repeats may be added; asking for a part of a suite forgets nothing of it."""
+    steps = [
+        suite(tmp_path, "tuner"),
+        suite(tmp_path, "random", environments=["pendulum"], repeats=2, jobs=3, workers=1),
+        suite(tmp_path, "tuner"),
+    ]
+    for step in steps:
+        with document.held(step):
+            pass
+    kept = document.read(tmp_path / "smoke")
+
+    assert kept is not None
+    assert kept.environments == ["cartpole", "pendulum"]
+    assert [one.shown for one in kept.agents] == ["tuner", "random"]
+    assert kept.repeats == 2
+
+
+def test_a_suite_of_another_version(tmp_path: Path) -> None:
+    """A document that another version wrote, or nobody did, is named and not guessed at."""
+    for text, complaint in (('{"schema_version": "9", "suite": {}}', "schema version 9"), ("{", "can't be read")):
+        (tmp_path / "suite.json").write_text(text)
+        with pytest.raises(RecordError, match=complaint):
+            document.read(tmp_path)
+
+
+@pytest.mark.parametrize("jobs", range(1, 12))
+def test_cores_are_shared_out(jobs: int) -> None:
+    """Every core has its job where there are not more jobs than cores, no two jobs share one, and none has none."""
+    cores = [1, 2, 5, 7, 8]
+    parts = shares(cores, jobs)
+    used = Counter(core for part in parts for core in part)
+
+    assert len(parts) == jobs
+    assert all(parts)
+    assert set(used) == set(cores)
+    assert max(used.values()) - min(used.values()) <= 1
+    assert max(used.values()) == max(1, -(-jobs // len(cores)))
+
+
+def test_jobs_by_default() -> None:
+    """By default half as many runs play as there are cores, never none."""
+    assert [jobs_by_default(cores) for cores in (1, 2, 3, 8, 64)] == [1, 1, 1, 4, 32]

@@ -1,0 +1,182 @@
+"""A suite that is played: its runs touch each other in nothing, and whatever ends it, it is gone on with."""
+
+import os
+import signal
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs
+from evopolicygym.runs import verify
+from evopolicygym.runs.suites.document import held
+from evopolicygym.runs.suites.play import Suite
+from evopolicygym.runs.suites.progress import Begun, Word
+from evopolicygym.runs.suites.records import RunResult, Verdict, found
+from evopolicygym.runs.suites.suite import PlannedRun, plan
+from suites import Program, children, ended, scores, suite, wait_for
+from whole_runs import events, state_kept_in
+
+Undisturbed = Callable[[tuple[str, ...]], list[dict[str, Any]]]
+
+SMALL = (
+    *("--environment", "cartpole", "--budget", "6", "--validation", "1", "--held-out", "2"),
+    *("--split", "public", "--agent", "tuner", "--agent", "random", "--jobs", "2"),
+)
+WHOLE = ("--split", "public", "--agent", "tuner", "--agent", "random", "--repeats", "2", "--jobs", "2")
+TINY = (
+    *("--environment", "cartpole", "--budget", "2", "--validation", "1", "--held-out", "1"),
+    *("--split", "public"),
+)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """Return what suites tell of their runs when nothing happens to them."""
+
+    @cache
+    def play(arguments: tuple[str, ...]) -> list[dict[str, Any]]:
+        place = tmp_path_factory.mktemp("undisturbed")
+        with state_kept_in(place / "state"):
+            code, runs, complaints = Program(place / "runs", arguments).played()
+        assert code == 0, complaints
+        return runs
+
+    return play
+
+
+def assert_unharmed(program: Program, expected: list[dict[str, Any]]) -> None:
+    """Compare a suite that was disturbed, and is now played to its end, with one that nothing happened to."""
+    code, got, complaints = program.played()
+    runs = list(find_runs(program.directory))
+
+    assert code == 0, complaints
+    assert scores(got) == scores(expected)
+    assert all(score is not None for score, _ in scores(got).values())
+    assert len(runs) == len(expected)
+    assert [one for run in runs for one in verify.findings(run) if not one.ok] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "moments"),
+    [(SMALL, (3_000, 12_000)), pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.slow)],
+)
+def test_killed_twice(
+    tmp_path: Path, undisturbed: Undisturbed, arguments: tuple[str, ...], moments: tuple[int, ...]
+) -> None:
+    """Killed at any moments, a suite that is asked for again ends with the same scores, and no run is played twice."""
+    program = Program(tmp_path / "disturbed", arguments)
+    codes = [program.interrupted(size, signal.SIGKILL) for size in moments]
+
+    assert codes == [-signal.SIGKILL] * len(moments)
+    assert_unharmed(program, undisturbed(arguments))
+
+
+def test_interrupted_by_its_user(tmp_path: Path, undisturbed: Undisturbed) -> None:
+    """Ctrl-C puts all runs down in good order, and the same command ends with the same scores."""
+    program = Program(tmp_path / "disturbed", SMALL)
+    code = program.interrupted(4_000, signal.SIGINT)
+    stops = [event for run in find_runs(program.directory) for event in events(RunPaths(run))[-1:]]
+
+    assert code == 130
+    assert {event.reason for event in stops if isinstance(event, RunStopped)} == {StopReason.INTERRUPTED}
+    assert_unharmed(program, undisturbed(SMALL))
+
+
+def test_a_second_interruption_kills(tmp_path: Path) -> None:
+    """Who presses Ctrl-C again doesn't wait for an agent that won't leave."""
+    program = Program(tmp_path, (*TINY, "--agent", "players:make_lingerer"))
+    with program.start() as process:
+        wait_for(lambda: b"submission_published" in _journals(program), "the agent's submission")
+        (child,) = children(process.pid)
+        process.send_signal(signal.SIGINT)
+        wait_for(lambda: _ignores_interrupts(child), "the putting down of the run")
+        process.send_signal(signal.SIGINT)
+        code, runs, complaints = ended(process)
+
+    assert code == 130
+    assert [one["verdict"] for one in runs] == ["failed"]
+    assert "killed by signal 9" in runs[0]["message"]
+    assert "same command" in complaints
+    assert program.free()
+
+
+def test_nothing_outlives_a_killed_suite(tmp_path: Path) -> None:
+    """Runs whose suite was killed put themselves down in good order, and nobody else can have the suite before."""
+    program = Program(tmp_path, (*TINY, "--agent", "players:make_sleeper"))
+    with program.start() as process:
+        wait_for(lambda: b"submission_charged" in _journals(program), "a charge")
+        (child,) = children(process.pid)
+        second = program.played()
+        process.kill()
+        process.communicate()
+    wait_for(lambda: not Path(f"/proc/{child}").exists() and program.free(), "the end of the run")
+    (run,) = find_runs(program.directory)
+    last = events(RunPaths(run))[-1]
+
+    assert (second[0], "is being played by another process" in second[2]) == (3, True)
+    assert isinstance(last, RunStopped)
+    assert last.reason is StopReason.INTERRUPTED
+    assert not any(isinstance(event, EpisodePlayed) for event in events(RunPaths(run)))
+
+
+def test_runs_that_fail(tmp_path: Path) -> None:
+    """An agent that can't be made, or kills its process, touches no other run; only it is tried again."""
+    agents = ("players:make_exploder", "players:make_killer", "players:make_idler")
+    program = Program(tmp_path, (*TINY, *(word for one in agents for word in ("--agent", one))))
+    code, runs, _ = program.played()
+    again, kept, _ = program.played()
+
+    assert (code, again) == (1, 1)
+    assert [one["verdict"] for one in runs] == ["failed", "failed", "finished"]
+    assert [one["reason"] for one in runs] == ["ZeroDivisionError", "process ended", ""]
+    assert kept == runs
+    assert len(list(find_runs(program.directory))) == 1
+
+
+def test_an_agent_that_gives_up_has_a_result(tmp_path: Path) -> None:
+    """A run that its agent ended badly is finished: it is told how, and is not played again."""
+    program = Program(tmp_path, (*TINY, "--agent", "players:make_raiser"))
+    code, runs, _ = program.played()
+    again, kept, _ = program.played()
+
+    assert (code, again) == (0, 0)
+    assert [(one["verdict"], one["score"], one["reason"]) for one in runs] == [("finished", None, "crashed")]
+    assert "the model is gone" in runs[0]["message"]
+    assert kept == runs
+
+
+def test_runs_share_no_core(tmp_path: Path) -> None:
+    """Two runs that play at once are each kept on cores of their own."""
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        pytest.skip("this machine has one core")
+    begun: list[Begun] = []
+
+    def observe(_run: PlannedRun, told: Word | RunResult) -> None:
+        if isinstance(told, Begun):
+            begun.append(told)
+
+    asked = suite(tmp_path, "players:make_breaker", repeats=2, budget=2)
+    with held(asked) as lock:
+        playing = Suite(found(plan(asked), tmp_path), [(cores[0],), (cores[1],)], lock)
+        undisturbed = playing.play(tmp_path / "log", observe)
+
+    assert undisturbed
+    assert sorted(one.cores for one in begun) == [(cores[0],), (cores[1],)]
+    assert len({one.process for one in begun}) == 2
+    assert {one.verdict for one in playing.results.values()} == {Verdict.FINISHED}
+
+
+def _journals(program: Program) -> bytes:
+    return b"".join(file.read_bytes() for file in program.directory.glob("*/*/*/journal.jsonl"))
+
+
+def _ignores_interrupts(process: int) -> bool:
+    status = Path(f"/proc/{process}/status").read_text()
+    ignored = next(line for line in status.splitlines() if line.startswith("SigIgn"))
+    return bool(int(ignored.split()[1], 16) & 1 << (signal.SIGINT - 1))

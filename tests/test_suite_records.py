@@ -1,0 +1,140 @@
+"""Which record is of which planned run, and what it says of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.core.agent import AgentConfig, AgentEnd
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.records.journal import Journal
+from evopolicygym.runs.suites.progress import Stopped
+from evopolicygym.runs.suites.records import RunResult, Verdict, found, result_of_process
+from evopolicygym.runs.suites.suite import PlannedRun, plan
+from fakes import TIME, opening, whole_run
+from suites import suite
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> PlannedRun:
+    """Return a planned run of an agent with a model and an option."""
+    agents = [{"name": "codex", "model": "a", "effort": "low", "options": {"quiet_s": 5}}]
+    return plan(suite(tmp_path, agents=agents))[0]
+
+
+def opened(run: PlannedRun, **changes: Any) -> RunOpened:
+    """Return how the record of a planned run begins."""
+    config = run.config
+    return opening(task=config.task, agent=config.agent, split=config.split, **changes)
+
+
+def lay(root: Path, events: Sequence[Event]) -> Path:
+    """Write a journal; return its run's directory."""
+    root.mkdir(parents=True)
+    with Journal(root / "journal.jsonl") as journal:
+        for event in events:
+            journal.append(event, flush=False)
+    return root
+
+
+def only(run: PlannedRun, place: Path) -> RunResult:
+    """Return what is found of a planned run."""
+    return found([run], place)[run.number]
+
+
+PAUSED: list[Event] = [AgentStarted(TIME, 0), AgentEnded(TIME, 0, AgentEnd.LIMITED.value, "come back later")]
+BY_LAST_EVENTS = {
+    "killed": ([], Verdict.INTERRUPTED, ""),
+    "interrupted": ([RunStopped(TIME, StopReason.INTERRUPTED)], Verdict.INTERRUPTED, ""),
+    "limited": ([*PAUSED, RunStopped(TIME, StopReason.AGENT, "AgentError: later")], Verdict.FAILED, "limited"),
+    "not started": ([RunStopped(TIME, StopReason.AGENT, "AgentError: no program")], Verdict.FAILED, "agent_error"),
+    "simulator": ([*PAUSED, RunStopped(TIME, StopReason.ENVIRONMENT, "no")], Verdict.FAILED, "env_error"),
+    "disk": ([RunStopped(TIME, StopReason.STORAGE, "no room")], Verdict.FAILED, "not_stored"),
+    "taken up and killed": ([RunStopped(TIME, StopReason.STORAGE), RunResumed(TIME)], Verdict.INTERRUPTED, ""),
+}
+
+
+@pytest.mark.parametrize(("events", "verdict", "reason"), BY_LAST_EVENTS.values(), ids=BY_LAST_EVENTS)
+def test_what_a_record_says(
+    run: PlannedRun, tmp_path: Path, events: list[Event], verdict: Verdict, reason: str
+) -> None:
+    """A run that was put down is told with why, in a word; how its agent paused says more than that it failed."""
+    root = lay(tmp_path / "records" / "run", [opened(run), *events])
+    came = only(run, tmp_path / "records")
+
+    assert (came.verdict, came.reason, came.root) == (verdict, reason, root)
+
+
+def test_a_finished_record(run: PlannedRun, tmp_path: Path) -> None:
+    """A run that is finished is told with its score."""
+    run = replace(run, config=replace(run.config, task=opening().task, agent=opening().agent, split=opening().split))
+    lay(tmp_path / "records" / "run", whole_run())
+    came = only(run, tmp_path / "records")
+
+    assert (came.verdict, came.score is not None, came.reason) == (Verdict.FINISHED, True, "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {"agent": AgentConfig("codex", "b", {"quiet_s": 5}, effort="low")},
+        {"agent": AgentConfig("codex", "a", {"quiet_s": 6}, effort="low")},
+        {"agent": AgentConfig("codex", "a", {"quiet_s": 5}, effort="high")},
+        {"task": opening().task},
+    ],
+)
+def test_a_record_of_another_run(run: PlannedRun, tmp_path: Path, changes: dict[str, Any]) -> None:
+    """A record with another seed, model, option, effort or task is none of this run's."""
+    lay(tmp_path / "records" / "run", [replace(opened(run), **changes)])
+
+    assert only(run, tmp_path / "records").verdict is Verdict.WAITING
+
+
+def test_isolation_that_was_asked_for(run: PlannedRun, tmp_path: Path) -> None:
+    """A record belongs to whoever leaves the isolation open, and to whoever asks for the one that it has."""
+    lay(tmp_path / "records" / "run", [opened(run)])  # at level none
+    asked = {
+        level: replace(run, config=replace(run.config, isolation=level)) for level in ("auto", "none", "bubblewrap")
+    }
+
+    assert {level: only(one, tmp_path / "records").verdict for level, one in asked.items()} == {
+        "auto": Verdict.INTERRUPTED,
+        "none": Verdict.INTERRUPTED,
+        "bubblewrap": Verdict.WAITING,
+    }
+
+
+def test_several_records_of_one_run(run: PlannedRun, tmp_path: Path) -> None:
+    """Of several records of one run, the one that was opened first counts, whatever came of them."""
+    for name, hour in (("a", "03"), ("b", "01"), ("c", "02")):
+        lay(tmp_path / "records" / name, [opened(run, time=f"2026-01-01T{hour}:00:00.000Z")])
+
+    assert only(run, tmp_path / "records").root == tmp_path / "records" / "b"
+
+
+def test_records_that_tell_nothing(run: PlannedRun, tmp_path: Path) -> None:
+    """A run that was killed before it was opened counts as none; a damaged record is named, as it may be any."""
+    lay(tmp_path / "records" / "run", [])
+    assert only(run, tmp_path / "records").verdict is Verdict.WAITING
+
+    damaged = lay(tmp_path / "records" / "damaged", [opened(run), *PAUSED])
+    journal = damaged / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(b'"turn":0', b'"turn":1', 1))
+    with pytest.raises(RecordError, match=f"move {damaged} out of the experiment"):
+        only(run, tmp_path / "records")
+
+
+def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
+    """What was said last counts where the record has nothing newer, and else how the process ended."""
+    root = lay(tmp_path / "records" / "run", [opened(run), RunStopped(TIME, StopReason.STORAGE, "no room")])
+    refused = Stopped("RecordError", "other versions")
+
+    assert result_of_process(run, root, refused, 1, played=True).reason == "not_stored"
+    assert result_of_process(run, root, refused, 1, played=False).reason == "RecordError"
+    assert result_of_process(run, None, Stopped("interrupted"), 1, played=False).verdict is Verdict.INTERRUPTED
+    assert result_of_process(run, None, None, -9, played=False).message.endswith("killed by signal 9")
+    assert result_of_process(run, None, None, 3, played=False).message.endswith("exit code 3")

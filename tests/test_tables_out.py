@@ -1,0 +1,168 @@
+"""Tables in every format, through the command: escaped, whole, and readable without a simulator."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.analysis.bootstrap import Interval
+from evopolicygym.analysis.tables_out import Column, Number, Sheet, written
+from evopolicygym.cli import main as cli
+from evopolicygym.core.errors import UnknownName
+from records_of_runs import changed, real_document, write, write_many
+
+HOSTILE = "\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}"
+SHEET = Sheet(
+    "A & B",
+    (Column("entry", "entry", is_text=True), Column("score", "score")),
+    ((HOSTILE, Number(0.5, 2, 0.1, Interval(0.25, 0.75))), ("=1+1", None)),
+    ("100% _sure_",),
+)
+BLOCKED = ("gymnasium", "mujoco", "torch", "pandas", "minigrid", "highway_env", "scipy")
+BLOCKING = f"""
+import sys
+
+class Refusing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {BLOCKED!r}:
+            raise ImportError(f"{{name}} is not to be had")
+
+sys.meta_path.insert(0, Refusing())
+from evopolicygym.cli.main import main
+main()
+"""
+
+
+def typed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
+    """Return what a command printed on stdout."""
+    monkeypatch.setenv("COLUMNS", "120")  # the program's console is made once in a process of tests
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", *map(str, arguments)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    captured = capsys.readouterr()
+    assert not left.value.code, captured.err
+    return captured.out
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Return a directory with runs of two agents, one of them with a hostile name."""
+    write_many(tmp_path / "runs", tmp_path / "real", ["good"], 2, ["acrobot", "reacher"], cases=4)
+    document = real_document(tmp_path / "again")
+    for task in ("acrobot", "reacher"):
+        write(tmp_path / "runs", changed(document, task, HOSTILE, [-200.0, -201.0, -202.0, -203.0]))
+    return tmp_path / "runs"
+
+
+def test_csv() -> None:
+    """CSV has numbers in full, in columns of their own, and no text that a spreadsheet would compute."""
+    rows = list(csv.reader(io.StringIO(written([SHEET], "csv"))))
+
+    assert rows[0] == ["entry", "score", "score_standard_error", "score_low", "score_high"]
+    assert rows[1][1:] == ["0.5", "0.1", "0.25", "0.75"]
+    assert rows[1][0].startswith("\\x1b[2J<script>")
+    assert rows[2] == ["'=1+1", "", "", "", ""]
+
+
+def test_markdown() -> None:
+    """Markdown holds neither HTML nor a bar that isn't a column's."""
+    text = written([SHEET], "markdown")
+
+    assert "<" not in text
+    assert "\x1b" not in text
+    assert "\\[red\\]x" in text
+    assert all(line.replace("\\|", "").count("|") == 3 for line in text.splitlines() if line.startswith("|"))
+
+
+def test_latex() -> None:
+    """LaTeX is told no command by a name."""
+    text = written([SHEET], "latex")
+
+    assert r"\input" not in text
+    assert r"\textbar{}\_\$\&\%\textbackslash{}input\{x\}" in text
+    assert r"0.50 $\pm$ 0.10 {[}0.25, 0.75{]} \\" in text
+
+
+def test_a_format_that_there_is_not() -> None:
+    """Another format is refused by name."""
+    with pytest.raises(UnknownName, match="no format named 'word'"):
+        written([SHEET], "word")
+
+
+def test_the_papers_figures_through_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """leaderboard --with paper --json gives the paper's own aggregates."""
+    entries = json.loads(typed(capsys, monkeypatch, "leaderboard", "--with", "paper", "--json"))["entries"]
+
+    assert [one["rank_score"]["value"] for one in entries] == [0.890625, 0.75, 0.53125, 0.359375, 0.109375]
+    assert [(one["wins"], one["top_2"]) for one in entries] == [(9, 16), (5, 12), (1, 3), (1, 1), (0, 0)]
+    assert [one["value"] for one in entries[0]["families"].values()] == [0.9375, 0.875, 0.8125, 0.9375]
+    assert entries[1]["families"]["minigrid"]["value"] == 0.9375
+    kinds = [[round(one["kinds"][kind]["value"], 2) for one in entries[:4]] for kind in ("synthesis", "tuning")]
+    assert kinds[0] == pytest.approx([0.98, 1.00, 0.19, 0.03], abs=0.011)
+    assert (kinds[1][0], kinds[1][3]) == pytest.approx((0.99, 0.67), abs=0.011)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "latex"])
+def test_hostile_names_are_text(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """A name from a record is printed as it is spelled, in every format, with every task's table."""
+    found = typed(capsys, monkeypatch, "leaderboard", runs, "--format", form, "--per-task")
+
+    assert "good" in found
+    assert "\x1b" not in found
+    if form in {"table", "csv"}:
+        assert "\\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}" in found
+
+
+def test_compare_through_the_command(
+    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two labels, or a label and a shipped entry, are compared task by task."""
+    bad = next(one for one in labels(runs, capsys, monkeypatch) if one.startswith("\\x1b"))
+    found: dict[str, Any] = json.loads(typed(capsys, monkeypatch, "compare", "good", bad, runs, "--json"))
+    beside = typed(capsys, monkeypatch, "compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper")
+
+    assert (found["first"], len(found["tasks"]), found["tasks"][0]["paired"]) == ("good", 2, True)
+    assert found["probability_of_improvement"]["value"] == 0.5
+    assert "acrobot" in beside
+
+
+def test_compare_of_two_directories(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two runs of one agent are compared by their directories."""
+    document = real_document(tmp_path / "real")
+    one, other = (
+        write(tmp_path / "runs", changed(document, "acrobot", "same", [mean, mean - 1], seed))
+        for seed, mean in enumerate((-80.0, -90.0))
+    )
+    found = json.loads(typed(capsys, monkeypatch, "compare", one, other, "--json"))
+
+    assert found["tasks"][0]["difference"] == 10.0
+
+
+def labels(runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found = json.loads(typed(capsys, monkeypatch, "leaderboard", runs, "--json"))
+    return [one["entry"] for one in found["entries"]]
+
+
+def test_results_are_read_without_a_simulator(runs: Path, tmp_path: Path) -> None:
+    """leaderboard, compare and show work where no simulator, torch or pandas can be imported."""
+    commands = (
+        ["leaderboard", runs, "--with", "paper", "--per-task"],
+        ["compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper"],
+        ["show", tmp_path / "real"],
+    )
+    for command in commands:
+        arguments = [sys.executable, "-c", BLOCKING, *map(str, command)]
+        left = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=120)
+        assert (left.returncode, left.stderr) == (0, "")
+        assert "acrobot" in left.stdout or "toy" in left.stdout
