@@ -108,6 +108,6 @@ def is_road(picture: Picture) -> np.ndarray[Any, np.dtype[np.bool_]]:
 def bend(middle: Vector) -> float:
     """Return by how much the road turns as far as it is seen, in radians; more where it is not seen far."""
     near, far = middle[0], middle[min(len(middle) - 1, FAR_POINT)]
-    turn = abs(math.atan2(far[0] - near[0], near[1] - far[1] + 1e-3)) if len(middle) > 2 else 0.8  # noqa: PLR2004
+    turn = abs(math.atan2(far[0] - near[0], near[1] - far[1] + 1e-3)) if len(middle) > 2 else 0.8
     missing = USUAL_VIEW - len(middle)
     return max(turn, SHORT_VIEW + SHORT_VIEW_POINT * missing) if missing > 0 else turn

@@ -39,13 +39,21 @@ class Policy:
     def reset(self, episode_index: int) -> None:
         """Forget the pace."""
         self.driver: Driver | None = None
+        self.left, self.turned = IN_TIME, True
 
     def act(self, obs: Vector) -> Vector:
         """Return the force."""
         position, velocity = float(obs[0]), float(obs[1])
         if self.driver is None:
-            self.driver = Driver(best_pace(position, velocity))
+            self.driver = Driver(best_pace(position, velocity, self.left))
+        elif velocity > 0 and self.turned and not self.driver.gain and self.is_late(position, velocity):
+            self.driver.pace = best_pace(position, velocity, self.left)
+        self.left, self.turned = self.left - 1, velocity <= 0
         return np.array([self.driver.force(position, velocity)])
+
+    def is_late(self, position: float, velocity: float) -> bool:
+        """Return whether the plan misses the flag: single precision can decide otherwise at a turning point."""
+        return self.driver is not None and not is_in_time(position, velocity, self.driver.pace, self.left)
 
 
 class Driver:
@@ -96,19 +104,19 @@ def reaches(position: float, velocity: float, gain: float) -> bool:
     return position >= AIM
 
 
-def best_pace(position: float, velocity: float) -> float:
+def best_pace(position: float, velocity: float, steps: int) -> float:
     """Return the least pace that is in time, as far as halving finds it."""
     low, high = SMALLEST_PACE, LARGEST_PACE
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if is_in_time(position, velocity, middle) else (middle, high)
+        low, high = (low, middle) if is_in_time(position, velocity, middle, steps) else (middle, high)
     return high
 
 
-def is_in_time(position: float, velocity: float, pace: float) -> bool:
-    """Return whether driving at a pace reaches the flag."""
+def is_in_time(position: float, velocity: float, pace: float, steps: int) -> bool:
+    """Return whether driving at a pace reaches the flag within so many steps."""
     driver = Driver(pace)
-    for _ in range(IN_TIME):
+    for _ in range(max(0, steps)):
         position, velocity = moved(position, velocity, driver.force(position, velocity))
         if position >= FLAG:
             return True
