@@ -39,7 +39,7 @@ class Policy:
         routes = world.routes(self.cost)
         goals = world.find(GOAL)
         target = routes.nearest(poses_on(goals[0])) if goals else None
-        target = target or best_view(world, routes, world.unseen(self.worth, SPREAD))
+        target = target or best_view(world, routes, world.unseen(self.worth, SPREAD), 0.05)
         action = routes.way(target)[0][1] if target else USE
         world.moved(action)
         return action
