@@ -27,7 +27,7 @@ class Policy:
     def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
         """Take what the contract gives; nothing of it is needed."""
 
-    def reset(self, episode_index: int) -> None:  # noqa: ARG002 - of the contract
+    def reset(self, episode_index: int) -> None:
         """Forget the world."""
         self.world = World(PLAN)
 

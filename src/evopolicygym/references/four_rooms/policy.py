@@ -28,7 +28,7 @@ class Policy:
     def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
         """Take what the contract gives; nothing of it is needed."""
 
-    def reset(self, episode_index: int) -> None:  # noqa: ARG002 - of the contract
+    def reset(self, episode_index: int) -> None:
         """Forget the world."""
         self.world = World(PLAN)
 
@@ -39,7 +39,7 @@ class Policy:
         routes = world.routes(self.cost)
         goals = world.find(GOAL)
         target = routes.nearest(poses_on(goals[0])) if goals else None
-        target = target or best_view(world, routes, world.unseen(self.worth, SPREAD))
+        target = target or best_view(world, routes, world.unseen(self.worth, SPREAD), 0.05)
         action = routes.way(target)[0][1] if target else USE
         world.moved(action)
         return action

@@ -99,9 +99,9 @@ class World:
 
     def __post_init__(self) -> None:
         """Allow every start that the plan allows."""
-        spots = {(x, y): mark for y, row in enumerate(self.plan) for x, mark in enumerate(row) if mark not in "#+"}
+        spots = {(x, y): mark for y, row in enumerate(self.plan) for x, mark in enumerate(row) if mark != "#"}
         starts = [spot for spot, mark in spots.items() if mark == "s"]
-        self.places = dict.fromkeys(starts or spots, 1.0)
+        self.places = {spot: OPENNESS.get(spots[spot], 1.0) for spot in starts or spots}
 
     def see(self, obs: Mapping[str, Any]) -> None:
         """Take an observation into the map."""

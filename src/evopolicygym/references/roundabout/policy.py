@@ -27,10 +27,10 @@ PLANNED_S, HORIZON_S, DT = 4, 8, 0.25
 WORLDS = 20
 SPEED_NOISE = 0.06
 """Standard deviation of another car's mean speed, as a share of the speed seen."""
-BRAKING_SHARE, BRAKING, SLOWED = 0.6, 5.0, 0.15
+BRAKING_SHARE, BRAKING, SLOWED = 0.35, 5.0, 0.2
 """In this share of worlds a car brakes, by so many m/s², down to this share of its speed: for whoever is before it."""
 BRAKING_BEGINS_S = 3.0
-MARGIN_LONG, MARGIN_WIDE = 1.5, 0.4
+MARGIN_LONG, MARGIN_WIDE = 0.8, 0.3
 """Metres beside a car that count as the car."""
 YIELDING = 6.0
 """Metres behind the car from which another one in the same lane brakes in time."""
@@ -139,7 +139,7 @@ class Policy:
     def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
         """Take what the contract gives; nothing of it is needed."""
 
-    def reset(self, episode_index: int) -> None:  # noqa: ARG002 - of the contract
+    def reset(self, episode_index: int) -> None:
         """Begin at 8 m/s."""
         self.target = 1
         self.generator = np.random.default_rng(0)
