@@ -15,6 +15,7 @@ from evopolicygym.cli import (
     export,
     leaderboard,
     post_hoc,
+    report,
     resume,
     reveal,
     run,
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
-    "Look": (show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose, export.export),
+    "Look": (show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose, report.report, export.export),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
 }
 for panel, verbs in PANELS.items():

@@ -42,13 +42,12 @@ def draw(findings: Findings) -> Figure:
     )
     for axes, label in zip(cells, entries, strict=True):
         _draw_entry(axes, shown[label], look[label])
-    figure.supylabel("episodes of the submission")
     keys = [
         Line2D([], [], linestyle="", marker="o", color=GREY, alpha=0.6, label="a submission"),
         Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markersize=7, color="black", label="selected"),
         Line2D([], [], color="black", label="mean of each tenth of the budget"),
     ]
-    foot(figure, "budget spent before the submission (%)", keys)
+    foot(figure, "budget spent before the submission (%)", keys, side="episodes of the submission")
     return figure
 
 
@@ -68,8 +67,9 @@ def _draw_entry(axes: Axes, uses: Sequence[BudgetUse], look: Look) -> None:
         color="black", markeredgewidth=0.8, linestyle="",
     )  # fmt: skip
     tenths = [[y for x, y, _ in points if tenth * 10 <= x < (tenth + 1) * 10] for tenth in range(TENTHS)]
-    means = [fmean(tenth) if tenth else float("nan") for tenth in tenths]
-    axes.stairs(means, [10 * tenth for tenth in range(TENTHS + 1)], color="black", linewidth=1.1, baseline=None)
+    for tenth, episodes in enumerate(tenths):
+        if episodes:
+            axes.plot([10 * tenth, 10 * tenth + 10], [fmean(episodes)] * 2, color="black", linewidth=1.4, zorder=3)
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _at: number(value)))
     axes.set_xlim(-3, 103)

@@ -42,10 +42,11 @@ SMALL = 8.0
 """Points of the smallest text."""
 KEY_HEIGHT = 0.165
 """Of a line of the legend."""
+LABEL_HEIGHT = 0.22
 PADS = {"w_pad": 0.05, "h_pad": 0.05}
 RIGHT = 0.985
 """Where panels end, in parts of the width: a panel's title may be longer than it."""
-THOUSANDS = 10_000
+THOUSANDS, MILLION = 10_000, 1_000_000
 STYLE: Mapping[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": "#4D4D4D",
@@ -138,7 +139,7 @@ def panels(
     *,
     columns: int,
     height: float,
-    below: float = 0.2,
+    below: float = 0.0,
     sharex: bool = False,
     sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
@@ -171,26 +172,28 @@ def few_ticks(axis: Any, most: int = 4, *, whole: bool = False) -> None:  # noqa
 
 def number(value: float) -> str:
     """Return a number of an axis."""
-    text = f"{value / 1000:,g}k" if abs(value) >= THOUSANDS else f"{round(value, 9):,g}"
+    size = abs(value)
+    text = f"{value / 1e6:,g}M" if size >= MILLION else f"{value / 1e3:,g}k" if size >= THOUSANDS else f"{value:,.6g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def foot(figure: Figure, label: str = "", keys: Iterable[Any] = ()) -> None:
-    """Say below the panels what they share along x, and what is what; the figure grows by what that takes."""
+def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
+    """Say what the panels share along x and y, and below them what is what; the figure grows by what that takes."""
     keys = list(keys)
-    if label:
-        figure.supxlabel(label)
-    if not keys:
-        return
-    longest = max(len(one.get_label()) for one in keys)
+    longest = max((len(one.get_label()) for one in keys), default=0)
     columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
-    taken = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns)
+    below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
+    taken = below + (LABEL_HEIGHT if label else 0.0)
     height = figure.get_figheight() + taken
+    part = taken / height
     figure.set_figheight(height)
-    figure.set_layout_engine(ConstrainedLayoutEngine(**PADS, rect=(0, taken / height, RIGHT, 1 - taken / height)))
-    figure.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
+    figure.set_layout_engine(ConstrainedLayoutEngine(**PADS, rect=(0, part, RIGHT, 1 - part)))
+    if keys:
+        figure.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
     if label:
-        figure.supxlabel(label).set_y(taken / height)
+        figure.supxlabel(label, y=(below + 0.04) / height)
+    if side:
+        figure.supylabel(side, y=(part + 1) / 2)
 
 
 def key(look: Look, name: str) -> Line2D:

@@ -39,8 +39,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xticks([0, 25, 50, 75, 100])
         few_ticks(axes.yaxis, 4, whole=True)
-    figure.supylabel("count of the latest submission")
-    foot(figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries])
+    foot(figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="latest submission")
     return figure
 
 

@@ -32,7 +32,7 @@ def draw(findings: Findings) -> Figure:
     }
     if not any(hits.edits for all_hits in counted.values() for hits in all_hits.values()):
         return worded(TITLE, "No run has two submissions whose worth is known.")
-    figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.75 + 0.42 * len(entries), sharex=True, sharey=True)
+    figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.75 + 0.42 * len(entries), sharey=True)
     shown = names(entries, LONGEST)
     for at, kind in enumerate(kinds):
         shares, rates = cells[2 * at], cells[2 * at + 1]
@@ -41,9 +41,11 @@ def draw(findings: Findings) -> Figure:
             _draw_rates(rates, row, counted[label, kind])
         for axes, what in ((shares, "share of edits (%)"), (rates, "edits that set a new best (%)")):
             name_rows(axes, [shown[label] for label in entries])
-            axes.set_xlim(0, 100)
+            axes.set_xticks(range(0, 101, 20))
             axes.set_xlabel(what)
             axes.tick_params(labelbottom=True)
+        shares.set_xlim(0, 100)
+        rates.set_xlim(0, 118)  # room for what stands beside a whole bar
     foot(figure, keys=[_bar_key(kind) for kind in KINDS])
     return figure
 
@@ -71,11 +73,7 @@ def _draw_rates(axes: Axes, row: int, counted: dict[Edit, Hits]) -> None:
             continue
         middle = row + 0.27 * (place - 1)
         axes.barh(middle, 100 * hits.rate, height=0.22, **_bar(kind))
-        inside = hits.rate > 0.8  # noqa: PLR2004 - no room to its right
-        axes.text(
-            100 * hits.rate + (-1 if inside else 1), middle, f"{hits.hits}/{hits.edits}", fontsize=SMALL, va="center",
-            ha="right" if inside else "left", bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4},
-        )  # fmt: skip
+        axes.text(100 * hits.rate + 1, middle, f"{hits.hits}/{hits.edits}", fontsize=SMALL, va="center")
 
 
 def _bar(kind: Edit) -> dict[str, Any]:

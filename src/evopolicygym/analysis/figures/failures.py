@@ -43,9 +43,10 @@ def draw(findings: Findings) -> Figure:
         judged = [one.mended for found in own for one in found.submissions if one.mended is not None]
         if judged:
             right.text(
-                1.02, row, f"{sum(judged)}/{len(judged)} mended", transform=right.get_yaxis_transform(), va="center",
+                1.02, row, f"{sum(judged)}/{len(judged)}", transform=right.get_yaxis_transform(), va="center",
                 fontsize=SMALL,
             )  # fmt: skip
+    right.text(1.02, 1.02, "mended", transform=right.transAxes, fontsize=SMALL)
     for axes, what in (
         (left, "of all submissions (%)"),
         (right, "of all train episodes (%)"),
@@ -53,7 +54,8 @@ def draw(findings: Findings) -> Figure:
         name_rows(axes, [shown[label] for label in entries])
         axes.set_xlim(0, max(NARROWEST, axes.dataLim.x1 * 1.05))
         axes.set_xlabel(what)
-    foot(figure, keys=[_bar_key(part) for part in PARTS])
+    met = {part for _, found in runs for part in (*found.statuses, *found.reasons)}
+    foot(figure, keys=[_bar_key(part) for part in PARTS if part in met])
     return figure
 
 

@@ -10,8 +10,8 @@ TITLE = "Rank score by family of tasks"
 MOST = 30
 """Entries that are shown, the best."""
 COLUMNS = 4
-LONGEST = 24
-"""Characters of a name."""
+LONGEST = 20
+"""Characters of a family's name."""
 
 
 @styled
@@ -24,7 +24,7 @@ def draw(findings: Findings) -> Figure:
     families = list(dict.fromkeys(task.family for task in board.tasks))
     titles = [shortened(one, LONGEST) for one in families]
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
-    look, shown = looks(findings), names((one.entry.label for one in rows), LONGEST)
+    look, shown = looks(findings), names(one.entry.label for one in rows)
     for axes, family in zip(cells, families, strict=True):
         for row, one in enumerate(rows):
             score = one.families.get(family)

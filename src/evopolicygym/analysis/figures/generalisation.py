@@ -56,11 +56,10 @@ def draw(findings: Findings) -> Figure:
     figure, cells = panels(TITLE, [shortened(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
     for axes, own in zip(cells, found.values(), strict=True):
         _draw_task(axes, own, entries, look)
-    figure.supylabel("mean return (line: ± standard error)")
     keys = [key(look[one], shown[one]) for one in entries if any(one in own for own in found.values())]
     if any(one.best_other is not None for own in found.values() for one in own.values()):
         keys.append(Line2D([], [], color="black", linestyle="", marker="_", markersize=9, label="best not selected"))
-    foot(figure, keys=keys)
+    foot(figure, keys=keys, side="mean return ± s.e.")
     return figure
 
 

@@ -48,8 +48,12 @@ def draw(findings: Findings) -> Figure:
     for axes, (task, found) in zip(cells, curves.items(), strict=True):
         lines |= _draw_ends(axes, findings, task)
         _draw_task(axes, {one: found[one] for one in entries if one in found}, look)
-    figure.supylabel("best validation mean so far (return)")
-    foot(figure, "train episodes spent", [*(key(look[one], shown[one]) for one in entries), *lines.values()])
+    foot(
+        figure,
+        "train episodes spent",
+        [*(key(look[one], shown[one]) for one in entries), *lines.values()],
+        side="best validation mean",
+    )
     if len(findings.labels) > MOST:
         figure.suptitle(f"{TITLE} (the best {MOST} of {len(findings.labels)} entries)", x=0.01, ha="left")
     return figure

@@ -1,7 +1,7 @@
 """Each task's held-out means, with its anchors and what was published as lines to compare by."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from evopolicygym.analysis.figures.base import Drawing
 from evopolicygym.analysis.figures.canvas import (
@@ -12,13 +12,13 @@ from evopolicygym.analysis.figures.canvas import (
     few_ticks,
     finite,
     foot,
-    keyed,
+    key,
     name_rows,
     panels,
     styled,
     worded,
 )
-from evopolicygym.analysis.figures.looks import GREY, LINES, Line, looks, names, shortened
+from evopolicygym.analysis.figures.looks import GREY, LINES, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.leaderboard import Standing
 from evopolicygym.analysis.published import ANCHOR
@@ -47,11 +47,12 @@ def draw(findings: Findings) -> Figure:
         TITLE, [shortened(task.name, LONGEST) for task in board.tasks], columns=COLUMNS,
         height=0.65 + 0.19 * len(rows), sharey=True,
     )  # fmt: skip
-    shown, marks = names((one.entry.label for one in rows), LONGEST), _marks(lines)
+    shown, called = names((one.entry.label for one in rows), LONGEST), names(one.entry.label for one in lines)
+    look = looks(findings)
     anchor = next((one for one in board.standings if one.entry.kind == ANCHOR), None)
     for axes, task in zip(cells, board.tasks, strict=True):
-        _draw_lines(axes, task, anchor, [(one, marks[one.entry.label]) for one in lines])
-        _draw_rows(axes, task, findings, rows)
+        _draw_lines(axes, task, anchor, lines, look)
+        _draw_rows(axes, task, rows, look)
         name_rows(axes, [shown[one.entry.label] for one in rows])
         few_ticks(axes.xaxis, 3)
         axes.margins(x=0.08)
@@ -59,34 +60,35 @@ def draw(findings: Findings) -> Figure:
     if any(task.idle for task in board.tasks):
         keys.append(Line2D([], [], color=GREY, linestyle=IDLE_LINE, label="idle action"))
     what = "mean return over held-out cases, more is better (line: ± standard error; small dots: repeats)"
-    foot(figure, what, [*keys, *marks.values()])
+    foot(figure, what, [*keys, *(_mark(look[one.entry.label], called[one.entry.label]) for one in lines)])
     return figure
 
 
-def _marks(lines: Sequence[Standing]) -> dict[str, Line2D]:
-    """Return what each published entry's line is like."""
-    shown = names(one.entry.label for one in lines)
-    return {
-        one.entry.label: Line2D(
-            [], [], linewidth=0.9, color="black", linestyle=LINES[place % len(LINES)],
-            label=keyed(shown[one.entry.label]),
-        )
-        for place, one in enumerate(lines)
-    }  # fmt: skip
+def _mark(look: Look, name: str) -> Line2D:
+    """Return what a published entry's line is like in the legend."""
+    mark = key(look, name)
+    mark.set(markerfacecolor="white", linewidth=0.9)
+    return mark
 
 
-def _draw_lines(axes: Axes, task: TaskRow, anchor: Standing | None, lines: Sequence[tuple[Standing, Line2D]]) -> None:
+def _draw_lines(
+    axes: Axes, task: TaskRow, anchor: Standing | None, lines: Sequence[Standing], look: Mapping[str, Look]
+) -> None:
     if anchor and task.name in anchor.tasks and finite(mean := anchor.tasks[task.name].cell.mean):
         axes.axvline(mean, color=GREY, linestyle=RANDOM_LINE)
     if task.idle and finite(task.idle.mean):
         axes.axvline(task.idle.mean, color=GREY, linestyle=IDLE_LINE)
-    for one, mark in lines:
+    for one in lines:
+        own = look[one.entry.label]
         if task.name in one.tasks and finite(mean := one.tasks[task.name].cell.mean):
-            axes.axvline(mean, color=mark.get_color(), linestyle=mark.get_linestyle(), linewidth=mark.get_linewidth())
+            axes.axvline(mean, color=own.colour, linestyle=own.line, linewidth=0.9)
+            axes.plot(
+                [mean], [0.0], own.marker, transform=axes.get_xaxis_transform(), clip_on=False, color=own.colour,
+                markerfacecolor="white", zorder=4,
+            )  # fmt: skip
 
 
-def _draw_rows(axes: Axes, task: TaskRow, findings: Findings, rows: Sequence[Standing]) -> None:
-    look = looks(findings)
+def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mapping[str, Look]) -> None:
     for row, one in enumerate(rows):
         if task.name not in one.tasks:
             axes.text(
