@@ -82,33 +82,31 @@ def document_text(contents: Contents) -> str:
     return dumps({"form": FORM, **asdict(contents)}, indent=2) + "\n"
 
 
-def make_room(directory: Path, *, force: bool) -> None:
-    """Make a directory ready for a report; one that lies there goes, and nothing else.
+def files_of_old(directory: Path, *, force: bool) -> list[str]:
+    """Return the files of the report that lies in a directory.
 
-    Raises ``UsageError`` where the directory holds something that is no report, unless forced.
+    Raises ``UsageError`` where it holds something that is no report, unless forced.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; a directory to write the report into is asked for.")
-    old = _files_of(directory)
-    if old is None and directory.is_dir() and any(directory.iterdir()) and not force:
+    try:
+        document = json.loads((directory / MARK).read_text(encoding="utf-8"))
+        is_report = document["form"] == FORM
+        named = [*(file for part in document["parts"] for file in part["files"]), INDEX] if is_report else []
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        is_report, named = False, []
+    if not is_report and directory.is_dir() and any(directory.iterdir()) and not force:
         raise UsageError(
             f"{directory} is not empty and holds no report ({MARK}). Name another directory, or write among what is "
             f"there with --force; files of other names stay."
         )
-    for name in old or ():
+    return [name for name in named if isinstance(name, str) and _OURS.fullmatch(name)]
+
+
+def make_room(directory: Path, old: Iterable[str]) -> None:
+    """Make a directory ready for a report: the files of an old one go, and from now on it is known to be one."""
+    for name in old:
         (directory / name).unlink(missing_ok=True)
     for folder in (directory, directory / TABLES, directory / FIGURES):
         folder.mkdir(parents=True, exist_ok=True)
     (directory / MARK).write_text(dumps({"form": FORM, "parts": []}) + "\n", encoding="utf-8")
-
-
-def _files_of(directory: Path) -> list[str] | None:
-    """Return what a report that lies in a directory says to have written, as far as such files can be ours."""
-    try:
-        document = json.loads((directory / MARK).read_text(encoding="utf-8"))
-        if document["form"] != FORM:
-            return None
-        named = [*(file for part in document["parts"] for file in part["files"]), INDEX]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return [name for name in named if isinstance(name, str) and _OURS.fullmatch(name)]

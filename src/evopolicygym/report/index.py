@@ -17,8 +17,8 @@ def write_index(directory: Path, contents: Contents) -> None:
 
 
 def _lines(directory: Path, contents: Contents) -> Iterator[str]:
-    yield from ("# Report", "", f"{contents.runs} finished runs of {len(contents.entries)} entries on "
-                f"{len(contents.tasks)} tasks.", "")  # fmt: skip
+    counted = f"{contents.runs} finished runs of {len(contents.entries)} entries on {len(contents.tasks)} tasks."
+    yield from ("# Report", "", counted, "")
     for name in contents.names:
         parts = [part for part in contents.parts if part.name == name]
         yield from (f"## {parts[0].title}", "")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Table, over_runs
+from evopolicygym.analysis.diagnostics.base import Cell as DiagnosticCell
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.leaderboard import Leaderboard
 from evopolicygym.analysis.pairing import Pairing, pairing
@@ -19,10 +20,12 @@ from evopolicygym.analysis.sheets import (
     standings_sheets,
     task_sheets,
 )
-from evopolicygym.analysis.tables_out import Cell, Column, Sheet, written
+from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet, written
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
+SMALL, LARGE = 10, 1000
+"""Below the first, three digits behind the point are shown; from the second on, none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +110,20 @@ def _sheet(table: Table) -> Sheet:
     columns = (
         Column(name.replace(" ", "_"), name, is_text) for name, is_text in zip(table.columns, are_texts, strict=True)
     )
-    return Sheet(table.title, tuple(columns), table.rows)
+    return Sheet(table.title, tuple(columns), tuple(tuple(map(_cell, row)) for row in table.rows))
+
+
+def _cell(value: DiagnosticCell) -> Cell:
+    """Return a cell with as many digits as tell something; files for programs have all of them."""
+    if not isinstance(value, float):
+        return value
+    return Number(value, 3 if abs(value) < SMALL else 2 if abs(value) < LARGE else 0)
 
 
 OF_BOARD: Mapping[str, ReportTable] = {
     "leaderboard": ReportTable(
         "Leaderboard",
-        "Places, tiers, rank scores and normalised scores of all entries with their 95 % intervals, and what they took.",
+        "Places, tiers, rank scores and normalised scores of all entries with 95 % intervals, and what they took.",
         "As `evopolicygym leaderboard` does, by the formulas of docs/leaderboard.md.",
         _leaderboard,
     ),

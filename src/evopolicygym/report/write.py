@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +21,17 @@ from evopolicygym.analysis.score_table import Choice
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.printable import printable
 from evopolicygym.core.protocol import PROTOCOL_VERSION
-from evopolicygym.report.contents import FIGURES, MARK, TABLES, Contents, Part, document_text, in_order, make_room
+from evopolicygym.report.contents import (
+    FIGURES,
+    MARK,
+    TABLES,
+    Contents,
+    Part,
+    document_text,
+    files_of_old,
+    in_order,
+    make_room,
+)
 from evopolicygym.report.index import write_index
 from evopolicygym.report.tables import ReportTable, tables
 
@@ -93,9 +103,10 @@ def write_report(
 
     Raises ``UsageError`` where the directory holds something else, or runs can't stand in one table.
     """
-    findings = find(results, shipped, choice, parts.diagnostics, partial(follow, "reading runs"))
-    make_room(directory, force=force)
-    jobs = [
+    old = files_of_old(directory, force=force)
+    findings = find(results, shipped, choice, parts.diagnostics, lambda runs: follow("reading runs", runs))
+    make_room(directory, old)
+    jobs: list[Callable[[], Part | None]] = [
         *(partial(_written, directory, name, table, findings) for name, table in parts.tables.items()),
         *(partial(_drawn, directory, name, one, findings, parts.formats) for name, one in parts.drawings.items()),
     ]

@@ -27,7 +27,7 @@ try:
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 except ImportError as error:
-    raise MissingExtra("A figure", EXTRA, str(error.name or error)) from error
+    raise MissingExtra("A figure (--no-figures writes tables alone)", EXTRA, str(error.name or error)) from error
 
 __all__ = [
     "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "few_ticks", "finite", "foot", "key", "keyed", "name_rows",
@@ -43,7 +43,7 @@ SMALL = 8.0
 KEY_HEIGHT = 0.165
 """Of a line of the legend."""
 LABEL_HEIGHT = 0.22
-PADS = {"w_pad": 0.05, "h_pad": 0.05}
+PAD = 0.05
 RIGHT = 0.985
 """Where panels end, in parts of the width: a panel's title may be longer than it."""
 THOUSANDS, MILLION = 10_000, 1_000_000
@@ -121,7 +121,9 @@ def saved(figure: Figure, form: str) -> bytes:
 
 def sheet_of(title: str, height: float) -> Figure:
     """Return an empty figure."""
-    figure = Figure(figsize=(WIDTH, height), dpi=DOTS, layout=ConstrainedLayoutEngine(**PADS, rect=(0, 0, RIGHT, 1)))
+    figure = Figure(
+        figsize=(WIDTH, height), dpi=DOTS, layout=ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, 0, RIGHT, 1))
+    )
     figure.suptitle(title, x=0.01, ha="left")
     return figure
 
@@ -187,11 +189,11 @@ def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str
     height = figure.get_figheight() + taken
     part = taken / height
     figure.set_figheight(height)
-    figure.set_layout_engine(ConstrainedLayoutEngine(**PADS, rect=(0, part, RIGHT, 1 - part)))
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, part, RIGHT, 1 - part)))
     if keys:
         figure.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
     if label:
-        figure.supxlabel(label, y=(below + 0.04) / height)
+        figure.text(0.5, (below + 0.04) / height, label, ha="center", va="bottom")
     if side:
         figure.supylabel(side, y=(part + 1) / 2)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import Axes, Figure, name_rows, sheet_of, styled, worded
+from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
 from evopolicygym.analysis.figures.looks import GREY, looks, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.leaderboard import Leaderboard, Standing
@@ -51,7 +51,7 @@ def _mark_tiers(axes: Axes, rows: Sequence[Standing]) -> None:
             [OUTSIDE, OUTSIDE], [first - 0.35, last + 0.35], transform=where, color=GREY, clip_on=False, linewidth=2
         )
         axes.text(
-            OUTSIDE + 0.015, (first + last) / 2, f"tier {tier}", transform=where, va="center", fontsize="small"
+            OUTSIDE + 0.015, (first + last) / 2, f"tier {tier}", transform=where, va="center", fontsize=SMALL
         )  # fmt: skip
 
 
