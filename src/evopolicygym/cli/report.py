@@ -36,7 +36,7 @@ def report(
     only: Annotated[
         list[str] | None, typer.Option(help="A table's and figure's name, such as edits; may be given several times.")
     ] = None,
-    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw figures (extra figures).")] = True,
+    no_figures: Annotated[bool, typer.Option("--no-figures", help="Write tables alone; needs no matplotlib.")] = False,
     mix: Annotated[bool, typer.Option("--mix", help="Show runs together that were not measured alike.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
@@ -54,7 +54,7 @@ def report(
 
         return track(each, what, len(each), console=err(), disable=as_json)
 
-    parts = wanted(only or (), _names(form), figures=figures)
+    parts = wanted(only or (), _names(form), figures=not no_figures)
     beside = [shipped_table(name) for name in _names(shipped)]
     with interruptible():
         results = load_results(places(runs, needed=not beside))
