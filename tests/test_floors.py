@@ -15,6 +15,7 @@ ROOMS = {
     "runs": 5,
     "judge": 4,
     "export": 4,
+    "report": 4,
     "viewer": 4,
     "rollout": 3,
     "agents": 3,
@@ -31,6 +32,7 @@ NEVER = {
     "judge": {"environments", "agents"},
     "analysis": MAKING,
     "export": MAKING,
+    "report": MAKING,
     "viewer": MAKING,
 }
 LONGEST = 400

@@ -1,6 +1,6 @@
 """Opens boxes for a key, puts the ball before the locked door aside, and fetches the blue ball from behind that door.
 
-The plan of the world holds its rooms. Playing some cases shows more that never changes: the side room is that on the
+The plan of the world holds its rooms. MiniGrid's source tells more that never changes: the side room is that on the
 right, and the blue ball is in the corner room above it, so that only one of the two locked doors matters. Boxes, the
 ball in the way and the key are dealt with nearest first; whatever is in hand is put down where that costs least on the
 way to the next thing. How the map is kept and what can be seen from where is told in ``gridworld.py``.
