@@ -6,13 +6,13 @@ What is in them is told in ``analysis/sheets.py`` and ``analysis/diagnostics/``;
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Table, over_runs
-from evopolicygym.analysis.diagnostics.base import Cell as DiagnosticCell
+from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, over_runs
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.leaderboard import Leaderboard
 from evopolicygym.analysis.pairing import Pairing, pairing
 from evopolicygym.analysis.published import ANCHOR
 from evopolicygym.analysis.sheets import (
+    diagnostic_sheet,
     leaderboard_document,
     pairing_document,
     pairing_sheet,
@@ -20,12 +20,10 @@ from evopolicygym.analysis.sheets import (
     standings_sheets,
     task_sheets,
 )
-from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet, written
+from evopolicygym.analysis.tables_out import Cell, Column, Sheet, written
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
-SMALL, LARGE = 10, 1000
-"""Below the first, three digits behind the point are shown; from the second on, none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +97,10 @@ def _diagnostic(name: str) -> Writer:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
         if not runs:
             return {}
-        sheet = _sheet(over_runs(name, DIAGNOSTICS.load(name), runs))
+        sheet = diagnostic_sheet(over_runs(name, DIAGNOSTICS.load(name), runs))
         return {"md": written([sheet], "markdown"), "csv": written([sheet], "csv")}
 
     return write
-
-
-def _sheet(table: Table) -> Sheet:
-    are_texts = [any(isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
-    columns = (
-        Column(name.replace(" ", "_"), name, is_text) for name, is_text in zip(table.columns, are_texts, strict=True)
-    )
-    return Sheet(table.title, tuple(columns), tuple(tuple(map(_cell, row)) for row in table.rows))
-
-
-def _cell(value: DiagnosticCell) -> Cell:
-    """Return a cell with as many digits as tell something; files for programs have all of them."""
-    if not isinstance(value, float):
-        return value
-    return Number(value, 3 if abs(value) < SMALL else 2 if abs(value) < LARGE else 0)
 
 
 OF_BOARD: Mapping[str, ReportTable] = {
