@@ -13,6 +13,7 @@ from evopolicygym.cli import (
     diagnose,
     environments,
     export,
+    film,
     leaderboard,
     post_hoc,
     report,
@@ -51,7 +52,10 @@ app = typer.Typer(
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
-    "Look": (show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose, report.report, export.export),
+    "Look": (
+        *(show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
+        *(film.film, report.report, export.export),
+    ),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
 }
 for panel, verbs in PANELS.items():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.price import PriceSnapshot
@@ -167,3 +167,11 @@ class Agent(Protocol):
         A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking
         again with the same key charges nothing.
         """
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """An agent that can't play every environment."""
+
+    def refuse(self, environment: str) -> None:
+        """Raise ``UsageError`` where it can't play the environment of this name; asked before a run is opened."""
