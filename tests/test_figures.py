@@ -112,6 +112,7 @@ def test_no_name_breaks_a_figure(name: str, hostile: Findings) -> None:
 
     assert not any("\x1b" in text or "nnnn" * 10 in text for text in found)
     assert any("_hidden" in text for text in found) or name == "cost"
+    assert HOSTILE[0] in found or name == "cost"
     assert any("\\x1b[31mred" in text for text in found)
 
 
