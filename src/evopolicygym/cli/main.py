@@ -22,6 +22,7 @@ from evopolicygym.cli import (
     suite,
     suites,
     verify,
+    view,
 )
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
@@ -50,7 +51,7 @@ app = typer.Typer(
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
-    "Look": (show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose, export.export),
+    "Look": (show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose, export.export),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
 }
 for panel, verbs in PANELS.items():

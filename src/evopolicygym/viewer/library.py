@@ -1,0 +1,210 @@
+"""Documents by name, made when they are asked for and kept while they are true: a bounded amount of memory.
+
+How they are carried to a page is not told here but in ``site.py``.
+"""
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from evopolicygym import __version__
+from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError
+from evopolicygym.core.run import Stage
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.viewer.bundle_compare import compare_bundle
+from evopolicygym.viewer.bundle_episode import episode_bundle
+from evopolicygym.viewer.bundle_overview import overview, run_text
+from evopolicygym.viewer.bundle_run import run_bundle
+from evopolicygym.viewer.bundle_submission import submission_bundle
+from evopolicygym.viewer.bundle_suite import runs_bundle, suite_bundle, task_bundle
+from evopolicygym.viewer.bundle_transcript import Index, transcript_index, transcript_page
+from evopolicygym.viewer.model_use import model_uses
+from evopolicygym.viewer.reading import below, shown
+from evopolicygym.viewer.shelf import Place, Shelf
+
+MOST_BYTES = 48 << 20
+"""Of documents that are kept."""
+MOST_RECORDS = 6
+"""Runs whose whole record is kept."""
+MOST_INDEXES = 32
+_NUMBER = re.compile(r"\d{1,7}", re.ASCII)
+
+
+class NoSuchDocument(EvoPolicyGymError):
+    """No document has this name."""
+
+
+class Library:
+    """All documents about the runs of a shelf; may be asked from any thread."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self._documents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._held = 0
+        self._lock = Lock()
+        self._making: dict[str, Lock] = {}
+        self._records: OrderedDict[str, tuple[str, RunRecord]] = OrderedDict()
+        self._indexes: OrderedDict[str, tuple[tuple[int, int], Index]] = OrderedDict()
+        self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
+        self._results: dict[str, tuple[str, RunResult | None]] = {}
+
+    def tag(self, name: str) -> str:
+        """Return what a document's name and content go by, without making it; it changes whenever the record does."""
+        words = name.split("/")
+        places = [self.shelf.place(word) for word in self._runs_named(words)]
+        stamp = " ".join(f"{place.stamp()} {_grown(place)}" for place in places) or self.shelf.stamp()
+        return hashlib.sha256(f"{__version__} {name} {stamp}".encode()).hexdigest()[:24]
+
+    def document(self, name: str) -> bytes:
+        """Return a document as JSON text; raise ``NoSuchDocument``, or what hinders its making."""
+        tag = self.tag(name)
+        with self._lock:
+            kept = self._documents.get(name)
+            if kept and kept[0] == tag:
+                self._documents.move_to_end(name)
+                return kept[1]
+            making = self._making.setdefault(name.split("/")[0], Lock())
+        with making:  # two pages that ask for the same leaderboard have it made once
+            with self._lock:
+                kept = self._documents.get(name)
+            if kept and kept[0] == tag:
+                return kept[1]
+            content = dumps(self._made(name)).encode("utf-8", "replace")
+            self._keep(name, tag, content)
+            return content
+
+    def _keep(self, name: str, tag: str, content: bytes) -> None:
+        with self._lock:
+            before = self._documents.pop(name, None)
+            self._held += len(content) - (len(before[1]) if before else 0)
+            self._documents[name] = tag, content
+            while self._held > MOST_BYTES and len(self._documents) > 1:
+                self._held -= len(self._documents.popitem(last=False)[1][1])
+
+    def _runs_named(self, words: Sequence[str]) -> list[str]:
+        match words:
+            case ["run", run, *_]:
+                return [run]
+            case ["compare", one, other]:
+                return [one, other]
+        return []
+
+    def _made(self, name: str) -> dict[str, Any]:
+        match name.split("/"):
+            case ["runs"]:
+                return runs_bundle(*self._all())
+            case ["suite"]:
+                return self._suite(with_paper=False)
+            case ["suite-paper"]:
+                return self._suite(with_paper=True)
+            case ["task", task]:
+                return task_bundle(task, self._all()[0])
+            case ["compare", one, other]:
+                return self._compare(one, other)
+            case ["run", run]:
+                place = self.shelf.place(run)
+                return run_bundle(place, self._record(place), model_uses(place.paths))
+            case ["run", run, "submission", number] if _NUMBER.fullmatch(number):
+                return submission_bundle(self._record(self.shelf.place(run)), int(number))
+            case ["run", run, "episode", episode]:
+                place = self.shelf.place(run)
+                return episode_bundle(place, self._record(place), episode)
+            case ["run", run, "transcript", page] if _NUMBER.fullmatch(page):
+                place = self.shelf.place(run)
+                return transcript_page(self._record(place), self._index(place), int(page))
+            case ["run", run, "pulse"]:
+                return {"tag": self.tag(f"run/{run}")}
+            case ["pulse"]:
+                return {"tag": self.shelf.stamp()}
+        raise NoSuchDocument(f"There is no document {name[:120]!r}.")
+
+    def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        """Return all runs in short, and those that can't be read, with why."""
+        found, problems = [], []
+        for place in self.shelf.places().values():
+            one = self._overview(place)
+            if isinstance(one, str):
+                problems.append({"run": place.id, "place": shown(place.shown), "reason": one})
+            else:
+                found.append(one)
+        return found, problems
+
+    def _overview(self, place: Place) -> dict[str, Any] | str:
+        stamp = place.stamp()
+        kept = self._overviews.get(place.id)
+        if kept is None or kept[0] != stamp:
+            try:
+                kept = stamp, overview(place, run_text(place))
+            except (EvoPolicyGymError, OSError) as error:
+                kept = stamp, shown(str(error))
+            self._overviews[place.id] = kept
+        return kept[1]
+
+    def _result(self, place: Place) -> RunResult | None:
+        """Return a run's result; None where it isn't finished."""
+        stamp = place.stamp()
+        kept = self._results.get(place.id)
+        if kept is None or kept[0] != stamp:
+            one = self._overview(place)
+            finished = isinstance(one, dict) and one["stage"] == Stage.FINISHED
+            try:
+                kept = stamp, load_result(place.root) if finished else None
+            except (EvoPolicyGymError, OSError):
+                kept = stamp, None
+            self._results[place.id] = kept
+        return kept[1]
+
+    def _suite(self, *, with_paper: bool) -> dict[str, Any]:
+        places = list(self.shelf.places().values())
+        results = [result for place in places if (result := self._result(place)) is not None]
+        ids: dict[Path, str] = {place.root: place.id for place in places}
+        return suite_bundle(results, ids, [paper()] if with_paper else [])
+
+    def _compare(self, one: str, other: str) -> dict[str, Any]:
+        places = self.shelf.place(one), self.shelf.place(other)
+        runs = []
+        for place in places:
+            run = self._overview(place)
+            if isinstance(run, str):
+                raise RecordError(run)
+            runs.append(run)
+        return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])))
+
+    def _record(self, place: Place) -> RunRecord:
+        return _kept(self._records, self._lock, place.id, place.stamp(), lambda: read_run(place.root), MOST_RECORDS)
+
+    def _index(self, place: Place) -> Index:
+        path = below(place.root, place.paths.transcript)
+        found = path.stat() if path else None
+        stamp = (found.st_mtime_ns, found.st_size) if found else (0, 0)
+        return _kept(self._indexes, self._lock, place.id, stamp, lambda: transcript_index(path), MOST_INDEXES)
+
+
+def _kept(kept: OrderedDict[str, Any], lock: Lock, name: str, stamp: Any, make: Callable[[], Any], most: int) -> Any:  # noqa: ANN401 - of whatever is kept
+    """Return what is kept under a name and still true, else what is made."""
+    with lock:
+        found = kept.get(name)
+        if found and found[0] == stamp:
+            kept.move_to_end(name)
+            return found[1]
+    made = make()
+    with lock:
+        kept[name] = stamp, made
+        while len(kept) > most:
+            kept.popitem(last=False)
+    return made
+
+
+def _grown(place: Place) -> str:
+    """Return how long a run's transcript is by now: it grows without the journal's doing."""
+    try:
+        return str(place.paths.transcript.lstat().st_size)
+    except OSError:
+        return "-"
