@@ -25,9 +25,7 @@ def compare_bundle(
     found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": []}
     if why or results[0] is None or results[1] is None:
         return found
-    table = score_table(
-        [relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), Choice(mix=True)
-    )
+    table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), Choice(mix=True))
     try:
         task = pairing(table, FIRST, SECOND).tasks[0]
     except UsageError as error:

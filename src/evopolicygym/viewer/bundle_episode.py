@@ -1,4 +1,4 @@
-"""One episode over time: rewards, actions and observations as columns of numbers, thinned where there are many steps."""
+"""One episode over time: rewards, actions and observations as columns of numbers, thinned where steps are many."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,8 +42,12 @@ def episode_bundle(place: Place, record: RunRecord, name: str) -> dict[str, Any]
     files = [below(paths.root, folder / one) for one in (TRAJECTORY, OBSERVATIONS, ACTIONS)]
     for file in files:
         if file is not None and file.stat().st_size > MOST_BYTES:
-            raise RecordError(f"The steps of {name} are larger than {MOST_BYTES >> 20} MiB, which is more than is read.")
-    is_safe = directory is not None and not any((folder / one).is_symlink() for one in (TRAJECTORY, OBSERVATIONS, ACTIONS))
+            raise RecordError(
+                f"The steps of {name} are larger than {MOST_BYTES >> 20} MiB, which is more than is read."
+            )
+    is_safe = directory is not None and not any(
+        (folder / one).is_symlink() for one in (TRAJECTORY, OBSERVATIONS, ACTIONS)
+    )
     failure = episode.failure
     return {
         "name": name,
@@ -73,7 +77,9 @@ def _parsed(name: str) -> tuple[Split, int | None, int]:
     raise UsageError(f"{name[:60]!r} names no episode; what works: train-3-0, validation-0, held_out-0.")
 
 
-def _found(state: RunState, paths: RunPaths, split: Split, submission: int | None, position: int) -> tuple[Any, Any, int]:
+def _found(
+    state: RunState, paths: RunPaths, split: Split, submission: int | None, position: int
+) -> tuple[Any, Any, int]:
     """Return an episode, the place of its files and its case."""
     if submission is not None:
         if submission >= len(state.submissions) or position >= len(state.submissions[submission].episodes):
@@ -133,9 +139,7 @@ def _flat(value: Any, name: str) -> Iterator[tuple[str, float]]:  # noqa: ANN401
     elif isinstance(value, list | tuple):
         for place, part in enumerate(value):
             yield from _flat(part, f"{name}[{place}]")
-    elif isinstance(value, bool | int | float):
-        yield name, float(value)
-    elif value in {"NaN", "Inf", "-Inf"}:
+    elif isinstance(value, bool | int | float) or value in {"NaN", "Inf", "-Inf"}:
         yield name, float(value)
 
 

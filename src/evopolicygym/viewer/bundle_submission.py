@@ -55,7 +55,7 @@ def _change(record: RunRecord, before: str | None, after: str) -> dict[str, Any]
     for path in paths[:MOST_FILES]:
         sides = [_content(record, name, path) for name in (before, after)]
         files.append({"path": shown(path), "kind": _kind(path in old, path in new), **file_diff(*sides)})
-    return {"files": files, "more_files": max(0, len(paths) - MOST_FILES), "unchanged": len(new.keys() & old.keys())}
+    return {"files": files, "more_files": max(0, len(paths) - MOST_FILES), "unchanged": len(new.keys() - set(paths))}
 
 
 def _kind(was: bool, there: bool) -> str:  # noqa: FBT001 - two sides
@@ -110,7 +110,9 @@ def _feedback(record: RunRecord, one: SubmissionState) -> dict[str, Any] | None:
     for place, played in enumerate(one.episodes[:MOST_OUTPUTS]):
         folder = directory / EPISODES / episode_name(one.first_global_episode + place)
         texts = {name: _text(root, folder / f"{name}.txt", MOST_PRINTED) for name in ("stdout", "stderr", "error")}
-        episodes.append({"name": folder.name, "case": one.charged.env_instances[place], **texts, "played": bool(played)})
+        episodes.append(
+            {"name": folder.name, "case": one.charged.env_instances[place], **texts, "played": bool(played)}
+        )
     return {
         "directory": f"feedback/{submission_name(one.index)}",
         "summary": _json(root, directory / "summary.json"),

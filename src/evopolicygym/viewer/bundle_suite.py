@@ -14,9 +14,9 @@ from evopolicygym.analysis.sheets import leaderboard_document
 from evopolicygym.core.errors import UsageError
 
 IN_LISTS = (
-    "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "split", "stage", "status", "closed", "score",
-    "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at", "tokens",
-    "cost",
+    "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "split", "stage", "status", "closed",
+    "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at",
+    "tokens", "cost",
 )  # fmt: skip
 """What a list of runs says of each; its curve and returns are the task's page's."""
 

@@ -26,8 +26,10 @@ MOST_BYTES = 128 << 20
 TAKEN = re.compile(rb"submission (\d{1,6}) is taken|submit_id\\?\"?: ?(\d{1,6})")
 """How the judge's own client, or its answer, tells of a submission."""
 _TIME = re.compile(rb'"(?:time|timestamp)": ?"(\d{4}-\d\d-\d\dT[^"]{6,24})"')
-_TOLD = ("text", "thinking", "content", "command", "commands", "arguments", "input", "output", "message", "item", "result",
-         "error", "part", "aggregated_output")  # fmt: skip
+_TOLD = (
+    "text", "thinking", "content", "command", "commands", "arguments", "input", "output", "message", "item", "result",
+    "error", "part", "aggregated_output",
+)  # fmt: skip
 """Keys under which the tools put what a person wants to read, as far as they have any in common."""
 
 

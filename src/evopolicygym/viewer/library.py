@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from evopolicygym import __version__
 from evopolicygym.analysis.published import paper
@@ -34,11 +34,38 @@ MOST_BYTES = 48 << 20
 MOST_RECORDS = 6
 """Runs whose whole record is kept."""
 MOST_INDEXES = 32
+KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "compare")
+"""How names of documents begin."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
+
+Thing = TypeVar("Thing")
 
 
 class NoSuchDocument(EvoPolicyGymError):
     """No document has this name."""
+
+
+class _Kept(Generic[Thing]):
+    """The last few things that were made, each as long as its stamp is the same."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._things: OrderedDict[str, tuple[str, Thing]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str, stamp: str, make: Callable[[], Thing]) -> Thing:
+        """Return what is kept under a name where it is still true, else what is made."""
+        with self._lock:
+            found = self._things.get(name)
+            if found and found[0] == stamp:
+                self._things.move_to_end(name)
+                return found[1]
+        made = make()
+        with self._lock:
+            self._things[name] = stamp, made
+            while len(self._things) > self._most:
+                self._things.popitem(last=False)
+        return made
 
 
 class Library:
@@ -49,9 +76,9 @@ class Library:
         self._documents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
         self._lock = Lock()
-        self._making: dict[str, Lock] = {}
-        self._records: OrderedDict[str, tuple[str, RunRecord]] = OrderedDict()
-        self._indexes: OrderedDict[str, tuple[tuple[int, int], Index]] = OrderedDict()
+        self._making = {kind: Lock() for kind in KINDS}
+        self._records: _Kept[RunRecord] = _Kept(MOST_RECORDS)
+        self._indexes: _Kept[Index] = _Kept(MOST_INDEXES)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
         self._results: dict[str, tuple[str, RunResult | None]] = {}
 
@@ -70,7 +97,9 @@ class Library:
             if kept and kept[0] == tag:
                 self._documents.move_to_end(name)
                 return kept[1]
-            making = self._making.setdefault(name.split("/")[0], Lock())
+            making = self._making.get(name.partition("/")[0])
+        if making is None:
+            raise NoSuchDocument(f"There is no document {name[:120]!r}.")
         with making:  # two pages that ask for the same leaderboard have it made once
             with self._lock:
                 kept = self._documents.get(name)
@@ -178,33 +207,17 @@ class Library:
         return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])))
 
     def _record(self, place: Place) -> RunRecord:
-        return _kept(self._records, self._lock, place.id, place.stamp(), lambda: read_run(place.root), MOST_RECORDS)
+        return self._records.get(place.id, place.stamp(), lambda: read_run(place.root))
 
     def _index(self, place: Place) -> Index:
         path = below(place.root, place.paths.transcript)
-        found = path.stat() if path else None
-        stamp = (found.st_mtime_ns, found.st_size) if found else (0, 0)
-        return _kept(self._indexes, self._lock, place.id, stamp, lambda: transcript_index(path), MOST_INDEXES)
-
-
-def _kept(kept: OrderedDict[str, Any], lock: Lock, name: str, stamp: Any, make: Callable[[], Any], most: int) -> Any:  # noqa: ANN401 - of whatever is kept
-    """Return what is kept under a name and still true, else what is made."""
-    with lock:
-        found = kept.get(name)
-        if found and found[0] == stamp:
-            kept.move_to_end(name)
-            return found[1]
-    made = make()
-    with lock:
-        kept[name] = stamp, made
-        while len(kept) > most:
-            kept.popitem(last=False)
-    return made
+        return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
 
 
 def _grown(place: Place) -> str:
-    """Return how long a run's transcript is by now: it grows without the journal's doing."""
+    """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
     try:
-        return str(place.paths.transcript.lstat().st_size)
+        found = place.paths.transcript.lstat()
     except OSError:
         return "-"
+    return f"{found.st_mtime_ns}.{found.st_size}"

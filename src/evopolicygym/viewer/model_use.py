@@ -34,7 +34,9 @@ def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
                 tokens = _number(told.get("input")) + _number(told.get("output"))
                 cost = told.get("cost")
                 found.append(
-                    ModelUse(told["time"], tokens, None if cost is None else _number(cost), _number(told.get("seconds")))
+                    ModelUse(
+                        told["time"], tokens, None if cost is None else _number(cost), _number(told.get("seconds"))
+                    )
                 )
     return tuple(found)
 

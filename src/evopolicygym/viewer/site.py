@@ -1,6 +1,6 @@
-"""The viewer's site: read-only, for this machine alone; it carries documents and the pages' own files, and decides nothing.
+"""The viewer's site: read-only, for this machine alone; it carries documents and the pages' own files, no more.
 
-Every answer forbids a page to load or to run anything from elsewhere, or any script that doesn't come as a file of ours.
+Every answer forbids a page to load or to run anything from elsewhere, or any script that is no file of ours.
 """
 
 import socket

@@ -44,6 +44,7 @@ function scrubber(series) {
   range.value = 0;
   const where = h("output", { class: "where" });
   const play = h("button", { type: "button", class: "plain", click: () => toggle() }, "Play");
+  const quarters = [0, 0.25, 0.5, 0.75, 1].map((part) => series.t[0] + part * (series.t.at(-1) - series.t[0]));
   let at = 0;
   let timer = null;
   function move(to) {
@@ -67,7 +68,7 @@ function scrubber(series) {
     element: h("div", null, h("div", { class: "scrub" }, play, range, where),
       series.every > 1 ? h("p", { class: "note" }, `Of ${count(series.steps)} steps every ${series.every}th is drawn; the return counts them all.`) : null,
       series.pictures ? h("p", { class: "note" }, "What the policy saw are pictures, which are not drawn here.") : null, holder,
-      h("p", { class: "axis-note" }, "time in steps; move over a plot, drag the slider, or use ← and →")),
+      h("div", { class: "timeaxis" }, h("div", { class: "ticks", "aria-hidden": "true" }, quarters.map((step) => h("span", null, count(step)))), h("div", { class: "axis-name" }, "step of the episode"))),
     ready: () => { watch.observe(holder); redraw(); move(0); },
     end: () => { watch.disconnect(); if (timer) clearInterval(timer); window.removeEventListener("themechange", redraw); },
     keys: (event) => {

@@ -1,6 +1,6 @@
 // A run: its evolution on a time line of episodes spent, and what one submission changed and heard.
 
-import { h, s, link, number, plusMinus, count, short, money, duration, moment, facts, fact, finite, percent, nothing } from "./dom.js";
+import { h, s, link, number, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
 import { TABS, details } from "./submission.js";
@@ -36,7 +36,7 @@ export async function runPage(now) {
     [...list.children].forEach((item, place) => item.firstChild.setAttribute("aria-current", place === state.at ? "true" : "false"));
     const item = list.children[state.at];
     if (item) {
-      const top = item.offsetTop - list.offsetTop;
+      const top = item.offsetTop;
       if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - item.offsetHeight) list.scrollTop = top - list.clientHeight / 2;
     }
     line.firstChild?.select?.(state.at);
@@ -89,7 +89,7 @@ function heading(run) {
   return [
     h("div", { class: "head" },
       h("div", null, h("h1", null, h("span", { class: "name", title: run.entry }, run.entry), h("span", { class: "on" }, " on "), run.task.name),
-        h("p", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, run.task.objective)),
+        h("div", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, ...objective(run.task.objective))),
       run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean)), h("div", { class: "soft" }, `± ${number(run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
       run.selected === null ? null : fact("selected", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
@@ -103,6 +103,12 @@ function heading(run) {
       run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
     live && stop ? h("p", { class: "warning" }, `It was put down (${stop.reason}): ${stop.message || "no reason given"} Take it up: evopolicygym resume ${run.place}`) : null,
   ].filter(Boolean);
+}
+
+function objective(told) {
+  const end = told.search(/[.!?](\s|$)/) + 1;
+  if (!end || end === told.length) return [told];
+  return [told.slice(0, end), h("details", { class: "more" }, h("summary", null, "The task in full"), told.slice(end))];
 }
 
 function row(one, choose) {
@@ -194,5 +200,3 @@ function marksLegend(run) {
     { shape: "square", className: "edit structural", text: "structural" }, { shape: "circle", className: "edit parametric", text: "parametric" }, { shape: "bar", className: "edit none", text: "none" },
   ].filter(Boolean));
 }
-
-export { plusMinus, percent };

@@ -1,6 +1,6 @@
 // One submission in detail: what it changed, what came back, what the agent said, its episodes.
 
-import { h, link, number, count, short, money, duration, nothing, percent, plusMinus, table, finite } from "./dom.js";
+import { h, link, number, count, short, money, duration, nothing, plusMinus, table, finite } from "./dom.js";
 import { load } from "./data.js";
 
 export const TABS = ["change", "feedback", "transcript", "episodes"];
@@ -89,7 +89,7 @@ async function feedback(run, one) {
 }
 
 function summaryTable(summary) {
-  return h("dl", { class: "summary" }, Object.entries(summary).flatMap(([name, value]) => [h("dt", null, name), h("dd", null, plain(value))]));
+  return h("dl", { class: "summary" }, Object.entries(summary).map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, plain(value)))));
 }
 
 function plain(value) {
@@ -113,7 +113,7 @@ async function transcript(run, one, body, current) {
     bar.replaceChildren(step(page - 1, "Earlier"), h("span", { class: "soft" }, `page ${page + 1} of ${told.pages}`), step(page + 1, "Later"));
     const here = place.querySelector(".here");
     body.scrollTop = 0;
-    if (here) body.scrollTop = here.offsetTop - body.offsetTop - 60;
+    if (here) body.scrollTop = here.offsetTop - 90;
   }
   body.replaceChildren(at === undefined ? h("p", { class: "note" }, "Where in it this submission was made is not known: its lines have no times.") : "", bar, place);
   await show(at ?? 0);
@@ -152,5 +152,3 @@ function episodeTable(run, rows) {
     ...(rows.some((r) => r.success !== null) ? [{ name: "success", text: true, value: (r) => Number(r.success), cell: (r) => (r.success === null ? "–" : r.success ? "yes" : "no") }] : []),
   ], rows, { caption: "Episodes" });
 }
-
-export { percent };
