@@ -12,7 +12,7 @@ from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
 from evopolicygym.viewer import bundle_episode, bundle_submission
 from evopolicygym.viewer.bundle_overview import overview, run_text
-from evopolicygym.viewer.bundle_run import bundle_of, run_bundle
+from evopolicygym.viewer.bundle_run import bundle_of, edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import file_diff, submission_bundle
 from evopolicygym.viewer.bundle_transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.library import Library
@@ -28,7 +28,13 @@ def test_a_run_on_its_time_line(tmp_path: Path) -> None:
     submissions = run["submissions"]
 
     assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
-    assert [one["edit"] for one in submissions] == ["first", "parametric", "structural", "structural", "structural"]
+    assert [one["edit"] for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
+        "first",
+        "parametric",
+        "structural",
+        "structural",
+        "structural",
+    ]
     assert [one["new_best"] for one in submissions] == [True, False, False, True, False]
     assert [one["best"] for one in submissions] == [2.0, 2.0, 2.0, 6.0, 6.0]
     assert [one["same_as"] for one in submissions] == [None, None, None, None, 0]
@@ -48,7 +54,7 @@ def test_a_run_in_short(tmp_path: Path) -> None:
 
 
 def test_what_a_submission_changed(tmp_path: Path) -> None:
-    """A diff has the lines that went and came with their numbers, and what stands around them; other files are not in it."""
+    """A diff has the lines that went and came with their numbers, and those around them, of changed files only."""
     told = submission_bundle(known(tmp_path)[1], 1)
 
     assert [(file["path"], file["kind"]) for file in told["files"]] == [("policy.py", "changed")]
@@ -132,7 +138,9 @@ def test_values_of_any_space_become_columns() -> None:
     assert len(list(bundle_episode.flat(list(range(1000))))) == bundle_episode.MOST_COLUMNS
 
 
-@pytest.mark.parametrize("name", ["train-9-0", "train-0-9", "train-0", "validation-x", "held_out--1", "x", "train-0-0-0"])
+@pytest.mark.parametrize(
+    "name", ["train-9-0", "train-0-9", "train-0", "validation-x", "held_out--1", "x", "train-0-0-0"]
+)
 def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
     """A name that is no episode's is refused with what would work or what there is."""
     with pytest.raises(UsageError):

@@ -37,7 +37,7 @@ def test_documents_are_served_with_a_tag(viewer: ServedViewer) -> None:
 
 
 def test_every_answer_forbids_what_pages_do_not_need(viewer: ServedViewer) -> None:
-    """Pages, files, documents and refusals alike carry the policy: nothing from elsewhere, no script but ours, no CORS."""
+    """Whatever is answered carries the policy: nothing from elsewhere, no script but ours, no CORS."""
     for path in ("/", "/static/main.js", "/data/runs.json", "/data/nothing.json", "/nowhere"):
         headers = asked(viewer, path).headers
         policy = headers["content-security-policy"]
@@ -141,7 +141,9 @@ def test_pages_hold_no_script_or_style_of_their_own(viewer: ServedViewer) -> Non
     for name, content in static_files().items():
         text = content.decode().replace("http://www.w3.org/2000/svg", "")
         assert "://" not in text, name
-        assert not any(word in text for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write")), name
+        assert not any(word in text for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write")), (
+            name
+        )
 
 
 def test_a_port_that_is_taken(viewer: ServedViewer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The run's page: all submissions on a time line of episodes spent, what each was worth, and what it changed.
+"""The run's page: all submissions on a time line of episodes spent, what each was worth, and which kind of edit it was.
 
 What one submission changed and what came back is told in ``bundle_submission.py``.
 """
@@ -79,6 +79,17 @@ def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = (
     }
 
 
+def edits_bundle(record: RunRecord) -> dict[str, Any]:
+    """Return each submission's edit: a document of its own, as parsing many checkpoints takes a moment."""
+    found: list[dict[str, Any]] = []
+    before: Bundle | None = None
+    for submission in record.state.submissions:
+        after = bundle_of(record, submission.charged.checkpoint)
+        found.append(_edit(before, after, is_first=not found))
+        before = after
+    return {"edits": found}
+
+
 def episode_line(episode: Episode | None) -> dict[str, Any] | None:
     """Return an episode in short; None where it hasn't been played."""
     if episode is None:
@@ -119,21 +130,18 @@ def changed_files(before: Bundle, after: Bundle) -> list[str]:
 def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     first_with: dict[str, int] = {}
-    before: Bundle | None = None
     since = ""
     for milestone in course(record.state):
         charged = milestone.submission.charged
-        after = bundle_of(record, charged.checkpoint)
         found.append(
             {
                 **_submission(record, milestone),
-                **_edit(before, after, is_first=not found),
                 "same_as": first_with.get(charged.checkpoint),
                 "used": uses_between(requests, since, charged.time),
             }
         )
         first_with.setdefault(charged.checkpoint, milestone.submission.index)
-        before, since = after, charged.time
+        since = charged.time
     return found
 
 

@@ -21,7 +21,7 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.viewer.bundle_compare import compare_bundle
 from evopolicygym.viewer.bundle_episode import episode_bundle
 from evopolicygym.viewer.bundle_overview import overview, run_text
-from evopolicygym.viewer.bundle_run import run_bundle
+from evopolicygym.viewer.bundle_run import edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import submission_bundle
 from evopolicygym.viewer.bundle_suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.bundle_transcript import Index, transcript_index, transcript_page
@@ -34,8 +34,8 @@ MOST_BYTES = 48 << 20
 MOST_RECORDS = 6
 """Runs whose whole record is kept."""
 MOST_INDEXES = 32
-KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "compare")
-"""How names of documents begin."""
+KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "edits", "compare")
+"""Of documents, by the beginning of their names; two of one kind are not made at once, and edits hold nothing else up."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
 Thing = TypeVar("Thing")
@@ -97,7 +97,7 @@ class Library:
             if kept and kept[0] == tag:
                 self._documents.move_to_end(name)
                 return kept[1]
-            making = self._making.get(name.partition("/")[0])
+            making = self._making.get("edits" if name.endswith("/edits") else name.partition("/")[0])
         if making is None:
             raise NoSuchDocument(f"There is no document {name[:120]!r}.")
         with making:  # two pages that ask for the same leaderboard have it made once
@@ -137,22 +137,27 @@ class Library:
                 return task_bundle(task, self._all()[0])
             case ["compare", one, other]:
                 return self._compare(one, other)
-            case ["run", run]:
-                place = self.shelf.place(run)
-                return run_bundle(place, self._record(place), model_uses(place.paths))
-            case ["run", run, "submission", number] if _NUMBER.fullmatch(number):
-                return submission_bundle(self._record(self.shelf.place(run)), int(number))
-            case ["run", run, "episode", episode]:
-                place = self.shelf.place(run)
-                return episode_bundle(place, self._record(place), episode)
-            case ["run", run, "transcript", page] if _NUMBER.fullmatch(page):
-                place = self.shelf.place(run)
-                return transcript_page(self._record(place), self._index(place), int(page))
-            case ["run", run, "pulse"]:
-                return {"tag": self.tag(f"run/{run}")}
+            case ["run", run, *words]:
+                return self._of_run(self.shelf.place(run), words)
             case ["pulse"]:
                 return {"tag": self.shelf.stamp()}
         raise NoSuchDocument(f"There is no document {name[:120]!r}.")
+
+    def _of_run(self, place: Place, words: Sequence[str]) -> dict[str, Any]:
+        match words:
+            case ["pulse"]:
+                return {"tag": self.tag(f"run/{place.id}")}
+            case []:
+                return run_bundle(place, self._record(place), model_uses(place.paths))
+            case ["edits"]:
+                return edits_bundle(self._record(place))
+            case ["submission", number] if _NUMBER.fullmatch(number):
+                return submission_bundle(self._record(place), int(number))
+            case ["episode", episode]:
+                return episode_bundle(place, self._record(place), episode)
+            case ["transcript", page] if _NUMBER.fullmatch(page):
+                return transcript_page(self._record(place), self._index(place), int(page))
+        raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
 
     def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """Return all runs in short, and those that can't be read, with why."""

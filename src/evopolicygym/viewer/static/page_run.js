@@ -10,6 +10,7 @@ const EDITS = { structural: ["square", "structural edit"], parametric: ["circle"
 export async function runPage(now) {
   const id = now.words[0];
   let run = await load(`run/${id}`);
+  let left = false;
   const state = { at: 0, tab: TABS[0] };
   const head = h("div");
   const line = h("div", { class: "timeline" });
@@ -42,6 +43,14 @@ export async function runPage(now) {
     line.firstChild?.select?.(state.at);
     if (run.submissions.length) details(panel, run, state.at, state.tab, choose);
   }
+  // Edits come after the rest: telling them apart takes a moment where there are many.
+  async function addEdits() {
+    const asked = run;
+    const { edits } = await load(`run/${id}/edits`).catch(() => ({ edits: [] }));
+    if (left || asked !== run) return;
+    edits.forEach((edit, place) => Object.assign(run.submissions[place] ?? {}, edit));
+    draw();
+  }
   function draw() {
     head.replaceChildren(...heading(run));
     if (!run.submissions.length) {
@@ -60,15 +69,16 @@ export async function runPage(now) {
       run = await load(`run/${id}`);
       if (last && state.tab !== "transcript") state.at = Math.max(0, run.submissions.length - 1);
       draw();
+      addEdits();
       if (run.stage === "finished") end();
     });
   }
   const bests = () => run.submissions.filter((one) => one.new_best).map((one) => one.index);
   return {
     title: `${run.entry} on ${run.task.name}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
-    ready: marked,
+    ready: () => { marked(); addEdits(); },
     update: (next) => { read(next); marked(); },
-    end: () => end(),
+    end: () => { left = true; end(); },
     keys: (event) => {
       const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
       if (step) { choose(state.at + step); return true; }
