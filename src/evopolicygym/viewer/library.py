@@ -35,7 +35,7 @@ MOST_RECORDS = 6
 """Runs whose whole record is kept."""
 MOST_INDEXES = 32
 KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "edits", "compare")
-"""Of documents, by the beginning of their names; two of one kind are not made at once, and edits hold nothing else up."""
+"""Of documents, by how their names begin; two of one kind are not made at once, and edits hold nothing else up."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
 Thing = TypeVar("Thing")
