@@ -129,3 +129,8 @@ def make_composer(_config: AgentConfig) -> ScriptedAgent:
 
     fails = ANY_SPACE.replace("pass\n    def act", "if episode_index: raise ValueError('=1+1')\n    def act")
     return ScriptedAgent(_submit(fails, 2))
+
+
+def make_pusher(_config: AgentConfig) -> ScriptedAgent:
+    """Spend a budget of two on a policy that always pushes alike."""
+    return ScriptedAgent(_submit(GOOD.replace("int(obs[2] + obs[3] > 0)", "[0.5, -0.5]"), 2))

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -128,5 +128,29 @@ class Faulty(Plain):
             return file.tell() - 1
 
 
-for _simulator in (Plain, Chooser, Composite, Faulty):
+class Drawn(Plain):
+    """Draws a bar as long as the episode so far, of an odd size; and misbehaves while it draws, where asked to."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 8}
+
+    def __init__(self, render_mode: str | None = None, fault: str = "") -> None:
+        self.render_mode, self._fault, self._drawn = render_mode, fault, 0
+
+    def render(self) -> Any:
+        self._drawn += 1
+        match self._fault:
+            case "aborts" if self._drawn == 3:
+                os.abort()
+            case "raises":
+                raise RuntimeError("the paint is dry")
+            case "draws nothing":
+                return None
+            case "disturbs":
+                self.np_random.uniform()
+        picture = np.zeros((45, 61, 3), np.uint8)
+        picture[:, : 10 * self._drawn] = 200
+        return picture
+
+
+for _simulator in (Plain, Chooser, Composite, Faulty, Drawn):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

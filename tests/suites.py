@@ -15,7 +15,7 @@ import pytest
 
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records.lock import locked
-from evopolicygym.runs.suite import SuiteTable, entry, load
+from evopolicygym.runs.suites.suite import SuiteTable, entry, load
 
 TESTS = Path(__file__).parent
 PATIENCE_S = 600.0

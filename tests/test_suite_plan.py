@@ -9,10 +9,10 @@ import pytest
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
 from evopolicygym.environments import catalog
-from evopolicygym.runs import suite as suites
-from evopolicygym.runs import suite_document
-from evopolicygym.runs.suite import plan
-from evopolicygym.runs.suite_play import jobs_by_default, shares
+from evopolicygym.runs.suites import document
+from evopolicygym.runs.suites import suite as suites
+from evopolicygym.runs.suites.play import jobs_by_default, shares
+from evopolicygym.runs.suites.suite import plan
 from suites import suite
 
 CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]
@@ -131,9 +131,9 @@ def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None
 def test_a_suite_that_has_changed(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     """Who goes on with other settings is told which field differs, both values, and what would work."""
     begun = {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}}]}
-    with suite_document.held(suite(tmp_path, **begun)):
+    with document.held(suite(tmp_path, **begun)):
         pass
-    with pytest.raises(UsageError) as refused, suite_document.held(suite(tmp_path, **{**begun, **changes})):
+    with pytest.raises(UsageError) as refused, document.held(suite(tmp_path, **{**begun, **changes})):
         pass
 
     assert complaint in str(refused.value)
@@ -148,9 +148,9 @@ def test_a_suite_that_has_grown(tmp_path: Path) -> None:
         suite(tmp_path, "tuner"),
     ]
     for step in steps:
-        with suite_document.held(step):
+        with document.held(step):
             pass
-    kept = suite_document.read(tmp_path / "smoke")
+    kept = document.read(tmp_path / "smoke")
 
     assert kept is not None
     assert kept.environments == ["cartpole", "pendulum"]
@@ -163,7 +163,7 @@ def test_a_suite_of_another_version(tmp_path: Path) -> None:
     for text, complaint in (('{"schema_version": "9", "suite": {}}', "schema version 9"), ("{", "can't be read")):
         (tmp_path / "suite.json").write_text(text)
         with pytest.raises(RecordError, match=complaint):
-            suite_document.read(tmp_path)
+            document.read(tmp_path)
 
 
 @pytest.mark.parametrize("jobs", range(1, 12))

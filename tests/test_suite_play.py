@@ -13,11 +13,11 @@ from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import verify
-from evopolicygym.runs.suite import PlannedRun, plan
-from evopolicygym.runs.suite_document import held
-from evopolicygym.runs.suite_play import Suite
-from evopolicygym.runs.suite_progress import Begun, Word
-from evopolicygym.runs.suite_records import RunResult, Verdict, found
+from evopolicygym.runs.suites.document import held
+from evopolicygym.runs.suites.play import Suite
+from evopolicygym.runs.suites.progress import Begun, Word
+from evopolicygym.runs.suites.records import RunResult, Verdict, found
+from evopolicygym.runs.suites.suite import PlannedRun, plan
 from suites import Program, children, ended, scores, suite, wait_for
 from whole_runs import events, state_kept_in
 

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.runs.suite import plan
+from evopolicygym.runs.suites.suite import plan
 from ray_clusters import TwoNodes, two_nodes
 from suites import Program, scores, suite, wait_for
 from whole_runs import state_kept_in

@@ -11,9 +11,9 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.records.journal import Journal
-from evopolicygym.runs.suite import PlannedRun, plan
-from evopolicygym.runs.suite_progress import Stopped
-from evopolicygym.runs.suite_records import RunResult, Verdict, found, result_of_process
+from evopolicygym.runs.suites.progress import Stopped
+from evopolicygym.runs.suites.records import RunResult, Verdict, found, result_of_process
+from evopolicygym.runs.suites.suite import PlannedRun, plan
 from fakes import TIME, opening, whole_run
 from suites import suite
 

@@ -12,9 +12,9 @@ from rich.console import Console
 from evopolicygym.cli import main as cli
 from evopolicygym.cli.suite_view import SuiteView, failures, score_table
 from evopolicygym.core.run import Stage
-from evopolicygym.runs.suite import SuiteTable, plan
-from evopolicygym.runs.suite_progress import Begun, Opened, Standing, Stopped, Word, decode, encode
-from evopolicygym.runs.suite_records import RunResult, Verdict
+from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Stopped, Word, decode, encode
+from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.suite import SuiteTable, plan
 from suites import suite
 
 DOCS = Path(__file__).parent.parent / "docs"

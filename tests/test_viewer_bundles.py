@@ -144,7 +144,7 @@ def test_values_of_any_space_become_columns() -> None:
 def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
     """A name that is no episode's is refused with what would work or what there is."""
     with pytest.raises(UsageError):
-        bundle_episode.episode_bundle(*known(tmp_path), name)
+        bundle_episode.episode_bundle(known(tmp_path)[1], name)
 
 
 def test_a_transcript_knows_its_submissions(tmp_path: Path) -> None:

@@ -110,15 +110,15 @@ def test_no_path_leads_out(viewer: ServedViewer, path: str) -> None:
 
 def test_films_are_served_and_links_are_not(viewer: ServedViewer, tmp_path: Path) -> None:
     """A film beside a record is played, in pieces where that is asked; a link in its place leads nowhere."""
-    films = tmp_path / "runs" / "known" / "films"
-    films.mkdir()
-    (films / "train-0-0.mp4").write_bytes(b"0123456789")
-    (films / "linked.mp4").symlink_to(tmp_path / "secret.json")
-    base = f"/film/{run_id(viewer)}"
+    base, films = f"/film/{run_id(viewer)}", tmp_path / "runs" / "known" / "films"
+    (films / "train" / "submit_000").mkdir(parents=True)
+    (films / "train" / "submit_000" / "case_000.mp4").write_bytes(b"0123456789")
+    (films / "train" / "submit_000" / "case_001.mp4").symlink_to(tmp_path / "secret.json")
 
     assert asked(viewer, f"{base}/train-0-0.mp4").body == b"0123456789"
     assert asked(viewer, f"{base}/train-0-0.mp4", Range="bytes=2-4").body == b"234"
-    assert asked(viewer, f"{base}/linked.mp4").status == 404
+    assert asked(viewer, f"{base}/train-0-1.mp4").status == 404
+    assert asked(viewer, f"/data/run/{run_id(viewer)}/episode/train-0-0.json").document["film"]
 
 
 def test_what_is_wrong_is_said(viewer: ServedViewer, tmp_path: Path) -> None:

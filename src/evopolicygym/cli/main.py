@@ -13,6 +13,7 @@ from evopolicygym.cli import (
     diagnose,
     environments,
     export,
+    film,
     leaderboard,
     post_hoc,
     resume,
@@ -51,7 +52,15 @@ app = typer.Typer(
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
-    "Look": (show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose, export.export),
+    "Look": (
+        show.show,
+        view.view,
+        leaderboard.leaderboard,
+        compare.compare,
+        diagnose.diagnose,
+        export.export,
+        film.film,
+    ),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
 }
 for panel, verbs in PANELS.items():

@@ -16,7 +16,7 @@ from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suite_progress import validation_played
+from evopolicygym.runs.suites.progress import validation_played
 
 SHOWN = 12
 """Submissions in view, the latest."""

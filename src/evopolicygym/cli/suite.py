@@ -10,8 +10,8 @@ import typer
 from evopolicygym.cli.console import INTERRUPTED, complain, err, out
 
 if TYPE_CHECKING:
-    from evopolicygym.runs.suite import SuiteTable
-    from evopolicygym.runs.suite_records import RunResult
+    from evopolicygym.runs.suites.records import RunResult
+    from evopolicygym.runs.suites.suite import SuiteTable
 
 EXAMPLES = """
 Examples:
@@ -65,9 +65,9 @@ def suite(
 
     Exit code 1 where a run could not be finished.
     """
-    from evopolicygym.runs.suite import entry, load, plan, refuse_unknown_agents
-    from evopolicygym.runs.suite_document import check, directory_of
-    from evopolicygym.runs.suite_records import found
+    from evopolicygym.runs.suites.document import check, directory_of
+    from evopolicygym.runs.suites.records import found
+    from evopolicygym.runs.suites.suite import entry, load, plan, refuse_unknown_agents
 
     given = {
         "agents": [entry(text) for text in agent] if agent else None,
@@ -109,10 +109,10 @@ def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], boo
 
     from evopolicygym.cli.suite_view import SuiteView
     from evopolicygym.rollout.executors.base import LOCAL
-    from evopolicygym.runs.suite import plan
-    from evopolicygym.runs.suite_document import LOG_FILE, directory_of, held
-    from evopolicygym.runs.suite_play import Suite, jobs_by_default, shares
-    from evopolicygym.runs.suite_records import found
+    from evopolicygym.runs.suites.document import LOG_FILE, directory_of, held
+    from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+    from evopolicygym.runs.suites.records import found
+    from evopolicygym.runs.suites.suite import plan
 
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))

@@ -13,9 +13,9 @@ from rich.text import Text
 from evopolicygym.cli.console import number
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
-from evopolicygym.runs.suite import PlannedRun
-from evopolicygym.runs.suite_progress import Begun, Opened, Standing, Word
-from evopolicygym.runs.suite_records import RunResult, Verdict
+from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
+from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.suite import PlannedRun
 
 BAR_WIDTH = 40
 WORTH = {Stage.OPEN: (0.0, 0.6), Stage.CLOSED: (0.6, 0.9), Stage.SELECTED: (0.9, 1.0), Stage.FINISHED: (1.0, 1.0)}

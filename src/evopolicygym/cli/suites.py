@@ -22,7 +22,7 @@ def suites(
     from rich.table import Table
 
     from evopolicygym.records.jsontext import dumps
-    from evopolicygym.runs.suite import load, names
+    from evopolicygym.runs.suites.suite import load, names
 
     loaded = {one: load(one, {}) for one in names()}
     if as_json:

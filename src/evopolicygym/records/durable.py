@@ -44,23 +44,23 @@ disk = Disk()
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file beside, flush it to disk, and rename it into place."""
-    beside = _beside(path)
+    part = beside(path)
     try:
-        _write_flushed(beside, text)
-        rename(beside, path)
+        _write_flushed(part, text)
+        rename(part, path)
     except BaseException:
-        _forget(beside)
+        _forget(part)
         raise
 
 
 def create_text(path: Path, text: str) -> None:
     """Write a whole file as ``write_text`` does; raise ``FileExistsError`` where somebody else has made it by then."""
-    beside = _beside(path)
+    part = beside(path)
     try:
-        _write_flushed(beside, text)
-        disk.link(beside, path)
+        _write_flushed(part, text)
+        disk.link(part, path)
     finally:
-        _forget(beside)
+        _forget(part)
     flush(path.parent)
 
 
@@ -93,7 +93,8 @@ def flush_tree(directory: Path) -> None:
         list(pool.map(flush, (directory, *directory.rglob("*"))))
 
 
-def _beside(path: Path) -> Path:
+def beside(path: Path) -> Path:
+    """Return where this process writes a file before it is renamed into place."""
     return path.with_name(f"{path.name}.{os.getpid()}.{PART}")
 
 

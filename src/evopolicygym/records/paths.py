@@ -61,6 +61,11 @@ class RunPaths:
         return self.root / "post_hoc.json"
 
     @property
+    def films(self) -> Path:
+        """Films of episodes, where somebody had them made; no part of the record's evidence."""
+        return self.root / "films"
+
+    @property
     def staging(self) -> Path:
         """What is being made: out of the agent's sight until it is renamed into place."""
         return self.root / "staging"
@@ -105,6 +110,15 @@ class RunPaths:
     def evaluated(self, split: Split, checkpoint: str, position: int) -> Path:
         """Return where a hidden episode's files go."""
         return self.evaluation / split.value / checkpoint[:16] / episode_name(position)
+
+
+def film_name(split: Split, submit_index: int, checkpoint: str, case: int) -> Path:
+    """Return where an episode's film lies below ``films``.
+
+    Train episodes lie by submission, since one checkpoint can play one case in several of them.
+    """
+    whose = submission_name(submit_index) if split is Split.TRAIN else checkpoint[:16]
+    return Path(split.value, whose, f"case_{case:03d}.mp4")
 
 
 def submission_name(submit_index: int) -> str:

@@ -49,6 +49,11 @@ def steps(directory: Path, observation_space: Space, action_space: Space) -> Ite
     return None
 
 
+def has_steps(directory: Path) -> bool:
+    """Return whether an episode's steps, or its actions alone, were recorded."""
+    return (directory / TRAJECTORY).is_file() or (directory / ACTIONS).is_file()
+
+
 def _checked(directory: Path, steps: Iterator[Step]) -> Iterator[Step]:
     try:
         yield from steps

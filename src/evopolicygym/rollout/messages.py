@@ -7,7 +7,14 @@ from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, SandboxError, StorageError, UsageError
+from evopolicygym.core.errors import (
+    EnvironmentFault,
+    EvoPolicyGymError,
+    RecordError,
+    SandboxError,
+    StorageError,
+    UsageError,
+)
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
@@ -58,6 +65,8 @@ class Blame(StrEnum):
     """It can't be made here, or broke by itself."""
     STORAGE = "storage"
     """What an episode leaves could not be written, such as on a full disk."""
+    RECORD = "record"
+    """What was recorded, and is to be played again, is not what it says it is."""
     USAGE = "usage"
     """What was asked for can't be done: no such environment, a package is missing."""
 
@@ -66,6 +75,7 @@ ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
     Blame.SIMULATOR: EnvironmentFault,
     Blame.SANDBOX: SandboxError,
     Blame.STORAGE: StorageError,
+    Blame.RECORD: RecordError,
     Blame.USAGE: UsageError,
 }
 
@@ -87,6 +97,8 @@ def fault_of(error: Exception) -> Fault:
     match error:
         case SandboxError():
             return Fault(str(error), Blame.SANDBOX)
+        case RecordError():
+            return Fault(str(error), Blame.RECORD)
         case UsageError():
             return Fault(str(error), Blame.USAGE)
         case EvoPolicyGymError():

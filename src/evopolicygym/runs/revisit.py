@@ -1,10 +1,11 @@
-"""Playing held-out cases of a finished run again, under the versions and at the isolation level that it was played.
+"""Playing cases of a finished run again, under the versions and at the isolation level that it was played.
 
-What is made of the episodes is not told here but in ``replay.py`` and ``post_hoc.py``; none of them changes the score.
+What is made of the episodes is not told here but in ``replay.py``, ``post_hoc.py`` and ``film.py``; none of them
+changes the score.
 """
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Executor, Recording
-from evopolicygym.core.run import Stage
+from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.judge.dealer import Dealer
+from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
@@ -32,14 +34,30 @@ class Revisit:
 
     def held_out(self, checkpoint: str) -> Iterator[tuple[int, Episode]]:
         """Yield the index of every held-out case with what a candidate's checkpoint makes of it; in any order."""
-        state, paths = self.record.state, self.record.paths
+        state = self.record.state
+        return self.play(Split.HELD_OUT, state.first_with(checkpoint), range(state.cases(Split.HELD_OUT)))
+
+    def play(
+        self, split: Split, submission: SubmissionState, cases: Iterable[int], files: Path | None = None
+    ) -> Iterator[tuple[int, Episode]]:
+        """Yield what a submission's checkpoint makes of cases, by their places in its train episodes or in the split.
+
+        Where ``files`` is given, each episode's actions are written into a directory below it.
+        """
+        recording = Recording.ACTIONS if files else Recording.OUTPUT
+        checkpoint, named = submission.charged.checkpoint, submission.charged.env_instances
         jobs = [
-            self._dealer.job(Split.HELD_OUT, index, index, None, Recording.OUTPUT)
-            for index in range(state.opened.task.held_out_cases)
+            self._dealer.job(
+                split,
+                named[case] if split is Split.TRAIN else case,
+                case,
+                files / episode_name(case) if files else None,
+                recording,
+            )
+            for case in cases
         ]
-        context = state.context(state.first_with(checkpoint))
-        played = self._executor.play(paths.checkpoint(checkpoint), context, jobs, lambda _job, _message: None)
-        for job, episode in played:
+        context, path = self.record.state.context(submission), self.record.paths.checkpoint(checkpoint)
+        for job, episode in self._executor.play(path, context, jobs, lambda _job, _message: None):
             yield job.position, episode
 
 

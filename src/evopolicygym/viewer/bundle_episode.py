@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,12 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.run import RunState
 from evopolicygym.core.spaces import Box, Discrete, from_schema
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.playback import Step, steps
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.trajectories import ACTIONS, OBSERVATIONS, TRAJECTORY
-from evopolicygym.viewer.bundle_run import episode_line, films
+from evopolicygym.viewer.bundle_run import episode_line
 from evopolicygym.viewer.reading import MOST_TEXT, below, excerpt, shown
-from evopolicygym.viewer.shelf import Place
 
 MOST_STEPS = 2000
 """Steps that a document holds; of more, every second, third, … and the last."""
@@ -28,7 +28,7 @@ DIGITS = 6
 """Significant digits of what is drawn."""
 
 
-def episode_bundle(place: Place, record: RunRecord, name: str) -> dict[str, Any]:
+def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
     """Return an episode by its name: ``train-<submission>-<place>``, ``validation-<case>`` or ``held_out-<case>``.
 
     Hidden episodes are those of the selected checkpoint. Raises ``UsageError`` where there is none of this name.
@@ -62,8 +62,17 @@ def episode_bundle(place: Place, record: RunRecord, name: str) -> dict[str, Any]
         "series": _series(record, folder, files) if is_safe and any(files) else None,
         "stdout": _text(paths, folder / "stdout.txt"),
         "stderr": _text(paths, folder / "stderr.txt"),
-        "films": [film for film in films(place) if name in film.replace("/", "-")],
+        "film": film_of(record, name) is not None,
     }  # fmt: skip
+
+
+def film_of(record: RunRecord, name: str) -> Path | None:
+    """Return the film of an episode where there is one and no link leads to it; raise as ``episode_bundle``."""
+    split, submission, position = _parsed(name)
+    _found(record.state, record.paths, split, submission, position)
+    checkpoint = record.state.selected.checkpoint if record.state.selected else ""
+    film = film_name(split, submission or 0, checkpoint, position)
+    return below(record.paths.root, record.paths.films / film)
 
 
 def _parsed(name: str) -> tuple[Split, int | None, int]:

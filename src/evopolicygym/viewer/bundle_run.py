@@ -20,7 +20,7 @@ from evopolicygym.records.run_document import held_out_returns
 from evopolicygym.viewer.bundle_overview import entry_label
 from evopolicygym.viewer.model_use import ModelUse, uses_between
 from evopolicygym.viewer.reading import below, shown, within
-from evopolicygym.viewer.shelf import FILMS, Place
+from evopolicygym.viewer.shelf import Place
 
 
 def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
@@ -75,7 +75,6 @@ def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = (
         "turns": _turns(record),
         "stops": [{"at": e.time, "reason": e.reason.value, "message": shown(e.message)} for e in _stops(record)],
         "hidden": _hidden(record),
-        "films": films(place),
     }
 
 
@@ -104,15 +103,6 @@ def episode_line(episode: Episode | None) -> dict[str, Any] | None:
         "clipped": episode.actions_clipped,
         "components": dict(episode.reward_components),
     }
-
-
-def films(place: Place) -> list[str]:
-    """Return the films that lie beside a run's record, by name."""
-    directory = within(place.root, FILMS)
-    if directory is None or not directory.is_dir():
-        return []
-    found = (path for path in directory.iterdir() if path.suffix in {".mp4", ".webm", ".gif"})
-    return sorted(path.name for path in found if path.is_file() and not path.is_symlink() and path.name.isascii())
 
 
 def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:

@@ -19,7 +19,7 @@ from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.viewer.bundle_compare import compare_bundle
-from evopolicygym.viewer.bundle_episode import episode_bundle
+from evopolicygym.viewer.bundle_episode import episode_bundle, film_of
 from evopolicygym.viewer.bundle_overview import overview, run_text
 from evopolicygym.viewer.bundle_run import edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import submission_bundle
@@ -87,6 +87,8 @@ class Library:
         words = name.split("/")
         places = [self.shelf.place(word) for word in self._runs_named(words)]
         stamp = " ".join(f"{place.stamp()} {_grown(place)}" for place in places) or self.shelf.stamp()
+        if words[0] == "run" and words[2:3] == ["episode"]:
+            stamp += f" {self.film(words[1], '/'.join(words[3:]))}"
         return hashlib.sha256(f"{__version__} {name} {stamp}".encode()).hexdigest()[:24]
 
     def document(self, name: str) -> bytes:
@@ -108,6 +110,10 @@ class Library:
             content = dumps(self._made(name)).encode("utf-8", "replace")
             self._keep(name, tag, content)
             return content
+
+    def film(self, run: str, episode: str) -> Path | None:
+        """Return where the film of an episode lies; None where there is none."""
+        return film_of(self._record(self.shelf.place(run)), episode)
 
     def _keep(self, name: str, tag: str, content: bytes) -> None:
         with self._lock:
@@ -154,7 +160,7 @@ class Library:
             case ["submission", number] if _NUMBER.fullmatch(number):
                 return submission_bundle(self._record(place), int(number))
             case ["episode", episode]:
-                return episode_bundle(place, self._record(place), episode)
+                return episode_bundle(self._record(place), episode)
             case ["transcript", page] if _NUMBER.fullmatch(page):
                 return transcript_page(self._record(place), self._index(place), int(page))
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")

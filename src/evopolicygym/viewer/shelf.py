@@ -19,7 +19,6 @@ from evopolicygym.records.reader import find_runs
 
 SCAN_S = 1.0
 """Seconds for which the list of runs is taken to be as it was."""
-FILMS = "films"
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -39,7 +38,7 @@ class Place:
 
     def stamp(self) -> str:
         """Return what changes whenever the record does."""
-        return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document, self.root / FILMS))
+        return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
 
 
 class Shelf:

@@ -19,10 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.viewer.bundle_run import films
 from evopolicygym.viewer.library import Library, NoSuchDocument
-from evopolicygym.viewer.reading import shown, within
-from evopolicygym.viewer.shelf import FILMS
+from evopolicygym.viewer.reading import shown
 
 TYPES: Mapping[str, str] = MappingProxyType({
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
@@ -80,19 +78,17 @@ def application(library: Library, settings: Mapping[str, object] | None = None) 
 
     async def film(request: Request) -> Response:
         try:
-            place = library.shelf.place(request.path_params["run"])
-        except UsageError as error:
+            path = await run_in_threadpool(library.film, request.path_params["run"], request.path_params["episode"])
+        except EvoPolicyGymError as error:
             return _problem(str(error), 404)
-        name = request.path_params["name"]
-        path = within(place.root, FILMS, name) if name in films(place) else None
-        return FileResponse(path) if path else _problem("There is no such film.", 404)
+        return FileResponse(path) if path and path.is_file() else _problem("There is no such film.", 404)
 
     routes = [
         Route("/", page),
         Route("/static/{name}", static),
         Route("/data/settings.json", begin),
         Route("/data/{name:path}.json", data),
-        Route("/film/{run}/{name}", film),
+        Route("/film/{run}/{episode}.mp4", film),
     ]
 
     async def unknown(_: Request, error: Exception) -> Response:

@@ -18,7 +18,7 @@ export async function episodePage({ words: [id, name] }) {
       ...Object.entries(episode.components).map(([part, value]) => fact(part, number(value))),
       back === null ? null : fact("submission", link(`#/run/${id}/${back}/episodes`, back)), fact("episode", neighbours(run, id, episode))),
     episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
-    episode.films.length ? section("Film", null, episode.films.map((film) => h("video", { controls: true, preload: "metadata", src: `film/${id}/${encodeURIComponent(film)}` }))) : null,
+    episode.film ? section("Film", null, h("video", { controls: true, preload: "metadata", src: `film/${id}/${encodeURIComponent(episode.name)}.mp4` })) : null,
     player ? player.element : nothing("The steps of this episode are not in the record.", "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay."),
     episode.stdout || episode.stderr ? section("What the policy printed", null, text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt")) : null);
   return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => player?.end(), keys: (event) => player?.keys(event) ?? false };

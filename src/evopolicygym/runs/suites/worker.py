@@ -1,7 +1,7 @@
 """The process of one run of a suite: plays what it is ordered, on the cores that it is given, and says how far it is.
 
-Started as ``python -P -m evopolicygym.runs.suite_worker DESCRIPTOR``. Over the one socket comes a pickled ``Order`` of
-ours; back go lines of ``suite_progress``. SIGINT puts the run down in good order, and so does the end of whoever
+Started as ``python -P -m evopolicygym.runs.suites.worker DESCRIPTOR``. Over the one socket comes a pickled ``Order`` of
+ours; back go lines of ``progress.py``. SIGINT puts the run down in good order, and so does the end of whoever
 ordered it: nothing of a suite outlives it for long.
 """
 
@@ -22,7 +22,7 @@ from evopolicygym.core.event import Event, StopReason
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.suite_progress import Begun, Opened, Stopped, Word, encode, standing
+from evopolicygym.runs.suites.progress import Begun, Opened, Stopped, Word, encode, standing
 
 ORPHAN_PATIENCE_S = 90.0
 """Seconds that a run has to be put down in once its suite is gone; then it is killed with all that it started."""

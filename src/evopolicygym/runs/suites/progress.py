@@ -1,6 +1,6 @@
 """What the process of a run tells its suite while it plays: typed words, one line of JSON each.
 
-How the words travel is not told here but in ``suite_worker`` and ``suite_play``.
+How the words travel is not told here but in ``worker.py`` and ``play.py``.
 """
 
 from dataclasses import asdict, dataclass

@@ -1,6 +1,6 @@
 """A suite: agents by environments by repeats, as a file or a command asks for them, and the runs that come of it.
 
-What is kept of a suite on disk is not told here but in ``suite_document``, how its runs are played in ``suite_play``.
+What is kept of a suite on disk is not told here but in ``document.py``, how its runs are played in ``play.py``.
 """
 
 from collections import Counter
@@ -137,7 +137,7 @@ def _agent(entry: EntryTable) -> dict[str, Any]:
 
 
 def _built_in() -> Traversable:
-    return files("evopolicygym.runs") / "suites"
+    return files("evopolicygym.runs.suites")
 
 
 def _file(asked: str) -> Path:

@@ -1,6 +1,6 @@
 """Playing a suite: several runs at once, each in a process of its own on cores of its own.
 
-What such a process does is told in ``suite_worker``. The loop here belongs to the program's main thread, as signals do:
+What such a process does is told in ``worker.py``. The loop here belongs to the program's main thread, as signals do:
 the first one has all runs put down in good order, a second one kills them.
 """
 
@@ -19,10 +19,10 @@ from pathlib import Path
 from types import FrameType
 
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.runs.suite import PlannedRun
-from evopolicygym.runs.suite_progress import Opened, Stopped, Word, decode
-from evopolicygym.runs.suite_records import RunResult, Verdict, result_of_process
-from evopolicygym.runs.suite_worker import Order
+from evopolicygym.runs.suites.progress import Opened, Stopped, Word, decode
+from evopolicygym.runs.suites.records import RunResult, Verdict, result_of_process
+from evopolicygym.runs.suites.suite import PlannedRun
+from evopolicygym.runs.suites.worker import Order
 
 LINES = 1 << 16
 """Bytes that are read of a process at once."""
@@ -112,7 +112,7 @@ class Suite:
         order = Order(before.planned.config, before.root, self._shares[place], tuple(sys.path), self._lock)
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "evopolicygym.runs.suite_worker", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "evopolicygym.runs.suites.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno(), self._lock],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -1,6 +1,6 @@
 """``suite.json``, beside the runs of a suite: what they have in common, so that nobody goes on with something else.
 
-The runs themselves are found by what their records say (``suite_records``). No key is ever in here.
+The runs themselves are found by what their records say (``records.py``). No key is ever in here.
 """
 
 import json
@@ -15,7 +15,7 @@ from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.lock import locked
 from evopolicygym.runs.config import decode
-from evopolicygym.runs.suite import SuiteTable
+from evopolicygym.runs.suites.suite import SuiteTable
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
 NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address"})

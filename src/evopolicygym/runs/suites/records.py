@@ -20,8 +20,8 @@ from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run
-from evopolicygym.runs.suite import PlannedRun
-from evopolicygym.runs.suite_progress import Stopped
+from evopolicygym.runs.suites.progress import Stopped
+from evopolicygym.runs.suites.suite import PlannedRun
 from evopolicygym.sandbox.levels import AUTO
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}

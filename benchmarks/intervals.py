@@ -1,0 +1,155 @@
+"""How often nominal 95 % intervals hold the truth, on synthetic entries whose true scores are known.
+
+    python benchmarks/intervals.py                 the scenarios that no choice was made by, 200 tables each
+    python benchmarks/intervals.py --tables 1000
+
+Scenarios differ in what returns are spread by: effects of runs, of cases that all agents share, and of a run on a case;
+normal, or skewed as returns of policies that fail now and then are. What is true of an agent is what endlessly many
+repeats on endlessly many cases would give.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from evopolicygym.analysis.bootstrap import Block, Resampler, Sample
+from evopolicygym.analysis.leaderboard import leaderboard
+from evopolicygym.analysis.pairing import pairing
+from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.core.environment import Kind
+from evopolicygym.core.score import normalised, rank_scores
+
+TASKS, CASES, REPLICATES = 16, 32, 500
+ANCHOR = -6.0
+REPEATS = (2, 3, 5, 10)
+Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
+
+
+def normal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return normal draws of mean 0 and variance 1."""
+    return random.normal(size=shape)
+
+
+def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return draws of mean 0 and variance 1 with a long tail below."""
+    return 1 - random.exponential(size=shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What synthetic returns are made of."""
+
+    name: str
+    agents: int
+    runs: float
+    """Standard deviation of a run's effect."""
+    cases: float
+    rest: float
+    draw: Draw
+
+
+SCENARIOS = (
+    Scenario("3 agents, runs vary most", 3, 1.5, 0.5, 0.5, normal),
+    Scenario("6 agents, all vary alike", 6, 1.0, 1.0, 1.0, normal),
+    Scenario("6 agents, cases vary most", 6, 0.4, 2.0, 1.0, normal),
+    Scenario("6 agents, all skewed", 6, 1.0, 1.0, 1.0, skewed),
+)
+
+
+def main() -> None:
+    """Print the share of intervals that hold the truth, by scenario and number of repeats."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--tables", type=int, default=200, help="synthetic tables for each cell")
+    tables = parser.parse_args().tables
+    cells = [(scenario, repeats) for scenario in SCENARIOS for repeats in REPEATS]
+    console = Console(stderr=True)
+    shown = Table("scenario", "repeats", title=f"share of intervals that hold the truth, {tables} tables each")
+    for place, (scenario, repeats) in enumerate(track(cells, "drawing", console=console)):
+        held = coverage(scenario, repeats, tables, seed=1000 + place)
+        if not place:
+            for name in held:
+                shown.add_column(name, justify="right")
+        shown.add_row(scenario.name, str(repeats), *(f"{share:.1%}" for share in held.values()))
+    Console(width=120).print(shown)
+
+
+def coverage(scenario: Scenario, repeats: int, tables: int, seed: int) -> Mapping[str, float]:
+    """Return, for each kind of interval, the share that holds the truth."""
+    random = np.random.default_rng(seed)
+    held: dict[str, list[bool]] = defaultdict(list)
+    for trial in range(tables):
+        truth = truths(scenario, random)
+        table = drawn(scenario, truth, repeats, random)
+        for name, low, true, high in intervals(table, truth, Resampler(REPLICATES, trial)):
+            held[name].append(low <= true <= high)
+    return {name: float(np.mean(values)) for name, values in held.items()}
+
+
+def truths(scenario: Scenario, random: np.random.Generator) -> dict[str, dict[str, float]]:
+    """Return each agent's true mean on each task."""
+    return {
+        f"task-{task}": {f"agent-{place}": float(random.normal(2 - place / 2, 1.0)) for place in range(scenario.agents)}
+        for task in range(TASKS)
+    }
+
+
+def drawn(
+    scenario: Scenario, truth: Mapping[str, Mapping[str, float]], repeats: int, random: np.random.Generator
+) -> ScoreTable:
+    """Return a table of entries, as runs of these agents would give it."""
+    cells: dict[str, dict[str, Cell]] = defaultdict(dict)
+    for task, means in truth.items():
+        of_cases = scenario.cases * scenario.draw(random, (CASES,))
+        for agent, mean in means.items():
+            of_runs = scenario.runs * scenario.draw(random, (repeats, 1))
+            rest = scenario.rest * scenario.draw(random, (repeats, CASES))
+            sample = Sample((Block(task, mean + of_runs + of_cases + rest),))
+            cells[agent][task] = Cell(sample.mean, sample.standard_error, (), sample)
+    anchor = Entry("random", "anchor", {task: Cell(ANCHOR, None) for task in truth}, "anchor")
+    rows = tuple(TaskRow(task, "family", Kind.TUNING) for task in truth)
+    return ScoreTable(rows, (*(Entry(agent, "agent", of_tasks) for agent, of_tasks in cells.items()), anchor))
+
+
+def intervals(
+    table: ScoreTable, truth: Mapping[str, Mapping[str, float]], resampler: Resampler
+) -> Iterator[tuple[str, float, float, float]]:
+    """Yield the name, the low end, the true value and the high end of each interval of a table."""
+    ranks = [rank_scores({**means, "random": ANCHOR}) for means in truth.values()]
+    norms = {
+        agent: np.mean([normalised(means[agent], ANCHOR, max(means.values())) for means in truth.values()])
+        for agent in next(iter(truth.values()))
+    }
+    for one in leaderboard(table, resampler=resampler).standings:
+        if one.entry.kind == "anchor":
+            continue
+        label = one.entry.label
+        for task, score in one.tasks.items():
+            if score.cell.sample:
+                interval = score.cell.sample.interval()
+                yield "task mean", interval.low, truth[task][label], interval.high
+        if one.rank_score.interval:
+            interval = one.rank_score.interval
+            yield "rank score", interval.low, float(np.mean([scores[label] for scores in ranks])), interval.high
+        if one.normalised and one.normalised.interval:
+            interval = one.normalised.interval
+            yield "normalised", interval.low, float(norms[label]), interval.high
+    for first, second in pairwise(norms):
+        found = pairing(table, first, second, resampler)
+        for difference in found.tasks:
+            if difference.interval:
+                true = truth[difference.task][first] - truth[difference.task][second]
+                yield "compare: task", difference.interval.low, true, difference.interval.high
+        if found.normalised and found.normalised.interval:
+            interval = found.normalised.interval
+            yield "compare: normalised", interval.low, float(norms[first] - norms[second]), interval.high
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""``evopolicygym film``: films of a run's episodes, made of its record."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, number, out
+from evopolicygym.core.cases import Split
+from evopolicygym.core.errors import UsageError
+
+EXAMPLES = """
+Examples:
+
+evopolicygym film RUN   (the first held-out case of what was selected)
+
+evopolicygym film RUN --case 0-3,7 --every 4 --size 320x240
+
+evopolicygym film RUN --submission 5 --split train --case all -o films
+"""
+SIZE = re.compile(r"(\d{1,4})x(\d{1,4})", re.ASCII)
+SMALLEST, LARGEST = 16, 4096
+
+
+def film(
+    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    submission: Annotated[int | None, typer.Option(help="A submission's number; by default the selected one.")] = None,
+    selected: Annotated[bool, typer.Option("--selected", help="The submission that was selected.")] = False,
+    split: Annotated[Split, typer.Option(help="Which of its cases; hidden ones when the run is finished.")] = (
+        Split.HELD_OUT
+    ),
+    case: Annotated[
+        list[str] | None, typer.Option(help="Places in the submission or hidden split: 0-3,7 or all. Default: 0.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; default: RUN/films.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Steps from one frame to the next.")] = 1,
+    fps: Annotated[float | None, typer.Option(min=0.1, max=240, help="Frames a second; default: as it runs.")] = None,
+    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into; default: the simulator's.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Make films anew that are there already.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
+) -> None:
+    """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
+    from rich.progress import Progress
+
+    from evopolicygym.records.films import document
+    from evopolicygym.records.jsontext import dumps
+    from evopolicygym.runs.film import Wish, films
+
+    if selected and submission is not None:
+        raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")
+    wish = Wish(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
+    made = []
+    try:
+        with interruptible(), Progress(console=err(), disable=as_json, transient=True) as progress:
+            bar = progress.add_task("filming", total=None)
+            for one in films(
+                run,
+                wish,
+                workers,
+                lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
+            ):
+                made.append(one)
+                if not as_json:
+                    _print(one)
+    except KeyboardInterrupt:
+        complain("interrupted; films that are complete stay. The same command goes on.")
+        raise typer.Exit(INTERRUPTED) from None
+    same = all(one.film.same is not False for one in made)
+    if as_json:
+        told = [{"path": str(one.path), "was_there": one.was_there, **document(one.film)} for one in made]
+        typer.echo(dumps({"run": str(run), "ok": same, "films": told}, indent=2))
+    if not same:
+        raise typer.Exit(1)
+
+
+def _size(asked: str) -> tuple[int, int] | None:
+    if not asked:
+        return None
+    found = SIZE.fullmatch(asked)
+    size = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not all(SMALLEST <= side <= LARGEST for side in size):
+        raise UsageError(
+            f"The size {asked!r} was asked for; WIDTHxHEIGHT works, such as 320x240, each {SMALLEST} to {LARGEST}."
+        )
+    return size
+
+
+def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.Made, imported late
+    film, shot = one.film, one.film.shot
+    mark = {True: "same as recorded, bit for bit", None: "not recorded: played again", False: "DIFFERS from the record"}
+    what = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")
+    then = f", recorded {number(film.recorded.episode_return)}" if film.same is False and film.recorded else ""
+    there = ", was there" if one.was_there else ""
+    facts = f"{shot.frames} frames at {shot.fps:g} fps, {shot.width}x{shot.height}"
+    earned = number(shot.episode_return)
+    style = "bold red" if film.same is False else None
+    told = f"{one.path}: {facts}, return {earned}{then}; {what}{there}"
+    out().print(told, soft_wrap=True, markup=False, highlight=False, style=style)

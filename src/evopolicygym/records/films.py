@@ -1,0 +1,56 @@
+"""Films in a run's directory: an mp4 and a small JSON of the same name, which tells what frame shows which step.
+
+Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. No hash covers them, as they
+can be made again at any time. Where they lie is told in ``paths.py``.
+"""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from evopolicygym.core.film import Film
+from evopolicygym.records import durable
+from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.jsontext import dumps
+
+
+def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
+    """Have a film made beside its place and put it there; whatever ``make`` raises, no half of one is left."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = durable.beside(target)
+    try:
+        film = make(beside)
+        target.unlink(missing_ok=True)
+        durable.write_text(_told(target), dumps(document(film), indent=2) + "\n")
+        durable.flush(beside)
+        durable.rename(beside, target)
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+    return film
+
+
+def document(film: Film) -> dict[str, object]:
+    """Return a film as its JSON has it."""
+    return {"schema_version": SCHEMA_VERSION, **asdict(film)}
+
+
+def read_film(target: Path) -> Film | None:
+    """Return what is told of a film; None where it is not there, or what is told of it can't be read."""
+    if not target.is_file():
+        return None
+    try:
+        told = json.loads(_told(target).read_bytes())
+        if told.pop("schema_version") != SCHEMA_VERSION:
+            return None
+        return TypeAdapter(Film).validate_python(told)
+    except (OSError, ValueError, ValidationError, KeyError, AttributeError, TypeError):
+        return None
+
+
+def _told(target: Path) -> Path:
+    return target.with_suffix(".json")

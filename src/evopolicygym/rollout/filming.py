@@ -1,0 +1,93 @@
+"""Having a camera film an episode: a process for each film, since a renderer may abort the one that it is in.
+
+What the camera does is not told here but in ``camera.py``; which episodes are filmed, in ``runs/film.py``.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import EnvironmentFault
+from evopolicygym.core.film import Shot
+from evopolicygym.rollout.messages import Fault
+
+LAST_WORDS = 600
+"""Characters of what a camera printed that its death is told with."""
+END_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a camera is told. Holds a seed, so it never leaves the trusted side."""
+
+    spec: EnvironmentSpec
+    seed: int
+    observation_schema: Mapping[str, Any]
+    action_schema: Mapping[str, Any]
+    actions: Path
+    """The episode's directory, as ``records/trajectories.py`` writes it."""
+    target: Path
+    """Where the film is written."""
+    steps_per_frame: int = 1
+    fps: float | None = None
+    """None for as quick as the environment is meant to be watched."""
+    size: tuple[int, int] | None = None
+    """Width and height that the film must fit into; None for the environment's own."""
+
+
+def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
+    """Film one episode; ``advanced`` is told how many steps were played, now and then.
+
+    Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
+    """
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryFile() as log, Connection(ours.detach()) as connection:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "evopolicygym.rollout.camera", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            with suppress(BrokenPipeError):  # it died at its start: that is told below
+                connection.send(order)
+            while isinstance(reply := connection.recv(), int):
+                advanced(reply)
+        except (EOFError, ConnectionResetError):
+            raise EnvironmentFault(_death(order, _ended(process), log)) from None
+        finally:
+            process.kill()
+            process.wait()
+    if isinstance(reply, Fault):
+        raise reply.error(f"{order.spec.name} can't be filmed: ")
+    return reply  # type: ignore[no-any-return] # a Shot, by the camera's contract
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> int | None:
+    try:
+        return process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _death(order: Order, code: int | None, log: IO[bytes]) -> str:
+    log.seek(0)
+    said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
+    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    return (
+        f"The renderer of {order.spec.name} ended its process ({how}), so there is no film; the record is as it was."
+        + (f" It said:\n{said}" if said else "")
+    )

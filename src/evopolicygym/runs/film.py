@@ -1,0 +1,228 @@
+"""Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
+
+Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
+others. The camera is told in ``rollout/camera.py``, the files in ``records/films.py``.
+"""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import RequestRefused, UsageError
+from evopolicygym.core.event import RunOpened
+from evopolicygym.core.film import Film, Recorded
+from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.submission import parse_env_instances
+from evopolicygym.environments.rendering import rendering_variables
+from evopolicygym.environments.versions import versions
+from evopolicygym.records.films import put_film, read_film
+from evopolicygym.records.paths import RunPaths, episode_name, film_name
+from evopolicygym.records.playback import has_steps
+from evopolicygym.records.reader import read_run
+from evopolicygym.rollout.filming import Order, shoot
+from evopolicygym.runs import experiment
+from evopolicygym.runs.revisit import revisited
+from evopolicygym.runs.run import dealer
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be filmed, and how."""
+
+    split: Split = Split.HELD_OUT
+    submission: int | None = None
+    """None for the one that was selected."""
+    cases: str = "0"
+    """Places in the submission's train episodes or in the hidden split: ``0-3,7``, or ``all``."""
+    directory: Path | None = None
+    """None for ``films`` in the run's directory."""
+    steps_per_frame: int = 1
+    fps: float | None = None
+    size: tuple[int, int] | None = None
+    force: bool = False
+    """Make films anew that are there already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A film that is there now."""
+
+    path: Path
+    film: Film
+    was_there: bool
+    """Whether it had been made before."""
+
+
+def films(root: Path, wish: Wish, workers: int | None, advanced: Callable[[str, int, int], None]) -> Iterator[Made]:
+    """Make what is wished of a run and yield each film; ``advanced`` is told of an episode, its steps, and of how many.
+
+    Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
+    the films before it stay.
+    """
+    record = read_run(root)
+    state, paths = record.state, record.paths
+    submission = _submission(state, wish)
+    hidden = wish.split is not Split.TRAIN
+    if hidden and state.stage is not Stage.FINISHED:
+        raise UsageError(
+            f"Films of {wish.split} were asked for, and {root} is {state.stage}: hidden cases can be seen when a run "
+            f"is finished. --split train films what the agent has seen itself."
+        )
+    cases, below = _cases(state, submission, wish), wish.directory or paths.films
+    checkpoint = submission.charged.checkpoint
+    places = {case: below / film_name(wish.split, submission.index, checkpoint, case) for case in cases}
+    there = {} if wish.force else _kept(state, wish.split, submission, places)
+    due = [case for case in cases if case not in there]
+    yield from (Made(places[case], film, was_there=True) for case, film in there.items())
+    if not due:
+        return
+    variables = rendering_variables(state.opened.task.environment, os.environ)
+    dealt = dealer(state, experiment.of_run(root, state.opened))
+    with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
+        unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case))]
+        again = _played_again(root, wish.split, submission, unrecorded, Path(scratch), workers)
+        for case in due:
+            index = case if hidden else submission.charged.env_instances[case]
+            files = _files(paths, wish.split, submission, case)
+            scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index))
+            actions = Path(scratch, episode_name(case)) if case in again else files
+            film = scene.filmed(places[case], actions, variables, again.get(case), advanced)
+            yield Made(places[case], film, was_there=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """One episode that is to be filmed."""
+
+    state: RunState
+    wish: Wish
+    submission: SubmissionState
+    case: int
+    seed: int
+
+    def filmed(
+        self,
+        target: Path,
+        actions: Path,
+        variables: Mapping[str, str],
+        again: Episode | None,
+        advanced: Callable[[str, int, int], None],
+    ) -> Film:
+        """Film it, and say whether the film shows what was recorded."""
+        recorded = _recorded(self.state, self.wish.split, self.submission, self.case)
+        expected = recorded or (again and _told(again))
+
+        def make(part: Path) -> Film:
+            opened, wish = self.state.opened, self.wish
+            steps, name = expected.length if expected else opened.task.environment.max_steps, f"case {self.case}"
+            shot = shoot(
+                Order(
+                    spec=opened.task.environment,
+                    seed=self.seed,
+                    observation_schema=opened.observation_schema,
+                    action_schema=opened.action_schema,
+                    actions=actions,
+                    target=part,
+                    steps_per_frame=wish.steps_per_frame,
+                    fps=wish.fps,
+                    size=wish.size,
+                ),
+                variables,
+                lambda done: advanced(name, done, steps),
+            )
+            seen = (shot.trajectory_sha256, shot.episode_return)
+            true = expected is not None and seen == (expected.trajectory_sha256, expected.episode_return)
+            return Film(
+                split=wish.split,
+                submit_index=self.submission.index,
+                checkpoint=self.submission.charged.checkpoint,
+                case=self.case,
+                shot=shot,
+                recorded=recorded,
+                same=None if true and recorded is None else true,
+                played_again=again is not None,
+                doubt="" if true else _doubt(opened),
+            )
+
+        return put_film(target, make)
+
+
+def _kept(state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path]) -> dict[int, Film]:
+    """Return the films that are there already, of the episodes as they are recorded now."""
+    found = {case: film for case, place in places.items() if (film := read_film(place))}
+    return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
+
+
+def _told(episode: Episode) -> Recorded:
+    return Recorded(episode.length, episode.episode_return, episode.trajectory_sha256)
+
+
+def _submission(state: RunState, wish: Wish) -> SubmissionState:
+    if wish.submission is not None:
+        if not 0 <= wish.submission < len(state.submissions):
+            count = len(state.submissions)
+            known = f"0 to {count - 1}" if count else "none so far"
+            raise UsageError(f"Submission {wish.submission} was asked for; the run's submissions are: {known}.")
+        return state.submissions[wish.submission]
+    if state.selected is None:
+        raise UsageError(
+            f"The run has selected no submission; it is {state.stage}. Name one with --submission N, and --split train."
+        )
+    return state.submissions[state.selected.submit_index]
+
+
+def _cases(state: RunState, submission: SubmissionState, wish: Wish) -> Sequence[int]:
+    """Return the places that are asked for; raise ``UsageError`` where there are none such."""
+    what = f"submission {submission.index}"
+    if submission.published is None or submission not in state.candidates:
+        raise UsageError(f"Films of {what} were asked for, which played nothing whole: it is {submission.status}.")
+    count = len(submission.episodes) if wish.split is Split.TRAIN else state.cases(wish.split)
+    if wish.cases == ALL:
+        return range(count)
+    try:
+        return tuple(dict.fromkeys(parse_env_instances(wish.cases, count, count)))
+    except RequestRefused:
+        raise UsageError(
+            f"The cases {wish.cases!r} were asked for; {what} has {count} {wish.split} cases, 0 to {count - 1}: name "
+            f"them as 0-3,7, or {ALL!r}."
+        ) from None
+
+
+def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int) -> Path:
+    """Return where the run keeps an episode."""
+    if split is Split.TRAIN:
+        return paths.trained(submission.index, submission.first_global_episode + case)
+    return paths.evaluated(split, submission.charged.checkpoint, case)
+
+
+def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> Recorded | None:
+    hidden = state.rollout(split, submission.charged.checkpoint).episodes if split is not Split.TRAIN else ()
+    episode = (hidden or submission.episodes)[case]
+    return _told(episode) if episode else None
+
+
+def _played_again(
+    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, workers: int | None
+) -> dict[int, Episode]:
+    """Have the policy play what was not recorded, and its actions written; return the episodes by their places."""
+    if not cases:
+        return {}
+    with revisited(root, workers) as run:
+        first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
+        return dict(run.play(split, first, cases, files))
+
+
+def _doubt(opened: RunOpened) -> str:
+    """Return which versions are others here than those that the run was played with."""
+    here = versions(opened.task.environment)
+    return ", ".join(
+        f"{name} {opened.versions.get(name, 'absent')} then, {here.get(name, 'absent')} here"
+        for name in sorted(opened.versions.keys() | here.keys())
+        if opened.versions.get(name) != here.get(name)
+    )
