@@ -81,6 +81,7 @@ def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer
         page.keyboard.press("4")
         page.keyboard.press("[")
         page.wait_for_selector("text=Held-out")
+        assert all(int(steps) > 0 for steps in page.locator(".tabbody td:nth-child(4)").all_inner_texts())
         page.keyboard.press("?")
         assert page.is_visible("dialog")
 

@@ -93,7 +93,7 @@ export function stairs(points, x, y, end) {
 }
 
 // A chart that is drawn anew whenever its place changes its width. draw(frame) gets {x, y, left, right, top, bottom}.
-export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, yTicks = true }) {
+export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top = 14, right = 18, draw, yTicks = true, role = "img" }) {
   const holder = h("div", { class: "chart" });
   let width = 0;
   function redraw() {
@@ -101,7 +101,7 @@ export function chart({ label, height = 280, x, y, left = 64, bottom = 44, top =
     const frame = { left, right: width - right, top, bottom: height - bottom, width, height };
     frame.x = scale(x.domain, [frame.left, frame.right]);
     frame.y = scale(y.domain, [frame.bottom, frame.top]);
-    const drawing = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
+    const drawing = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role, "aria-label": label });
     drawing.append(axes(frame, x, y, yTicks));
     for (const part of [draw(frame)].flat(2)) if (part) drawing.append(part);
     holder.replaceChildren(drawing);

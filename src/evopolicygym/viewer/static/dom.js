@@ -114,7 +114,7 @@ export function table(columns, rows, { caption, sort, onsort, mark } = {}) {
       else head.removeAttribute("aria-sort");
     });
     body.replaceChildren(...shown.map((row) => h("tr", { class: mark?.(row) }, columns.map((one) =>
-      h("td", { class: one.text ? "text" : null }, one.cell ? one.cell(row) : row[one.name] ?? "–")))));
+      h("td", { class: one.text ? "text" : null }, one.cell ? one.cell(row) : one.value(row) ?? "–")))));
   }
   draw();
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

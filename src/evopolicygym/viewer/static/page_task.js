@@ -35,7 +35,7 @@ function parts(task) {
 function curves(task, look) {
   const all = task.entries.flatMap((one) => one.runs.flatMap((run) => run.curve.map(([, value]) => value)));
   if (!all.length) return h("p", { class: "soft" }, "No run has validated a checkpoint yet; that happens once its budget is spent.");
-  return chart({ label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent" }, y: { domain: domain([...all, task.random]), title: "best validation return" },
+  return chart({ role: "group", label: `Learning curves on ${task.name}`, height: 320, x: { domain: [0, task.budget], title: "train episodes spent" }, y: { domain: domain([...all, task.random]), title: "best validation return" },
     draw: (frame) => [anchorLine(frame, task.random), ...task.entries.flatMap((one) => one.runs.filter((run) => run.curve.length).map((run) => {
       const own = look.get(one.entry);
       const last = run.curve.at(-1);
@@ -56,7 +56,7 @@ function distribution(task, look) {
   const runs = task.entries.flatMap((one) => one.runs.filter((run) => run.returns.length).map((run) => ({ run, entry: one.entry })));
   if (!runs.length) return h("p", { class: "soft" }, "No run has been scored yet.");
   const line = 26, height = runs.length * line + 66;
-  return chart({ label: `Held-out returns on ${task.name}`, height, left: 20, top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
+  return chart({ role: "group", label: `Held-out returns on ${task.name}`, height, left: 20, top: 8, yTicks: false, x: { domain: domain([...runs.flatMap(({ run }) => run.returns), task.random]), title: "held-out return" }, y: { domain: [runs.length, 0], title: "" },
     draw: (frame) => [
       finite(task.random) === null ? null : s("line", { x1: frame.x(task.random), x2: frame.x(task.random), y1: frame.top, y2: frame.bottom, class: "anchor" }),
       ...runs.map(({ run, entry }, place) => {

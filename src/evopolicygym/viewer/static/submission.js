@@ -70,7 +70,7 @@ function diff(file) {
 
 export function text(found, label) {
   if (!found) return null;
-  return h("div", { class: "printed" }, label ? h("h4", null, label) : null, h("pre", { tabindex: "0" }, found.text),
+  return h("div", { class: "printed" }, label ? h("p", { class: "label" }, label) : null, h("pre", { tabindex: "0" }, found.text),
     found.cut ? h("p", { class: "soft" }, `The first ${count(found.text.length)} of ${count(found.size)} bytes.`) : null);
 }
 
@@ -131,18 +131,18 @@ function said(entry, index) {
 
 async function episodes(run, one) {
   const rows = one.episodes.map((episode, place) => ({ place, case: one.cases[place], name: `train-${one.index}-${place}`, ...episode, played: Boolean(episode) })).filter((row) => row.played);
-  const parts = [h("h3", null, "Train"), rows.length ? episodeTable(run, rows) : nothing("No episode of it was played.", one.error ?? "A policy that can’t be loaded plays none.")];
+  const parts = [h("h3", null, "Train"), rows.length ? episodeTable(run, rows, "Train") : nothing("No episode of it was played.", one.error ?? "A policy that can’t be loaded plays none.")];
   if (one.selected) {
     for (const [split, title] of [["held_out", "Held-out"], ["validation", "Validation"]]) {
       const hidden = run.hidden[split];
       const own = (hidden?.episodes ?? []).map((episode, place) => ({ place, case: place, name: `${split}-${place}`, ...episode, played: Boolean(episode) })).filter((row) => row.played);
-      if (own.length) parts.push(h("h3", null, title), episodeTable(run, own));
+      if (own.length) parts.push(h("h3", null, title), episodeTable(run, own, title));
     }
   } else parts.push(h("p", { class: "soft" }, "Hidden episodes are shown with the submission that was selected."));
   return parts;
 }
 
-function episodeTable(run, rows) {
+function episodeTable(run, rows, split) {
   return table([
     { name: "episode", text: true, value: (r) => r.place, cell: (r) => link(`#/episode/${run.id}/${r.name}`, r.name) },
     { name: "case", value: (r) => r.case },
@@ -150,5 +150,5 @@ function episodeTable(run, rows) {
     { name: "steps", value: (r) => r.length },
     { name: "end", text: true, value: (r) => (r.terminated ? "terminated" : "truncated"), cell: (r) => (r.failure ? h("span", { class: "failed" }, `failed: ${r.failure.replaceAll("_", " ")}`) : r.terminated ? "terminated" : "truncated") },
     ...(rows.some((r) => r.success !== null) ? [{ name: "success", text: true, value: (r) => Number(r.success), cell: (r) => (r.success === null ? "–" : r.success ? "yes" : "no") }] : []),
-  ], rows, { caption: "Episodes" });
+  ], rows, { caption: `${split} episodes` });
 }
