@@ -15,7 +15,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,data,viewer,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,viewer,dev]'
 	@touch $@
 
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
@@ -44,7 +44,7 @@ bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from o
 	$(BIN)/python benchmarks/rollout.py
 	$(BIN)/python benchmarks/acrobot_run.py
 
-anchors: $(VENV)/.installed-dev ## Measure the random and idle anchors of all sixteen on the public split (tens of minutes)
+anchors: $(VENV)/.installed-dev ## Measure the anchors of all sixteen on the public split (hours)
 	$(BIN)/python benchmarks/anchors.py --write
 
 TOOLS := .tools

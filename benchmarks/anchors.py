@@ -1,10 +1,13 @@
-"""Measures the random and the idle anchor of every environment on the public split, beside the paper's random column.
+"""Measures the anchors of every environment on the public split, beside the paper's random column.
 
-    python benchmarks/anchors.py                          all environments, the first 32 held-out cases
+    python benchmarks/anchors.py                          all environments, 256 held-out cases
     python benchmarks/anchors.py acrobot reacher          these
+    python benchmarks/anchors.py parking --kinds degenerate --cases 32
     python benchmarks/anchors.py --write                  and put the numbers into the specs and docs/environments.md
 
-Anchors play through the same sandbox and the same rollout as any policy.
+*random* draws actions uniformly, *idle* plays the zero or no-op action, *reference* is the policy that a person wrote,
+and *degenerate* one that ends episodes early on purpose, where that pays. All play through the same sandbox and the
+same rollout as any policy.
 """
 
 import argparse
@@ -18,12 +21,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from evopolicygym import references
 from evopolicygym.analysis.published import paper
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Limits
 from evopolicygym.environments import catalog
 from evopolicygym.judge.dealer import Dealer
@@ -33,8 +37,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SPECS = ROOT / "src" / "evopolicygym" / "environments" / "specs"
 STARTER = ROOT / "src" / "evopolicygym" / "runs" / "desk" / "system"
 TABLE = ROOT / "docs" / "environments.md"
-CASES = 32
-IDLE_POLICY = """\
+CASES = 256
+KINDS = ("random", "idle", "reference", "degenerate")
+DEGENERATE = {"parking": [1.0, 0.0]}
+"""Actions that, repeated, end an episode early, where that gains more than it costs: full throttle into a wall."""
+REPEATING_POLICY = """\
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         pass
@@ -49,19 +56,17 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Both anchors of one environment."""
+    """The anchors of one environment, by kind."""
 
     name: str
-    random: Estimate
-    random_success: float | None
-    idle: Estimate
-    idle_success: float | None
+    anchors: dict[str, Anchor]
 
 
 def main() -> None:
     """Measure what is asked for, print the table, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="environments; default: all")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--cases", type=int, default=CASES, help="held-out cases of the public split")
     parser.add_argument("--write", action="store_true", help="put the numbers into the specs and the docs")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -70,31 +75,45 @@ def main() -> None:
     names = options.names or catalog.names()
     measured = []
     for name in track(names, "environments", console=console):
-        one = measure(catalog.load(name), options.cases)
+        one = measure(catalog.load(name), options.kinds, options.cases)
         console.print(line(one))
         measured.append(one)
         if options.write:
             write_anchors(one)
     if options.json:
         print(json.dumps([asdict(one) for one in measured], indent=2))
-    if options.write and not options.names:
-        TABLE.write_text(document(measured, options.cases), encoding="utf-8")
+    if options.write:
+        TABLE.write_text(document(), encoding="utf-8")
 
 
-def measure(spec: EnvironmentSpec, cases: int) -> Measured:
-    """Play both anchors on the first so many held-out cases of the public split."""
+def measure(spec: EnvironmentSpec, kinds: list[str], cases: int) -> Measured:
+    """Play anchors on the first so many held-out cases of the public split; those that there are not are left out."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        (place / "idle").mkdir()
-        (place / "idle" / "policy.py").write_text(IDLE_POLICY.format(action=spec.idle_action))
+        policies = {kind: files for kind in kinds if (files := policy_of(spec, kind))}
+        for kind, files in policies.items():
+            (place / kind).mkdir()
+            for name, content in files.items():
+                (place / kind / name).write_bytes(content)
         with LocalExecutor(spec, Limits(), "auto", place / "workers", place / "log") as executor:
-            random, random_success = play(executor, spec, STARTER, cases)
-            idle, idle_success = play(executor, spec, place / "idle", cases)
-    return Measured(spec.name, random, random_success, idle, idle_success)
+            return Measured(spec.name, {kind: play(executor, spec, place / kind, cases) for kind in policies})
 
 
-def play(executor: LocalExecutor, spec: EnvironmentSpec, policy: Path, cases: int) -> tuple[Estimate, float | None]:
-    """Return a policy's mean return and success rate."""
+def policy_of(spec: EnvironmentSpec, kind: str) -> dict[str, bytes]:
+    """Return the files of an anchor's policy; none where the environment has no such anchor."""
+    match kind:
+        case "random":
+            return {file.name: file.read_bytes() for file in STARTER.iterdir() if file.is_file()}
+        case "reference":
+            return references.files_of(spec.name) if spec.name in references.names() else {}
+        case "degenerate" if spec.name not in DEGENERATE:
+            return {}
+    action = spec.idle_action if kind == "idle" else DEGENERATE[spec.name]
+    return {"policy.py": REPEATING_POLICY.format(action=action).encode()}
+
+
+def play(executor: LocalExecutor, spec: EnvironmentSpec, policy: Path, cases: int) -> Anchor:
+    """Return how a policy does."""
     grounds = executor.grounds
     context = PolicyContext(spec.name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
     dealer = Dealer(derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, run_seed=0)
@@ -105,36 +124,40 @@ def play(executor: LocalExecutor, spec: EnvironmentSpec, policy: Path, cases: in
     known = [episode.success for episode in episodes if episode.success is not None]
     rate = sum(known) / len(known) if known else None
     ordered = sorted(episode.episode_return for episode in episodes)  # so that the sum doesn't depend on who was first
-    return estimate(ordered), rate
+    found = estimate(ordered)
+    return Anchor(found.mean, found.standard_error, found.count, rate)
 
 
 def write_anchors(one: Measured) -> None:
-    """Put an environment's anchors into its spec."""
+    """Put what was measured of an environment into its spec; other anchors stay."""
     file = SPECS / f"{one.name}.toml"
-    text = re.sub(r"^(random|idle)_anchor = .*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    lines = "".join(
-        f"{kind}_anchor = {{ mean = {found.mean:.6g}, standard_error = {found.standard_error:.3g}, "
-        f"episodes = {found.count} }}\n"
-        for kind, found in (("random", one.random), ("idle", one.idle))
-    )
-    file.write_text(text.rstrip("\n") + "\n" + re.sub(r"= (-?\d+)([ ,])", r"= \1\2", lines), encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    for kind, found in one.anchors.items():
+        rate = "" if found.success_rate is None else f", success_rate = {found.success_rate:.4g}"
+        line = (
+            f"{kind}_anchor = {{ mean = {found.mean:.6g}, standard_error = {found.standard_error:.3g}, "
+            f"episodes = {found.episodes}{rate} }}\n"
+        )
+        line = re.sub(r"= (-?\d+)([ ,])", r"= \1\2", line)
+        text = re.sub(rf"^{kind}_anchor = .*\n", "", text, flags=re.MULTILINE).rstrip("\n") + "\n" + line
+    file.write_text(text, encoding="utf-8")
 
 
-def deviation(one: Measured) -> float | None:
-    """Return how many standard errors our random lies from the paper's; None where the paper has none."""
-    published = paper().scores(one.name).get("Uniform random")
-    if published is None:
+def deviation(name: str, random: Anchor | None) -> float | None:
+    """Return how many standard errors our random lies from the paper's; None where either is missing."""
+    published = paper().scores(name).get("Uniform random")
+    if published is None or random is None:
         return None
-    if one.random.standard_error == 0:
-        return 0.0 if one.random.mean == published else math.inf
-    return (one.random.mean - published) / one.random.standard_error
+    if random.standard_error == 0:
+        return 0.0 if random.mean == published else math.inf
+    return (random.mean - published) / random.standard_error
 
 
 def line(one: Measured) -> str:
     """Return one environment's numbers, for the terminal."""
-    apart = deviation(one)
-    beside = "" if apart is None else f", s.e. from the paper's: {away(apart)}"
-    return f"{one.name}: random {shown(one.random)}{beside}; idle {shown(one.idle)}"
+    found = "; ".join(f"{kind} {shown(anchor)} {rated(anchor)}" for kind, anchor in one.anchors.items())
+    apart = deviation(one.name, one.anchors.get("random"))
+    return f"{one.name}: {found}" + ("" if apart is None else f"; random's s.e. from the paper's: {away(apart)}")
 
 
 def away(apart: float | None) -> str:
@@ -144,36 +167,46 @@ def away(apart: float | None) -> str:
     return f"{apart:+.1f}" if math.isfinite(apart) else "see below"
 
 
-def shown(found: Estimate) -> str:
-    """Return an estimate for a table."""
-    return f"{found.mean:.2f} ± {found.standard_error:.2f}"
+def shown(found: Anchor | None) -> str:
+    """Return an anchor's mean for a table."""
+    return f"{found.mean:.2f} ± {found.standard_error:.2f}" if found else ""
 
 
-def document(measured: list[Measured], cases: int) -> str:
-    """Return docs/environments.md."""
+def rated(found: Anchor | None) -> str:
+    """Return an anchor's success rate for a table."""
+    return "" if found is None or found.success_rate is None else f"{found.success_rate:.0%}"
+
+
+def document() -> str:
+    """Return docs/environments.md, from the anchors that the specs hold."""
+    specs = sorted((catalog.load(name) for name in catalog.names()), key=lambda spec: (spec.family, spec.name))
     rows = []
-    for one in sorted(measured, key=lambda one: (catalog.load(one.name).family, one.name)):
-        spec = catalog.load(one.name)
-        published = paper().scores(one.name).get("Uniform random")
-        apart = deviation(one)
-        rate = "" if one.random_success is None else f"{one.random_success:.0%} / {one.idle_success:.0%}"
+    for spec in specs:
+        published = paper().scores(spec.name).get("Uniform random")
+        anchors = (spec.random_anchor, spec.idle_anchor, spec.reference_anchor, spec.degenerate_anchor)
+        random, idle, reference, degenerate = anchors
+        rates = " / ".join(rated(anchor) or "-" for anchor in anchors) if any(map(rated, anchors)) else ""
         rows.append(
-            f"| {one.name} | {spec.id} | {spec.family} | {spec.kind} | {spec.max_steps} | {shown(one.random)} | "
-            f"{'' if published is None else f'{published:.2f}'} | {away(apart)} | {shown(one.idle)} | {rate} |"
+            f"| {spec.name} | {spec.id} | {spec.family} | {spec.kind} | {spec.max_steps} | {shown(random)} | "
+            f"{'' if published is None else f'{published:.2f}'} | {away(deviation(spec.name, random))} | "
+            f"{shown(idle)} | {shown(reference)} | {shown(degenerate)} | {rates} |"
         )
-    return HEAD.format(cases=cases) + "\n".join(rows) + "\n" + NOTES
+    return HEAD + "\n".join(rows) + "\n" + NOTES
 
 
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first {cases} held-out cases of the public split, by `make anchors`, which
-plays both anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or no-op
-action at every step; *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our standard
-errors ours lies from it. Success rates are those of random and idle, where the environment knows success.
+Mean returns with standard errors over the first held-out cases of the public split (how many stands with
+each number in the specs), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
+draws actions uniformly; *idle* is the zero or no-op action at every step; *reference* is the policy that a person
+wrote ([references](references.md)); *degenerate* ends episodes early on purpose, which in parking (full throttle
+into a wall) pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how
+many of our standard errors ours lies from it. Success rates are those of random, idle, reference and degenerate, where
+the environment knows success and they were measured.
 
-| name | gymnasium id | family | kind | steps | random | paper | apart | idle | success |
-|---|---|---|---|---|---|---|---|---|---|
+| name | gymnasium id | family | kind | steps | random | paper | apart | idle | reference | degenerate | success |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 NOTES = """
 Random play in the Fetch pair never solves a case by itself: a return is 0 where the block happens to start within 5 cm

@@ -17,8 +17,8 @@ from evopolicygym.environments import catalog
 from whole_runs import Told, config, played, state_kept_in
 
 VERBS = [
-    *("run", "resume", "suite", "suites", "environments", "show", "leaderboard", "compare", "diagnose", "export"),
-    *("verify", "post-hoc", "check", "reveal"),
+    *("run", "resume", "suite", "suites", "environments", "show", "leaderboard", "compare", "diagnose", "report"),
+    *("export", "verify", "post-hoc", "check", "reveal"),
 ]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"

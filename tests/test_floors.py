@@ -15,6 +15,7 @@ ROOMS = {
     "runs": 5,
     "judge": 4,
     "export": 4,
+    "report": 4,
     "viewer": 4,
     "rollout": 3,
     "agents": 3,
@@ -22,14 +23,16 @@ ROOMS = {
     "environments": 2,
     "sandbox": 2,
     "records": 2,
+    "references": 2,
     "core": 1,
 }
-MAKING = {"environments", "sandbox", "rollout", "agents", "judge", "runs"}
+MAKING = {"environments", "sandbox", "rollout", "agents", "judge", "runs", "references"}
 NEVER = {
     "agents": {"environments", "records", "rollout", "judge"},
     "judge": {"environments", "agents"},
     "analysis": MAKING,
     "export": MAKING,
+    "report": MAKING,
     "viewer": MAKING,
 }
 LONGEST = 400
@@ -107,6 +110,13 @@ def test_the_guest_stands_alone(module: str) -> None:
     }
 
     assert foreign == set()
+
+
+def test_references_are_asked_for_by_their_agent_alone() -> None:
+    """The policies that a person wrote are data, and reach a run through the agent ``reference`` only."""
+    asking = {module for module in MODULES if any(room(one) == "references" for one in our_imports(module))}
+
+    assert asking == {"evopolicygym.agents.reference"}
 
 
 @each_below("core")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError
 
+from evopolicygym.core.agent import label_of
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.printable import printable
@@ -231,7 +232,7 @@ def load_result(root: Path) -> RunResult:
         wall_s=_wall_seconds(document.timing),
         random_anchor=environment.random_anchor,
         idle_anchor=environment.idle_anchor,
-        label=_label(agent),
+        label=label_of(agent.name, agent.model, agent.effort or "", agent.command),
     )
 
 
@@ -264,11 +265,6 @@ def _decoded(text: str) -> _Document:
         raise RecordError(f"run.json can't be read: {where}: {problem['msg']}.") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"run.json is no JSON: {error}.") from error
-
-
-def _label(agent: _Agent) -> str:
-    command = f"({' '.join(agent.command)})" if agent.command else ""
-    return " ".join(part for part in (agent.name, agent.model, agent.effort, command) if part)
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> float | None:

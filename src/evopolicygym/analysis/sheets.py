@@ -1,4 +1,4 @@
-"""Which columns a leaderboard and a pairing are shown with, for people and for programs.
+"""Which columns a leaderboard, a pairing and a diagnostic are shown with, for people and for programs.
 
 How numbers become text is told in ``tables_out.py``.
 """
@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from evopolicygym.analysis.bootstrap import Interval
+from evopolicygym.analysis.diagnostics.base import Table
 from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing
 from evopolicygym.analysis.pairing import Pairing
 from evopolicygym.analysis.score_table import Entry
 from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
 
+SMALL, LARGE = 10, 1000
+"""Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
 _TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "cases"}
 
 
@@ -253,3 +256,19 @@ def _fingerprint(entry: Entry) -> str | None:
     if not found:
         return None
     return found[0][:8] if len(found) == 1 else f"{len(found)} kinds"
+
+
+def diagnostic_sheet(table: Table) -> Sheet:
+    """Return a diagnostic's table as a sheet."""
+    are_texts = [any(isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
+    columns = (
+        Column(name.replace(" ", "_"), name, is_text) for name, is_text in zip(table.columns, are_texts, strict=True)
+    )
+    return Sheet(table.title, tuple(columns), tuple(tuple(map(digested, row)) for row in table.rows))
+
+
+def digested(value: str | float | None) -> Cell:
+    """Return a cell with as many digits as tell something; files for programs have all of them."""
+    if not isinstance(value, float):
+        return value
+    return Number(value, 3 if abs(value) < SMALL else 2 if abs(value) < LARGE else 0)

@@ -142,5 +142,10 @@ def _latex(sheet: Sheet) -> str:
     return "\n".join(lines) + "\n"
 
 
+def in_markdown(text: str) -> str:
+    """Return a text as Markdown that shows it as it is, in one line."""
+    return _escaped(text, _MARKDOWN)
+
+
 def _escaped(text: str, table: Mapping[str, str]) -> str:
     return "".join(table.get(char, char) for char in printable(text))

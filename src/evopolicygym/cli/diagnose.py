@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import number, out
+from evopolicygym.cli.console import out
 
 if TYPE_CHECKING:
-    from evopolicygym.analysis.diagnostics.base import Cell, Table
+    from evopolicygym.analysis.diagnostics.base import Table
 
 EXAMPLES = """
 Examples:
@@ -19,8 +19,6 @@ evopolicygym diagnose RUN
 
 evopolicygym diagnose runs --only edits --format markdown   (all runs below runs/, by entry and kind of task)
 """
-SMALL = 10
-"""Below it a number is shown with three digits behind the point."""
 
 
 class Format(StrEnum):
@@ -83,65 +81,27 @@ def _print_json(roots: list[Path], measured: list[dict[str, Any]], together: "li
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
     """Print tables, each with what is to be said in short of the same, where there is that."""
-    show = {Format.TABLE: _print_table, Format.CSV: _print_csv, Format.MARKDOWN: _print_markdown}[form]
+    from evopolicygym.analysis.sheets import diagnostic_sheet
+    from evopolicygym.analysis.tables_out import written
+    from evopolicygym.cli.tables import print_sheet
+
     for place, (table, short) in enumerate(parts):
         if place:
             typer.echo()
-        show(table)
-        if short and form is Format.TABLE:
-            _print_line(short)
-        elif short:
-            typer.echo()
-            show(short)
+        if form is Format.TABLE:
+            print_sheet(out(), diagnostic_sheet(table))
+            if short:
+                _print_line(short)
+        else:
+            tables = (table, short) if short else (table,)
+            typer.echo(written([diagnostic_sheet(one) for one in tables], form.value), nl=False)
 
 
 def _print_line(short: "Table") -> None:
     from rich.text import Text
 
-    told = (f"{name} {_shown(value)}" for name, value in short.rows if value is not None)
+    from evopolicygym.analysis.sheets import digested
+    from evopolicygym.analysis.tables_out import shown
+
+    told = (f"{name} {shown(digested(value))}" for name, value in short.rows if value is not None)
     out().print(Text(f" {'; '.join(told)}", "dim"), soft_wrap=False)
-
-
-def _print_table(table: "Table") -> None:
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    drawn = RichTable(title=Text(table.title, "bold"), title_justify="left", box=None, padding=(0, 1))
-    for name, is_text in zip(table.columns, _are_texts(table), strict=True):
-        drawn.add_column(Text(name, "dim"), justify="left" if is_text else "right")
-    for row in table.rows:
-        drawn.add_row(*(Text(_shown(cell)) for cell in row))
-    out().print(drawn)
-
-
-def _print_csv(table: "Table") -> None:
-    import csv
-    import sys
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([f"# {table.title}"])
-    writer.writerows([table.columns, *table.rows])
-
-
-def _print_markdown(table: "Table") -> None:
-    marks = ("---" if is_text else "---:" for is_text in _are_texts(table))
-    typer.echo(f"**{table.title}**\n")
-    for row in (table.columns, tuple(marks), *(tuple(map(_shown, row)) for row in table.rows)):
-        typer.echo(f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in row)} |")
-
-
-def _are_texts(table: "Table") -> list[bool]:
-    return [any(isinstance(row[place], str) for row in table.rows) for place in range(len(table.columns))]
-
-
-def _shown(cell: "Cell") -> str:
-    """Return a cell as a person likes to read it, on one line."""
-    match cell:
-        case str():
-            return " ".join("".join(char if char.isprintable() else " " for char in cell).split())
-        case None:
-            return "-"
-        case int():
-            return f"{cell:,}"
-        case _:
-            return number(cell, 3 if abs(cell) < SMALL else 2)

@@ -16,6 +16,7 @@ from evopolicygym.cli import (
     film,
     leaderboard,
     post_hoc,
+    report,
     resume,
     reveal,
     run,
@@ -53,13 +54,8 @@ app = typer.Typer(
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
     "Look": (
-        show.show,
-        view.view,
-        leaderboard.leaderboard,
-        compare.compare,
-        diagnose.diagnose,
-        export.export,
-        film.film,
+        *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
+        *(film.film, report.report, export.export),
     ),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
 }

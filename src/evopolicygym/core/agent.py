@@ -1,12 +1,12 @@
 """An agent's words: the addresses it is given, the desk it works at, and how a turn of it ended."""
 
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.price import PriceSnapshot
@@ -69,6 +69,17 @@ class AgentConfig:
     """How much its model is to think, in the word that the agent's tool or the model's server has for it."""
     allowance: Allowance = field(default_factory=Allowance)
     """What its user lets it use."""
+
+    @property
+    def label(self) -> str:
+        """What its runs go by in tables."""
+        return label_of(self.name, self.model, self.effort, self.command)
+
+
+def label_of(name: str, model: str = "", effort: str = "", command: Sequence[str] = ()) -> str:
+    """Return what an agent's runs go by in tables: name, model, effort and program, as far as it has these."""
+    program = f"({' '.join(command)})" if command else ""
+    return " ".join(part for part in (name, model, effort, program) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +178,11 @@ class Agent(Protocol):
         A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking
         again with the same key charges nothing.
         """
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """An agent that can't play every environment."""
+
+    def refuse(self, environment: str) -> None:
+        """Raise ``UsageError`` where it can't play the environment of this name; asked before a run is opened."""

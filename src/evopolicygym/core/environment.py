@@ -38,12 +38,14 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The mean return of a policy that needs no thought."""
+    """The mean return of a known policy, to hold scores against."""
 
     mean: float
     standard_error: float
     """Standard error of the mean over ``episodes`` cases."""
     episodes: int
+    success_rate: float | None = None
+    """None where the environment knows no success, or where it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,5 +83,11 @@ class EnvironmentSpec:
     """Uniform random actions."""
     idle_anchor: Anchor | None = None
     """The idle action at every step."""
+    reference_anchor: Anchor | None = None
+    """The policy that a person wrote (``references/``)."""
+    degenerate_policy: str = ""
+    """What a policy does that ends episodes early on purpose, in a few words; empty where that gains nothing."""
+    degenerate_anchor: Anchor | None = None
+    """That policy."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the numbers depend on, gymnasium and numpy aside."""

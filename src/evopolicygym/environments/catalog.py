@@ -27,10 +27,11 @@ from evopolicygym.core.errors import UnknownName, UsageError
 GROUP = "evopolicygym.environments"
 """The entry-point group by which other distributions add environments."""
 
-_NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "random_anchor", "idle_anchor"})
+_ANCHORS = ("random_anchor", "idle_anchor", "reference_anchor", "degenerate_anchor")
+_NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "degenerate_policy", *_ANCHORS})
 """Fields that no score of a run depends on: they group, install, fingerprint or compare."""
 
-_PARTS = {"success": Success, "random_anchor": Anchor, "idle_anchor": Anchor}
+_PARTS = {"success": Success, **dict.fromkeys(_ANCHORS, Anchor)}
 """Fields that are tables of their own."""
 
 

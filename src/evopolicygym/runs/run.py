@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent
+from evopolicygym.core.agent import Agent, Particular
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
@@ -44,6 +44,8 @@ Observer = Callable[[Event, RunState], None]
 def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer) -> RunState:
     """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one."""
     agent = make(config.agent)
+    if isinstance(agent, Particular):
+        agent.refuse(config.task.environment.name)
     price = price_of(config, agent)
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:

@@ -2,7 +2,8 @@
 
 A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
 ``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is told in each file, and with its
-formulas in docs/diagnostics.md; how a table is printed, in ``cli/diagnose.py``.
+formulas in docs/diagnostics.md; how a table becomes a sheet, in
+``analysis/sheets.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,10 +62,7 @@ class Group:
 
 def group_of(state: RunState) -> Group:
     """Return what a run is counted under."""
-    agent = state.opened.agent
-    effort = str(agent.options.get("effort", ""))
-    entry = " ".join(part for part in (agent.name, agent.model, effort) if part)
-    return Group(entry, state.opened.task.environment.kind.value)
+    return Group(state.opened.agent.label, state.opened.task.environment.kind.value)
 
 
 def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:

@@ -1,0 +1,62 @@
+"""What a score cost: money and tokens against the rank score."""
+
+from collections.abc import Callable, Sequence
+
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
+from evopolicygym.analysis.figures.looks import looks, names
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.leaderboard import Standing
+
+TITLE = "Cost against score"
+WIDE = 30
+"""How many times the least the most may be before the axis is logarithmic."""
+AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
+    ("money", "US dollars of a pass over its tasks", lambda one: one.cost),
+    ("tokens", "tokens of a pass over its tasks", lambda one: one.tokens),
+)
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure: a panel for money and one for tokens, as far as they are known."""
+    standings = [one for one in findings.board.standings if one.entry.runs] if findings.board else []
+    known = [
+        (title, label, found)
+        for title, label, of in AXES
+        if (found := [(one, value) for one in standings if (value := of(one)) is not None and finite(value)])
+    ]
+    if not known:
+        return worded(TITLE, "No entry's runs all tell what they cost: agents without a model use no tokens.")
+    entries = [one.entry.label for one in standings if any(one is each for *_, found in known for each, _ in found)]
+    look, shown = looks(findings), names(entries)
+    figure, cells = panels(TITLE, [title for title, *_ in known], columns=2, height=2.3, sharey=True)
+    for axes, (_, label, found) in zip(cells, known, strict=True):
+        for one, value in found:
+            own, score = look[one.entry.label], one.rank_score
+            if score.interval:
+                axes.plot([value, value], [score.interval.low, score.interval.high], color=own.colour)
+            axes.plot([value], [score.value], own.marker, color=own.colour, markersize=6)
+        _scale(axes, [value for _, value in found])
+        axes.set_xlabel(label)
+        axes.set_ylim(-0.03, 1.03)
+    cells[0].set_ylabel("mean rank score, 1 is best\n(line: 95 % interval)")
+    foot(figure, keys=[key(look[one], shown[one]) for one in entries])
+    return figure
+
+
+def _scale(axes: Axes, values: Sequence[float]) -> None:
+    if min(values) > 0 and max(values) > WIDE * min(values):
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(0, (max(values) or 1.0) * 1.1)
+        few_ticks(axes.xaxis, 5)
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="What each entry's score cost in money and tokens: up and to the left is better.",
+    computed="Means over an entry's repeats, summed over its tasks, as counted at the model's door or by the agent's "
+    "tool; an entry stands here if every one of its runs tells it.",
+    draw=draw,
+)

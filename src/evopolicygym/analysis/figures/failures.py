@@ -1,0 +1,99 @@
+"""What went wrong: submissions that could not be loaded, episodes that failed, and what was mended."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.figures.looks import COLOURS, HATCHES, names
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.submission import SubmissionStatus
+
+TITLE = "Failures"
+MOST = 25
+"""Entries that are shown, the best."""
+LONGEST = 24
+STATUSES = tuple(
+    one.value for one in SubmissionStatus if one not in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}
+)
+REASONS = tuple(one.value for one in FailureReason)
+PARTS = (*STATUSES, *REASONS)
+NARROWEST = 10.0
+"""Percent of the shortest axis."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    runs = [(run.result.label, found) for run, found in findings.measured("failures")]
+    entries = [label for label in findings.labels if any(own == label for own, _ in runs)][:MOST]
+    if not entries:
+        return worded(TITLE, "No run's failures are known.")
+    shown = names(entries, LONGEST)
+    titles = ["submissions not loaded", "train episodes failed"]
+    figure, (left, right) = panels(TITLE, titles, columns=2, height=0.9 + 0.26 * len(entries), sharey=True)
+    for row, label in enumerate(entries):
+        own = [found for one, found in runs if one == label]
+        submissions = sum(len(found.submissions) for found in own)
+        episodes = sum(found.episodes for found in own)
+        _draw_shares(left, row, _summed(found.statuses for found in own), STATUSES, submissions)
+        _draw_shares(right, row, _summed(found.reasons for found in own), REASONS, episodes)
+        judged = [one.mended for found in own for one in found.submissions if one.mended is not None]
+        if judged:
+            right.text(
+                1.02, row, f"{sum(judged)}/{len(judged)}", transform=right.get_yaxis_transform(), va="center",
+                fontsize=SMALL,
+            )  # fmt: skip
+    right.text(1.02, 1.02, "mended", transform=right.transAxes, fontsize=SMALL)
+    for axes, what in (
+        (left, "of all submissions (%)"),
+        (right, "of all train episodes (%)"),
+    ):
+        name_rows(axes, [shown[label] for label in entries])
+        axes.set_xlim(0, max(NARROWEST, axes.dataLim.x1 * 1.05))
+        axes.set_xlabel(what)
+    met = {part for _, found in runs for part in (*found.statuses, *found.reasons)}
+    foot(figure, keys=[_bar_key(part) for part in PARTS if part in met])
+    return figure
+
+
+def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for one in counts:
+        total.update(one)
+    return total
+
+
+def _draw_shares(axes: Axes, row: int, counts: Mapping[str, int], parts: Sequence[str], whole: int) -> None:
+    left = 0.0
+    for part in parts:
+        if counts.get(part) and whole:
+            width = 100 * counts[part] / whole
+            axes.barh(row, width, left=left, height=0.6, **_bar(part))
+            left += width
+    if not left:
+        axes.text(0.01, row, "none", transform=axes.get_yaxis_transform(), va="center", fontsize=SMALL)
+
+
+def _bar(part: str) -> dict[str, Any]:
+    place = PARTS.index(part)
+    hatch = HATCHES[(place + place // len(COLOURS)) % len(HATCHES)]
+    return {"facecolor": COLOURS[place % len(COLOURS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
+
+
+def _bar_key(part: str) -> Patch:
+    what = "not loaded" if part in STATUSES else "failed"
+    return Patch(label=f"{what}: {part.replace('_', ' ')}", **_bar(part))
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="What went wrong: the share of submissions that could not be loaded and of train episodes in which the policy "
+    "failed, by cause, and how many faulty submissions the next one mended.",
+    computed="All submissions and train episodes of all runs of an entry are counted together; mended means that the "
+    "next submission was loaded and shows none of the failures.",
+    draw=draw,
+    needs=("failures",),
+)

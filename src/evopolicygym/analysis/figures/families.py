@@ -1,0 +1,52 @@
+"""Rank scores by family of tasks: where an entry is good."""
+
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import Figure, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.figures.looks import GREY, looks, names, shortened
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.published import ANCHOR
+
+TITLE = "Rank score by family of tasks"
+MOST = 30
+"""Entries that are shown, the best."""
+COLUMNS = 4
+LONGEST = 20
+"""Characters of a family's name."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    board = findings.board
+    if board is None or not board.standings:
+        return worded(TITLE, "No entry has a finished run.")
+    rows = board.standings[:MOST]
+    families = list(dict.fromkeys(task.family for task in board.tasks))
+    titles = [shortened(one, LONGEST) for one in families]
+    figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
+    look, shown = looks(findings), names(one.entry.label for one in rows)
+    for axes, family in zip(cells, families, strict=True):
+        for row, one in enumerate(rows):
+            score = one.families.get(family)
+            if score is None:
+                continue
+            own = look[one.entry.label]
+            colour = GREY if one.entry.kind == ANCHOR else own.colour
+            if score.interval:
+                axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
+            face = colour if one.entry.runs else "white"
+            axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face)
+        axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
+        axes.set_xlim(-0.08, 1.08)
+        name_rows(axes, [shown[one.entry.label] for one in rows])
+        axes.tick_params(labelbottom=True)
+    foot(figure, "mean rank score over the family's tasks, 1 is best (line: 95 % interval)")
+    return figure
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="The leaderboard's rank score split by family of tasks: where an entry is strong and where it is weak.",
+    computed="As the leaderboard's, averaged over the tasks of each family.",
+    draw=draw,
+)

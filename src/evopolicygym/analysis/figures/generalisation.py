@@ -1,0 +1,111 @@
+"""How far what was seen holds where nothing was seen: train, validation and held-out of what was selected."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.diagnostics.generalisation import Generalisation
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import (
+    Axes,
+    Figure,
+    Line2D,
+    few_ticks,
+    finite,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.figures.looks import Look, looks, names, shortened
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.core.score import Estimate, estimate
+
+TITLE = "Generalisation of the selected checkpoint"
+MOST = 8
+"""Entries that are drawn, the best."""
+COLUMNS = 4
+LONGEST = 20
+SPLITS = ("train", "validation", "held_out")
+SPREAD = 0.4
+"""How far entries stand from each other at one split, all together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """What an entry has on a task, over its repeats."""
+
+    splits: Mapping[str, Estimate | None]
+    best_other: float | None
+    """The mean over those repeats of which it is known."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    entries = findings.labels[:MOST]
+    found = {
+        task: {label: means for label, runs in own.items() if label in entries and (means := _means(runs))}
+        for task, own in findings.by_task_and_entry("generalisation").items()
+    }
+    found = {task: own for task, own in found.items() if own}
+    if not found:
+        return worded(TITLE, "No run has a selected checkpoint.")
+    look, shown = looks(findings), names(entries)
+    figure, cells = panels(TITLE, [shortened(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
+    for axes, own in zip(cells, found.values(), strict=True):
+        _draw_task(axes, own, entries, look)
+    keys = [key(look[one], shown[one]) for one in entries if any(one in own for own in found.values())]
+    if any(one.best_other is not None for own in found.values() for one in own.values()):
+        keys.append(Line2D([], [], color="black", linestyle="", marker="_", markersize=9, label="best not selected"))
+    foot(figure, keys=keys, side="mean return ± s.e.")
+    return figure
+
+
+def _means(runs: Sequence[Generalisation]) -> _Means | None:
+    chosen = [run.selected for run in runs if run.selected]
+    if not chosen:
+        return None
+    splits = {split: _over([getattr(one, split) for one in chosen]) for split in SPLITS}
+    others = [run.best_other for run in runs if run.best_other is not None]
+    return _Means(splits, sum(others) / len(others) if others else None)
+
+
+def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
+    """Return the mean over repeats, with its standard error over them; of one repeat, its own over cases."""
+    known = [one for one in repeats if one is not None and math.isfinite(one.mean)]
+    return known[0] if len(known) == 1 else estimate([one.mean for one in known]) if known else None
+
+
+def _draw_task(axes: Axes, own: Mapping[str, _Means], entries: Sequence[str], look: Mapping[str, Look]) -> None:
+    for place, label in enumerate(entries):
+        if label not in own:
+            continue
+        aside = SPREAD * ((place + 0.5) / len(entries) - 0.5)
+        style, means = look[label], own[label]
+        points = [(at + aside, one) for at, split in enumerate(SPLITS) if (one := means.splits[split])]
+        for at, one in points:
+            if finite(one.standard_error):
+                axes.plot([at, at], [one.mean - one.standard_error, one.mean + one.standard_error], color=style.colour)
+        axes.plot(
+            [at for at, _ in points], [one.mean for _, one in points], color=style.colour, marker=style.marker,
+            linestyle=style.line, linewidth=0.9,
+        )  # fmt: skip
+        if means.best_other is not None and finite(means.best_other):
+            axes.plot([2 + aside], [means.best_other], marker="_", markersize=9, color=style.colour, linestyle="")
+    axes.set_xticks(range(len(SPLITS)), ["train", "valid.", "held-out"])
+    axes.set_xlim(-0.45, 2.45)
+    axes.grid(visible=False, axis="x")
+    few_ticks(axes.yaxis, 4)
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="How far the selected checkpoint's train and validation means hold on held-out cases; a dash above an entry's "
+    "held-out mark is regret: a checkpoint that was not selected would have scored so much.",
+    computed="Means over repeats with their standard error, of one repeat over its cases; train is over the cases that "
+    "the checkpoint played, and checkpoints that were not selected are known after `post-hoc`.",
+    draw=draw,
+    needs=("generalisation",),
+)

@@ -1,0 +1,82 @@
+"""The leaderboard, drawn: rank scores with their intervals, best first, and which entries can't be told apart."""
+
+from collections.abc import Iterator, Sequence
+
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
+from evopolicygym.analysis.figures.looks import GREY, looks, names
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.leaderboard import Leaderboard, Standing
+from evopolicygym.analysis.published import ANCHOR
+
+TITLE = "Leaderboard"
+MOST = 40
+"""Entries that are shown, the best."""
+OUTSIDE = 1.015
+"""Where tiers are marked, in parts of the panel's width."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    board = findings.board
+    if board is None or not board.standings:
+        return worded(TITLE, "No entry has a finished run.")
+    rows = board.standings[:MOST]
+    figure = sheet_of(TITLE, 1.0 + 0.24 * len(rows))
+    axes = figure.subplots()
+    look = looks(findings)
+    for row, one in enumerate(rows):
+        own, score = look[one.entry.label], one.rank_score
+        colour = GREY if one.entry.kind == ANCHOR else own.colour
+        if score.interval:
+            axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
+        face = colour if one.entry.runs else "white"
+        axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face, markersize=6)
+    shown = names(one.entry.label for one in rows)
+    name_rows(axes, [shown[one.entry.label] + _coverage(board, one) for one in rows])
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xlabel(f"mean rank score over {_tasks(len(board.tasks))}, 1 is best (line: 95 % interval)")
+    _mark_tiers(axes, rows)
+    if len(board.standings) > MOST:
+        axes.set_title(f"the best {MOST} of {len(board.standings)} entries")
+    return figure
+
+
+def _mark_tiers(axes: Axes, rows: Sequence[Standing]) -> None:
+    """Have a bracket for each stretch of entries of one tier; those without a tier have none."""
+    for tier, first, last in _stretches(rows):
+        where = axes.get_yaxis_transform()
+        axes.plot(
+            [OUTSIDE, OUTSIDE], [first - 0.35, last + 0.35], transform=where, color=GREY, clip_on=False, linewidth=2
+        )
+        axes.text(
+            OUTSIDE + 0.015, (first + last) / 2, f"tier {tier}", transform=where, va="center", fontsize=SMALL
+        )  # fmt: skip
+
+
+def _stretches(rows: Sequence[Standing]) -> Iterator[tuple[int, int, int]]:
+    first = 0
+    for row, one in enumerate(rows):
+        if row + 1 == len(rows) or rows[row + 1].tier != one.tier:
+            if one.tier is not None:
+                yield one.tier, first, row
+            first = row + 1
+
+
+def _coverage(board: Leaderboard, one: Standing) -> str:
+    return "" if one.complete else f" ({len(one.tasks)}/{len(board.tasks)})"
+
+
+def _tasks(count: int) -> str:
+    return f"{count} tasks" if count > 1 else "one task"
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="Each entry's mean rank score with its 95 % interval; entries of one tier can't be told from the tier's best, "
+    "and hollow marks are entries that were not played here.",
+    computed="An entry's rank score on a task is (N - rank) / (N - 1) over N entries, averaged over tasks; intervals "
+    "cover other repeats and other held-out cases, by a bootstrap over both.",
+    draw=draw,
+)

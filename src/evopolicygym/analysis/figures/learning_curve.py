@@ -1,0 +1,104 @@
+"""Learning curves: the best validation so far against the episodes spent, task by task."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evopolicygym.analysis.figures.bands import band, draw_band
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import (
+    Axes,
+    Figure,
+    Line2D,
+    few_ticks,
+    finite,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.figures.looks import GREY, Line, Look, looks, names, shortened
+from evopolicygym.analysis.findings import Findings
+
+TITLE = "Learning curves"
+MOST = 8
+"""Entries that are drawn, the best."""
+COLUMNS = 4
+LONGEST = 20
+RANDOM_LINE: Line = (0, (1, 1.5))
+BEST_LINE: Line = (0, (6, 2))
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    curves = findings.by_task_and_entry("learning_curve")
+    if not curves:
+        return worded(TITLE, "No run has a learning curve.")
+    entries = findings.labels[:MOST]
+    look, shown = looks(findings), names(entries)
+    figure, cells = panels(
+        TITLE,
+        [shortened(task, LONGEST) for task in curves],
+        columns=COLUMNS,
+        height=1.55,
+    )
+    lines: dict[str, Line2D] = {}
+    for axes, (task, found) in zip(cells, curves.items(), strict=True):
+        lines |= _draw_ends(axes, findings, task)
+        _draw_task(axes, {one: found[one] for one in entries if one in found}, look)
+    foot(
+        figure,
+        "train episodes spent",
+        [*(key(look[one], shown[one]) for one in entries), *lines.values()],
+        side="best validation mean",
+    )
+    if len(findings.labels) > MOST:
+        figure.suptitle(f"{TITLE} (the best {MOST} of {len(findings.labels)} entries)", x=0.01, ha="left")
+    return figure
+
+
+def _draw_task(axes: Axes, found: Mapping[str, Sequence[Any]], look: Mapping[str, Look]) -> None:
+    end = max((curve.budget for curves in found.values() for curve in curves), default=1)
+    for label, curves in found.items():
+        points = [[(point.spent, point.best) for point in curve.points] for curve in curves]
+        whole = band(points, end)
+        if whole is not None:
+            draw_band(axes, whole, look[label], repeats=len(curves))
+    axes.set_xlim(0, end)
+    few_ticks(axes.xaxis, 4, whole=True)
+    few_ticks(axes.yaxis, 4)
+    axes.margins(y=0.08)
+
+
+def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
+    """Draw uniform random and the best that was published, where they are known, and return their keys."""
+    anchors = (run.result.random_anchor for run in findings.runs if run.result.task == task)
+    random = next((anchor.mean for anchor in anchors if anchor), None)
+    standings = findings.board.standings if findings.board else ()
+    published = [
+        one.tasks[task].cell.mean for one in standings if one.entry.kind == "agent" and not one.entry.runs
+        and task in one.tasks
+    ]  # fmt: skip
+    best = max((mean for mean in published if math.isfinite(mean)), default=None)
+    ends: list[tuple[str, float | None, Line]] = [
+        ("uniform random", random, RANDOM_LINE), ("best published (held-out)", best, BEST_LINE)
+    ]  # fmt: skip
+    drawn: dict[str, Line2D] = {}
+    for name, value, line in ends:
+        if finite(value):
+            axes.axhline(value or 0.0, color=GREY, linestyle=line, linewidth=1.0)
+            drawn[name] = Line2D([], [], color=GREY, linestyle=line, linewidth=1.0, label=name)
+    return drawn
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="How soon each entry improved: the best validation mean so far, averaged over repeats, with a band from the "
+    "lowest to the highest repeat.",
+    computed="A submission counts from the moment when its last episode is charged, by its checkpoint's mean over the "
+    "hidden validation cases; the mean begins where every repeat has a candidate.",
+    draw=draw,
+    needs=("learning_curve",),
+)

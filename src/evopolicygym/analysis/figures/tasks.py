@@ -1,0 +1,120 @@
+"""Each task's held-out means, with its anchors and what was published as lines to compare by."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.figures.canvas import (
+    SMALL,
+    Axes,
+    Figure,
+    Line2D,
+    few_ticks,
+    finite,
+    foot,
+    key,
+    name_rows,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.figures.looks import GREY, LINES, Line, Look, looks, names, shortened
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.leaderboard import Standing
+from evopolicygym.analysis.published import ANCHOR
+from evopolicygym.analysis.score_table import TaskRow
+
+TITLE = "Held-out mean return by task"
+MOST, MOST_LINES = 15, len(LINES)
+"""Played and published entries that are shown, the best."""
+COLUMNS = 4
+LONGEST = 20
+RANDOM_LINE: Line = (0, (1, 1.5))
+IDLE_LINE: Line = (0, (4, 2, 1, 2))
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure: a row for each entry that was played, or for each shipped one where none was."""
+    board = findings.board
+    standings = [one for one in board.standings if one.entry.kind != ANCHOR] if board else []
+    played = [one for one in standings if one.entry.runs]
+    rows, lines = (played, [one for one in standings if not one.entry.runs]) if played else (standings, [])
+    rows, lines = rows[:MOST], lines[:MOST_LINES]
+    if board is None or not rows:
+        return worded(TITLE, "No entry has a finished run.")
+    figure, cells = panels(
+        TITLE, [shortened(task.name, LONGEST) for task in board.tasks], columns=COLUMNS,
+        height=0.65 + 0.19 * len(rows), sharey=True,
+    )  # fmt: skip
+    shown, called = names((one.entry.label for one in rows), LONGEST), names(one.entry.label for one in lines)
+    look = looks(findings)
+    anchor = next((one for one in board.standings if one.entry.kind == ANCHOR), None)
+    for axes, task in zip(cells, board.tasks, strict=True):
+        _draw_lines(axes, task, anchor, lines, look)
+        _draw_rows(axes, task, rows, look)
+        name_rows(axes, [shown[one.entry.label] for one in rows])
+        few_ticks(axes.xaxis, 3)
+        axes.margins(x=0.08)
+    keys = [Line2D([], [], color=GREY, linestyle=RANDOM_LINE, label="uniform random")] if anchor else []
+    if any(task.idle for task in board.tasks):
+        keys.append(Line2D([], [], color=GREY, linestyle=IDLE_LINE, label="idle action"))
+    what = "mean return over held-out cases, more is better (line: ± standard error; small dots: repeats)"
+    foot(figure, what, [*keys, *(_mark(look[one.entry.label], called[one.entry.label]) for one in lines)])
+    return figure
+
+
+def _mark(look: Look, name: str) -> Line2D:
+    """Return what a published entry's line is like in the legend."""
+    mark = key(look, name)
+    mark.set(markerfacecolor="white", linewidth=0.9)
+    return mark
+
+
+def _draw_lines(
+    axes: Axes, task: TaskRow, anchor: Standing | None, lines: Sequence[Standing], look: Mapping[str, Look]
+) -> None:
+    if anchor and task.name in anchor.tasks and finite(mean := anchor.tasks[task.name].cell.mean):
+        axes.axvline(mean, color=GREY, linestyle=RANDOM_LINE)
+    if task.idle and finite(task.idle.mean):
+        axes.axvline(task.idle.mean, color=GREY, linestyle=IDLE_LINE)
+    for one in lines:
+        own = look[one.entry.label]
+        if task.name in one.tasks and finite(mean := one.tasks[task.name].cell.mean):
+            axes.axvline(mean, color=own.colour, linestyle=own.line, linewidth=0.9)
+            axes.plot(
+                [mean], [0.0], own.marker, transform=axes.get_xaxis_transform(), clip_on=False, color=own.colour,
+                markerfacecolor="white", zorder=4,
+            )  # fmt: skip
+
+
+def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mapping[str, Look]) -> None:
+    for row, one in enumerate(rows):
+        if task.name not in one.tasks:
+            axes.text(
+                0.5, row, "not played", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=SMALL
+            )
+            continue
+        cell, own = one.tasks[task.name].cell, look[one.entry.label]
+        if not finite(cell.mean):
+            axes.text(
+                0.5, row, "no number", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=SMALL
+            )
+            continue
+        if cell.standard_error is not None and math.isfinite(cell.standard_error):
+            reach = (cell.mean - cell.standard_error, cell.mean + cell.standard_error)
+            axes.plot(reach, [row, row], color=own.colour, linewidth=1.8)
+        repeats = [mean for mean in cell.sample.runs if math.isfinite(mean)] if cell.sample else []
+        if len(repeats) > 1:
+            axes.plot(repeats, [row + 0.28] * len(repeats), ".", color=own.colour, markersize=2.5, alpha=0.7)
+        axes.plot([cell.mean], [row], own.marker, color=own.colour)
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="On each task, each entry's held-out mean with its standard error beside uniform random, the idle action and "
+    "the published entries; every panel has its own scale.",
+    computed="The mean over repeats of their means over held-out cases; the standard error covers other repeats and "
+    "other cases; published means are of 32 other cases.",
+    draw=draw,
+)

@@ -1,0 +1,96 @@
+"""All that a report tells of some runs, computed once: the leaderboard, and what each diagnostic measured of each run.
+
+How it is drawn is told in ``figures/``, and where it is written, in the room ``report/``.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Group
+from evopolicygym.analysis.leaderboard import Leaderboard, leaderboard
+from evopolicygym.analysis.published import PublishedTable
+from evopolicygym.analysis.results import Problem, Results, RunResult
+from evopolicygym.analysis.score_table import Choice, ScoreTable, score_table
+from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.printable import printable
+from evopolicygym.records.reader import read_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunFindings:
+    """One finished run."""
+
+    result: RunResult
+    measured: Mapping[str, Any]
+    """By diagnostic; empty where its journal could not be read, or no diagnostic was asked for."""
+
+    @property
+    def group(self) -> Group:
+        """What it is counted under, by the label that it has in the leaderboard."""
+        return Group(self.result.label, self.result.kind.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What was found in some runs; nothing at all is a finding too."""
+
+    table: ScoreTable | None = None
+    board: Leaderboard | None = None
+    runs: tuple[RunFindings, ...] = ()
+    """Finished ones."""
+    problems: tuple[Problem, ...] = field(default=())
+    """Runs that are left out of everything, or of the diagnostics, and why."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The entries that were played: those of the leaderboard first, in its order."""
+        standings = self.board.standings if self.board else ()
+        placed = [one.entry.label for one in standings if one.entry.runs]
+        return tuple(dict.fromkeys([*placed, *sorted(run.result.label for run in self.runs)]))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that were played: those of the leaderboard first, in its order."""
+        played = {run.result.task for run in self.runs}
+        known = [task.name for task in self.board.tasks if task.name in played] if self.board else []
+        return tuple(dict.fromkeys([*known, *sorted(played)]))
+
+    def measured(self, diagnostic: str) -> list[tuple[RunFindings, Any]]:
+        """Return what a diagnostic measured, by run; runs of which it could not be measured are left out."""
+        return [(run, run.measured[diagnostic]) for run in self.runs if diagnostic in run.measured]
+
+    def by_task_and_entry(self, diagnostic: str) -> Mapping[str, Mapping[str, Sequence[Any]]]:
+        """Return what a diagnostic measured of each entry's repeats on each task, in the order of both."""
+        found: dict[tuple[str, str], list[Any]] = defaultdict(list)
+        for run, measured in self.measured(diagnostic):
+            found[run.result.task, run.result.label].append(measured)
+        tasks = {task: {one: found[task, one] for one in self.labels if (task, one) in found} for task in self.tasks}
+        return {task: entries for task, entries in tasks.items() if entries}
+
+
+def find(
+    results: Results,
+    shipped: Sequence[PublishedTable] = (),
+    choice: Choice | None = None,
+    diagnostics: Iterable[str] = (),
+    follow: Callable[[Sequence[RunResult]], Iterable[RunResult]] = lambda runs: runs,
+) -> Findings:
+    """Return what is found in runs; ``follow`` is handed the runs as they are gone through, to show how far it is.
+
+    Raises ``UsageError`` where there is nothing to show, or where runs were not measured alike.
+    """
+    table = score_table(results.runs, shipped, choice)
+    board = leaderboard(table)
+    named = {name: DIAGNOSTICS.load(name) for name in diagnostics}
+    runs, problems = [], list(results.problems)
+    for result in follow(results.runs):
+        measured: dict[str, Any] = {}
+        try:
+            record = read_run(result.root) if named else None
+            measured = {name: one.measure(record) for name, one in named.items()}
+        except (EvoPolicyGymError, OSError) as error:
+            problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
+        runs.append(RunFindings(result, measured))
+    return Findings(table, board, tuple(runs), tuple(problems))

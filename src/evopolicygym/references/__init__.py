@@ -1,0 +1,41 @@
+"""Reference policies: for each environment one that a person wrote, as a whole project as it lies in ``system/``.
+
+A folder holds an environment's ``policy.py`` and what lies beside it; a folder of ``SHARED`` is laid into several
+projects too. All of it is data: ``files_of`` reads it and nothing here is imported. Who plays it is not told here but
+in ``agents/reference.py``; what it scores, in docs/references.md.
+"""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from evopolicygym.core.errors import UsageError
+
+POLICY = "policy.py"
+SHARED: Mapping[str, tuple[str, ...]] = {"gridworld": ("door_key", "four_rooms", "key_corridor", "obstructed_maze")}
+"""Folders that hold no policy, and the environments into whose projects their files are laid."""
+_NOT_LAID = "__pycache__"
+
+
+def names() -> list[str]:
+    """Return the environments that have a reference, sorted."""
+    return sorted(folder.name for folder in _room().iterdir() if folder.joinpath(POLICY).is_file())
+
+
+def files_of(environment: str) -> dict[str, bytes]:
+    """Return the files of an environment's reference, by their paths in ``system/``; raise ``UsageError`` if none."""
+    if environment not in names():
+        raise UsageError(
+            f"There is no reference policy for the environment {environment!r}. There are for: {', '.join(names())}."
+        )
+    shared = [folder for folder, environments in SHARED.items() if environment in environments]
+    return {
+        file.name: file.read_bytes()
+        for folder in (*shared, environment)
+        for file in sorted(_room().joinpath(folder).iterdir(), key=lambda file: file.name)
+        if file.name != _NOT_LAID
+    }
+
+
+def _room() -> Traversable:
+    return files("evopolicygym.references")

@@ -1,0 +1,149 @@
+"""The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files.
+
+What is in them is told in ``analysis/sheets.py`` and ``analysis/diagnostics/``; here they get names and formats.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, over_runs
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.leaderboard import Leaderboard
+from evopolicygym.analysis.pairing import Pairing, pairing
+from evopolicygym.analysis.published import ANCHOR
+from evopolicygym.analysis.sheets import (
+    diagnostic_sheet,
+    leaderboard_document,
+    pairing_document,
+    pairing_sheet,
+    standings_sheet,
+    standings_sheets,
+    task_sheets,
+)
+from evopolicygym.analysis.tables_out import Cell, Column, Sheet, written
+from evopolicygym.records.jsontext import dumps
+
+Writer = Callable[[Findings], Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTable:
+    """A table of a report: what it says, and its files' contents by suffix."""
+
+    title: str
+    says: str
+    computed: str
+    write: Writer
+    """Returns texts by suffix, the one to be shown first; nothing where there is nothing to tell."""
+
+
+def _leaderboard(findings: Findings) -> Mapping[str, str]:
+    board = findings.board
+    if board is None:
+        return {}
+    problems = [{"run": str(one.root), "reason": one.reason} for one in findings.problems]
+    return {
+        "md": written(standings_sheets(board), "markdown"),
+        "csv": written([standings_sheet(board)], "csv"),
+        "tex": written(standings_sheets(board), "latex"),
+        "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
+    }
+
+
+def _tasks(findings: Findings) -> Mapping[str, str]:
+    board = findings.board
+    if board is None:
+        return {}
+    sheets = task_sheets(board)
+    return {"md": written(sheets, "markdown"), "csv": written([_joined(board, sheets)], "csv")}
+
+
+def _joined(board: Leaderboard, sheets: Sequence[Sheet]) -> Sheet:
+    """Return all tasks' sheets as one, with a column that names the task."""
+    columns = {column.key: column for sheet in sheets for column in sheet.columns}
+    rows: list[tuple[Cell, ...]] = []
+    for task, sheet in zip(board.tasks, sheets, strict=True):
+        for row in sheet.rows:
+            cells = dict(zip((column.key for column in sheet.columns), row, strict=True))
+            rows.append((task.name, *(cells.get(key) for key in columns)))
+    return Sheet("tasks", (Column("task", "task", is_text=True), *columns.values()), tuple(rows))
+
+
+def _compare(findings: Findings) -> Mapping[str, str]:
+    pair = _best_two(findings)
+    if pair is None:
+        return {}
+    return {
+        "md": written([pairing_sheet(pair)], "markdown"),
+        "csv": written([pairing_sheet(pair)], "csv"),
+        "json": dumps(pairing_document(pair), indent=2) + "\n",
+    }
+
+
+def _best_two(findings: Findings) -> Pairing | None:
+    """Return how the two best entries that were played differ, or the best played one from the best shipped one."""
+    if findings.table is None or findings.board is None:
+        return None
+    agents = [one.entry for one in findings.board.standings if one.entry.kind != ANCHOR]
+    played = [one for one in agents if one.runs]
+    pair = played[:2] if len(played) > 1 else [*played, *(one for one in agents if not one.runs)][:2]
+    if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
+        return None
+    return pairing(findings.table, pair[0].label, pair[1].label)
+
+
+def _diagnostic(name: str) -> Writer:
+    def write(findings: Findings) -> Mapping[str, str]:
+        runs = [(run.group, measured) for run, measured in findings.measured(name)]
+        if not runs:
+            return {}
+        sheet = diagnostic_sheet(over_runs(name, DIAGNOSTICS.load(name), runs))
+        return {"md": written([sheet], "markdown"), "csv": written([sheet], "csv")}
+
+    return write
+
+
+OF_BOARD: Mapping[str, ReportTable] = {
+    "leaderboard": ReportTable(
+        "Leaderboard",
+        "Places, tiers, rank scores and normalised scores of all entries with 95 % intervals, and what they took.",
+        "As `evopolicygym leaderboard` does, by the formulas of docs/leaderboard.md.",
+        _leaderboard,
+    ),
+    "tasks": ReportTable(
+        "Each task",
+        "Every entry's held-out mean, rank and normalised score on each task.",
+        "As `evopolicygym leaderboard --per-task` does: means over repeats of means over held-out cases.",
+        _tasks,
+    ),
+    "compare": ReportTable(
+        "The two best entries compared",
+        "On which tasks the two best entries that were played differ, and by how much, first where they differ most.",
+        "As `evopolicygym compare` does: paired by task, and by case where both played the same.",
+        _compare,
+    ),
+}
+_SAY: Mapping[str, str] = {
+    "learning_curve": "How soon each entry improved: area under its curve, and episodes to parts of its improvement.",
+    "budget": "Where each entry's episodes went: submissions, distinct cases, and what was spent after the selection.",
+    "edits": "What each entry changed between submissions, and the part of each kind that set a new best.",
+    "code": "What the selected policies are like as programs: files, lines, functions, branches, imports.",
+    "generalisation": "How far train and validation means of the selected checkpoints hold on held-out cases.",
+    "failures": "Submissions that could not be loaded and episodes that failed, by cause, and what was mended.",
+    "cost": "Tokens and money of a run, by submission and by point of normalised score.",
+}
+
+
+def tables() -> dict[str, ReportTable]:
+    """Return all tables by name: the leaderboard's, then one for each diagnostic, those of other packages included."""
+    own = {
+        name: ReportTable(
+            name.replace("_", " ").capitalize(),
+            _SAY.get(name, f"What the diagnostic {name} measured."),
+            "As `evopolicygym diagnose` does, by the formulas of docs/diagnostics.md: a row for each entry and kind of "
+            "task.",
+            _diagnostic(name),
+        )
+        for name in DIAGNOSTICS.names()
+    }
+    return {**OF_BOARD, **own}

@@ -1,0 +1,154 @@
+"""The reference policies: what a project may be, that each loads and plays, and the agent that plays one."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+from evopolicygym import references
+from evopolicygym.agents.base import make
+from evopolicygym.agents.reference import lay
+from evopolicygym.core.agent import AgentConfig, Particular
+from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import Recording
+from evopolicygym.core.task import Limits, Task
+from evopolicygym.environments import catalog
+from evopolicygym.judge.dealer import Dealer
+from evopolicygym.rollout.executors.local import LocalExecutor
+from specs import CORE16
+from whole_runs import config, played
+
+ROOM = Path(references.__file__).parent
+MOST_LINES, MOST_SHARED_LINES = 210, 400
+FLOORS = {
+    "door_key": 0.98,
+    "key_corridor": 0.91,
+    "four_rooms": 0.5,
+    "obstructed_maze": 0.93,
+    "parking": -11.0,
+    "fetch_push": -25.0,
+    "fetch_pick_and_place": -20.0,
+}
+"""What the mean return on three train cases of the public split is at least."""
+each = pytest.mark.parametrize("name", references.names())
+FILES = sorted(file for file in ROOM.glob("*/*") if file.suffix == ".py")
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name}")
+
+
+def laid(name: str, root: Path) -> Path:
+    system = root / "system"
+    system.mkdir(exist_ok=True)
+    lay(name, system)
+    return system
+
+
+def mean_return(name: str, root: Path, cases: int) -> float:
+    """Play a reference on train cases of the public split in the real sandbox; none may fail."""
+    spec = catalog.load(name)
+    system = laid(name, root)
+    with LocalExecutor(spec, Limits(), "auto", root / "workers", root / "log", workers=1) as executor:
+        grounds = executor.grounds
+        context = PolicyContext(name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
+        dealer = Dealer(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)
+        jobs = [dealer.job(Split.TRAIN, index, index, None, Recording.OUTPUT) for index in range(cases)]
+        episodes = [episode for _, episode in executor.play(system, context, jobs, lambda _job, _why: None)]
+    assert [episode.failure for episode in episodes if episode.failure] == []
+    return sum(episode.episode_return for episode in episodes) / cases
+
+
+def test_names_are_environments() -> None:
+    """Each reference is named as an environment of Core16, and what is shared is laid where a reference is."""
+    assert set(references.names()) <= CORE16
+    assert {name for shared in references.SHARED.values() for name in shared} <= set(references.names())
+
+
+@each_file
+def test_a_reference_imports_little(file: Path) -> None:
+    """A policy needs the standard library, numpy, scipy and what lies in its own project."""
+    own = {name.removesuffix(".py") for name in FILES_BY_PROJECT[file.parent.name]}
+    named = set()
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if isinstance(node, ast.Import):
+            named |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            named.add(str(node.module).split(".")[0])
+
+    assert named <= {*sys.stdlib_module_names, "numpy", "scipy"} | own
+
+
+FILES_BY_PROJECT = {name: set(references.files_of(name)) for name in references.names()} | {
+    folder: {file.name for file in (ROOM / folder).iterdir()} for folder in references.SHARED
+}
+
+
+@each_file
+def test_a_reference_is_read_in_minutes(file: Path) -> None:
+    """A file explains itself first, in more than a line, and is short; only what is shared may be longer."""
+    text = file.read_text(encoding="utf-8")
+    told = ast.get_docstring(ast.parse(text)) or ""
+
+    assert len(told.splitlines()) > 2
+    assert len(text.splitlines()) <= (MOST_SHARED_LINES if file.parent.name in references.SHARED else MOST_LINES)
+
+
+@each
+def test_a_project_holds_a_policy_and_plain_files(name: str) -> None:
+    """What is laid is ``policy.py`` with code and numbers beside it: no weights, and nothing that Python left."""
+    laid_files = references.files_of(name)
+
+    assert "policy.py" in laid_files
+    assert all(file.endswith((".py", ".json")) for file in laid_files)
+    assert sum(map(len, laid_files.values())) < 50_000
+
+
+def test_laying_replaces_what_was_there(tmp_path: Path) -> None:
+    """A reference is the whole of ``system/``: nothing of the policy before it stays."""
+    system = tmp_path / "system"
+    (system / "old").mkdir(parents=True)
+    (system / "old" / "weights.npy").write_text("x")
+    lay("four_rooms", system)
+
+    assert {file.name for file in system.iterdir()} == {"policy.py", "gridworld.py"}
+
+
+def test_an_environment_without_a_reference_is_refused(tmp_path: Path) -> None:
+    """Before anything is opened it is said which environments have a reference."""
+    agent = make(AgentConfig("reference"))
+    assert isinstance(agent, Particular)
+    with pytest.raises(UsageError, match=r"'cartpole'.*four_rooms"):
+        played(config(tmp_path, "reference"))
+    assert list(tmp_path.rglob("journal.jsonl")) == []
+
+
+def test_the_agent_submits_once(tmp_path: Path) -> None:
+    """The agent plays the environment's reference for the whole budget, in one submission."""
+    task = Task(catalog.load("key_corridor"), BudgetRule(2), validation_cases=1, held_out_cases=2)
+    run = played(config(tmp_path, "reference", task=task, split=SplitSource.PUBLIC)).state
+
+    assert [len(one.charged.env_instances) for one in run.submissions] == [2]
+    assert run.finished is not None
+    assert run.finished.score is not None
+    assert run.finished.score > 0.8
+
+
+@pytest.mark.parametrize("name", ["key_corridor", "obstructed_maze"])
+def test_floor(name: str, tmp_path: Path) -> None:
+    """A reference is about as good as it is said to be, on train cases and in the real sandbox."""
+    assert mean_return(name, tmp_path, 3) >= FLOORS[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(FLOORS.keys() - {"key_corridor", "obstructed_maze"}))
+def test_floor_of_slower_ones(name: str, tmp_path: Path) -> None:
+    """As above, for environments that take longer."""
+    assert mean_return(name, tmp_path, 3) >= FLOORS[name]
+
+
+@pytest.mark.slow
+def test_floor_of_the_roundabout(tmp_path: Path) -> None:
+    """The roundabout's reference gets through without a crash."""
+    assert mean_return("roundabout", tmp_path, 3) >= 9.0
