@@ -24,6 +24,7 @@ from evopolicygym.cli import (
     suite,
     suites,
     verify,
+    view,
 )
 from evopolicygym.cli.console import INTERRUPTED, complain
 from evopolicygym.core.errors import EvoPolicyGymError
@@ -53,7 +54,7 @@ app = typer.Typer(
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
     "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
     "Look": (
-        *(show.show, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
+        *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
         *(film.film, report.report, export.export),
     ),
     "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),

@@ -1,0 +1,42 @@
+"""``evopolicygym view``: runs in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+evopolicygym view runs
+
+evopolicygym view runs --with paper --port 8000 --no-open
+"""
+
+
+def view(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Runs, or directories with runs below. Default: runs.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+    shipped: Annotated[str, typer.Option("--with", help="Begin with a shipped table beside: paper.")] = "",
+) -> None:
+    """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
+    import webbrowser
+
+    from evopolicygym.cli.console import interruptible
+    from evopolicygym.cli.tables import places
+    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.viewer.serving import ServedViewer
+
+    if shipped not in {"", "paper"}:
+        raise UnknownName("shipped table that the viewer shows", shipped, ["paper"])
+    with ServedViewer(places(runs, needed=True), port, with_paper=bool(shipped)) as viewer, interruptible():
+        typer.echo(f"The runs are shown at {viewer.address}/ (Ctrl-C ends it)")
+        if not no_open:
+            webbrowser.open(f"{viewer.address}/")
+        try:
+            viewer.wait()
+        except KeyboardInterrupt:
+            typer.echo("")

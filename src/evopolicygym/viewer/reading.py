@@ -1,0 +1,82 @@
+"""Reading what a stranger left in a run's directory: no link is followed, no file is read beyond a bound.
+
+What a file means is not told here.
+"""
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.printable import printable
+
+MOST_TEXT = 64 * 1024
+"""Bytes of one text that a document holds; the rest is told by its size, or comes by the page."""
+_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_KEPT = "\n\t"
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The beginning of a text."""
+
+    text: str
+    size: int
+    """Bytes of the whole."""
+    cut: bool
+
+    def document(self) -> dict[str, object]:
+        """Return it as a document holds it."""
+        return {"text": self.text, "size": self.size, "cut": self.cut}
+
+
+def within(root: Path, *names: str) -> Path | None:
+    """Return what lies below a run's directory under plain names; None where it isn't there, or a link leads there."""
+    path = root
+    for name in names:
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            return None
+        path /= name
+        try:
+            if stat.S_ISLNK(path.lstat().st_mode):
+                return None
+        except (OSError, ValueError):
+            return None
+    return path
+
+
+def below(root: Path, path: Path) -> Path | None:
+    """Return a path of ``RunPaths`` where no link leads to it, and it is there; else None."""
+    return within(root, *path.relative_to(root).parts) if path.is_relative_to(root) else None
+
+
+def read_bytes(path: Path | None, most: int, offset: int = 0) -> bytes | None:
+    """Return at most so many bytes of a regular file; None of what is no such file, or can't be read."""
+    if path is None:
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        file.seek(offset)
+        return file.read(most)
+
+
+def excerpt(path: Path | None, most: int = MOST_TEXT) -> Excerpt | None:
+    """Return the beginning of a file as text that is safe to show; None where there is no such file."""
+    content = read_bytes(path, most)
+    if path is None or content is None:
+        return None
+    size = max(path.lstat().st_size, len(content))
+    return Excerpt(shown(content), size, cut=size > len(content))
+
+
+def shown(content: bytes | str) -> str:
+    """Return a text without a terminal's colours, every other character that isn't printed spelled out."""
+    text = content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content
+    lines = _ANSI.sub("", text.replace("\r\n", "\n"))
+    return "".join(char if char in _KEPT or char.isprintable() else printable(char) for char in lines)

@@ -1,0 +1,98 @@
+"""The runs that are shown: where they lie, by which id a page names them, and whether anything of them has changed.
+
+Nothing of a record is read here but its files' times and sizes.
+"""
+
+import hashlib
+import re
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from evopolicygym.analysis.results import KNOWN_BY
+from evopolicygym.core.errors import UsageError
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs
+
+SCAN_S = 1.0
+"""Seconds for which the list of runs is taken to be as it was."""
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one run lies."""
+
+    id: str
+    root: Path
+    shown: str
+    """Its path below the directory that was asked for."""
+
+    @property
+    def paths(self) -> RunPaths:
+        """Where things lie in it."""
+        return RunPaths(self.root)
+
+    def stamp(self) -> str:
+        """Return what changes whenever the record does."""
+        return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
+
+
+class Shelf:
+    """All runs at or below some directories."""
+
+    def __init__(self, below: Sequence[Path]) -> None:
+        """Look for runs; raise ``UsageError`` where a directory isn't there."""
+        for path in below:
+            if not path.is_dir():
+                raise UsageError(
+                    f"{path} is no directory; the directory of a run, or one with runs below it, is asked for."
+                )
+        self._below = [path.resolve() for path in below]
+        self._lock = Lock()
+        self._places: Mapping[str, Place] = {}
+        self._scanned = float("-inf")
+
+    def places(self) -> Mapping[str, Place]:
+        """Return all runs by their ids, in the order of their paths."""
+        with self._lock:
+            if time.monotonic() - self._scanned > SCAN_S:
+                found = (_place(top, root) for top in self._below for root in find_runs(top, KNOWN_BY))
+                self._places = {place.id: place for place in found if place is not None}
+                self._scanned = time.monotonic()
+            return self._places
+
+    def place(self, run_id: str) -> Place:
+        """Return a run by its id; raise ``UsageError`` where there is none."""
+        found = self.places().get(run_id)
+        if found is None:
+            raise UsageError(f"There is no run {run_id[:80]!r} here; it may have been moved or removed.")
+        return found
+
+    def stamp(self) -> str:
+        """Return what changes whenever any run does, comes or goes."""
+        total = hashlib.sha256()
+        for place in self.places().values():
+            total.update(f"{place.id} {place.stamp()}\n".encode())
+        return total.hexdigest()
+
+
+def _place(top: Path, root: Path) -> Place | None:
+    """Return a run's place; None where its journal and document are links: they may lead anywhere."""
+    if any((root / name).is_symlink() for name in KNOWN_BY):
+        return None
+    inside = root.relative_to(top).as_posix() if root != top else root.name
+    digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
+    name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
+    return Place(f"{name}-{digest}", root, inside)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.lstat()
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns}.{found.st_size}" if not stat.S_ISLNK(found.st_mode) else "link"

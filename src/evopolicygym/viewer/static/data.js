@@ -1,0 +1,34 @@
+// Documents by name, and news of those that change. A document is fetched when it is looked at.
+
+export async function load(name) {
+  let answer;
+  try {
+    answer = await fetch(`data/${name}.json`, { cache: "no-cache" });
+  } catch {
+    throw new Error("The viewer doesn't answer any more. Start it again: evopolicygym view RUNS");
+  }
+  const told = await answer.json().catch(() => ({ error: `The viewer answered ${answer.status} without a document.` }));
+  if (!answer.ok) throw new Error(told.error ?? `The viewer answered ${answer.status}.`);
+  return told;
+}
+
+const PAUSE_MS = 2000;
+
+// Calls back whenever a document's pulse has changed; returns what ends it. A page that nobody sees asks nothing.
+export function follow(pulse, changed) {
+  let ended = false;
+  let last = null;
+  async function look() {
+    if (ended) return;
+    if (!document.hidden) {
+      try {
+        const { tag } = await load(pulse);
+        if (!ended && last !== null && tag !== last) await changed();
+        last = tag;
+      } catch { /* it may come back */ }
+    }
+    if (!ended) setTimeout(look, PAUSE_MS);
+  }
+  look();
+  return () => { ended = true; };
+}

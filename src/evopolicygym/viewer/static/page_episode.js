@@ -1,0 +1,137 @@
+// An episode over time: one cursor through rewards, actions and observations.
+
+import { h, link, number, count, facts, fact, section, nothing, finite, duration } from "./dom.js";
+import { load } from "./data.js";
+import { domain, scale } from "./chart.js";
+import { text } from "./submission.js";
+
+export async function episodePage({ words: [id, name] }) {
+  const [run, episode] = await Promise.all([load(`run/${id}`), load(`run/${id}/episode/${encodeURIComponent(name)}`)]);
+  const series = episode.series;
+  const player = series && series.t.length ? scrubber(series) : null;
+  const back = episode.submission ?? run.selected;
+  const element = h("div", null,
+    h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.entry} on ${run.task.name}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
+      h("div", { class: "score" }, h("div", { class: "big" }, number(episode.return)), h("div", { class: "soft" }, "return"))),
+    facts(fact("steps", count(episode.length)), fact("end", episode.terminated ? "terminated" : "truncated"), episode.success === null ? null : fact("success", episode.success ? "yes" : "no"),
+      fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
+      ...Object.entries(episode.components).map(([part, value]) => fact(part, number(value))),
+      back === null ? null : fact("submission", link(`#/run/${id}/${back}/episodes`, back)), fact("episode", neighbours(run, id, episode))),
+    episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
+    episode.film ? section("Film", null, h("video", { controls: true, preload: "metadata", src: `film/${id}/${encodeURIComponent(episode.name)}.mp4` })) : null,
+    player ? player.element : nothing("The steps of this episode are not in the record.", "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay."),
+    episode.stdout || episode.stderr ? section("What the policy printed", null, text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt")) : null);
+  return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => player?.end(), keys: (event) => player?.keys(event) ?? false };
+}
+
+function neighbours(run, id, episode) {
+  const all = episode.submission === null ? run.hidden[episode.split].episodes.length : run.submissions[episode.submission].episodes.length;
+  const name = (place) => (episode.submission === null ? `${episode.split}-${place}` : `train-${episode.submission}-${place}`);
+  const step = (place, label, what) => (place >= 0 && place < all ? h("a", { href: `#/episode/${id}/${name(place)}`, "aria-label": what }, label) : h("span", { class: "soft" }, label));
+  return [step(episode.position - 1, "‹ ", "Episode before"), `${episode.position + 1} of ${all}`, step(episode.position + 1, " ›", "Episode after")];
+}
+
+function scrubber(series) {
+  const last = series.t.length - 1;
+  const lines = [
+    { title: "reward", unit: "per step", values: series.rewards }, { title: "return so far", unit: "", values: series.returns },
+    ...series.actions.map((column) => ({ title: column.name ? `action ${column.name}` : "action", unit: "", values: column.values, steps: series.action_labels.length > 0, labels: series.action_labels, start: series.action_start })),
+    ...series.components.map((column) => ({ title: column.name, unit: "part of the reward", values: column.values })),
+    ...series.observations.map((column) => ({ title: column.name, unit: "observation", values: column.values })),
+  ];
+  const plots = lines.map((line) => plot(line, series, move));
+  const range = h("input", { type: "range", min: 0, max: last, step: 1, "aria-label": "Step", input: () => move(Number(range.value)) });
+  range.value = 0;
+  const where = h("output", { class: "where" });
+  const play = h("button", { type: "button", class: "plain", click: () => toggle() }, "Play");
+  const quarters = [0, 0.25, 0.5, 0.75, 1].map((part) => series.t[0] + part * (series.t.at(-1) - series.t[0]));
+  let at = 0;
+  let timer = null;
+  function move(to) {
+    at = Math.max(0, Math.min(last, to));
+    range.value = at;
+    range.setAttribute("aria-valuetext", `step ${series.t[at]}`);
+    where.textContent = `step ${count(series.t[at])} of ${count(series.steps)}`;
+    for (const one of plots) one.move(at);
+  }
+  function toggle() {
+    if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; return; }
+    if (at === last) move(0);
+    play.textContent = "Pause";
+    timer = setInterval(() => { if (at >= last) toggle(); else move(at + 1); }, 33);
+  }
+  const redraw = () => plots.forEach((one) => one.draw());
+  const watch = new ResizeObserver(redraw);
+  const holder = h("div", { class: "plots" }, plots.map((one) => one.element));
+  window.addEventListener("themechange", redraw);
+  return {
+    element: h("div", null, h("div", { class: "scrub" }, play, range, where),
+      series.every > 1 ? h("p", { class: "note" }, `Of ${count(series.steps)} steps every ${series.every}th is drawn; the return counts them all.`) : null,
+      series.pictures ? h("p", { class: "note" }, "What the policy saw are pictures, which are not drawn here.") : null, holder,
+      h("div", { class: "timeaxis" }, h("div", { class: "ticks", "aria-hidden": "true" }, quarters.map((step) => h("span", null, count(step)))), h("div", { class: "axis-name" }, "step of the episode"))),
+    ready: () => { watch.observe(holder); redraw(); move(0); },
+    end: () => { watch.disconnect(); if (timer) clearInterval(timer); window.removeEventListener("themechange", redraw); },
+    keys: (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (step) { move(at + step * (event.shiftKey ? 10 : 1)); return true; }
+      if (event.key === " " && event.target.tagName !== "BUTTON" && event.target.tagName !== "VIDEO") { toggle(); return true; }
+      return false;
+    },
+  };
+}
+
+// One line over time, on a canvas: thousands of points cost nothing.
+function plot(line, series, move) {
+  const canvas = h("canvas", { role: "img", "aria-label": `${line.title} over time` });
+  const cursor = h("div", { class: "cursor" });
+  const value = h("span", { class: "now" });
+  const box = h("div", { class: "canvas", pointermove: point, pointerdown: point }, canvas, cursor);
+  const range = domain(line.values);
+  const known = line.values.map(finite).filter((one) => one !== null);
+  const [low, high] = known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : [0, 0];
+  const horizontal = (width) => scale([series.t[0], series.t.at(-1)], [2, width - 2]);
+  function point(event) {
+    const bounds = box.getBoundingClientRect();
+    const step = horizontal(bounds.width).back(event.clientX - bounds.x);
+    let nearest = Math.round(step / series.every);
+    nearest = Math.max(0, Math.min(series.t.length - 1, nearest));
+    move(nearest);
+  }
+  return {
+    element: h("figure", { class: "series" }, h("figcaption", null, h("span", { class: "title", title: line.title }, line.title), value, line.unit ? h("span", { class: "soft" }, line.unit) : null),
+      h("div", { class: "limits", "aria-hidden": "true" }, h("span", null, number(high)), h("span", null, low === high ? "" : number(low))), box),
+    draw() {
+      const width = box.clientWidth, height = box.clientHeight, ratio = window.devicePixelRatio || 1;
+      canvas.width = width * ratio;
+      canvas.height = height * ratio;
+      const pen = canvas.getContext("2d");
+      const look = getComputedStyle(box);
+      pen.scale(ratio, ratio);
+      const x = horizontal(width), y = scale(range, [height - 3, 3]);
+      if (range[0] < 0 && range[1] > 0) {
+        pen.strokeStyle = look.getPropertyValue("--faint");
+        pen.beginPath(); pen.moveTo(0, y(0)); pen.lineTo(width, y(0)); pen.stroke();
+      }
+      pen.strokeStyle = look.getPropertyValue("--accent");
+      pen.lineWidth = 1.4;
+      pen.beginPath();
+      let before = null;
+      line.values.forEach((one, place) => {
+        if (finite(one) === null) { before = null; return; }
+        if (before === null) pen.moveTo(x(series.t[place]), y(one));
+        else {
+          if (line.steps) pen.lineTo(x(series.t[place]), y(before));
+          pen.lineTo(x(series.t[place]), y(one));
+        }
+        before = one;
+      });
+      pen.stroke();
+    },
+    move(at) {
+      const now = line.values[at];
+      const label = line.labels?.[now - (line.start ?? 0)];
+      value.textContent = label ? `${now}: ${label}` : number(now, 3);
+      cursor.style.transform = `translateX(${horizontal(box.clientWidth)(series.t[at]).toFixed(1)}px)`;
+    },
+  };
+}

@@ -1,0 +1,212 @@
+// A run: its evolution on a time line of episodes spent, and what one submission changed and heard.
+
+import { h, s, link, number, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
+import { load, follow } from "./data.js";
+import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
+import { TABS, details } from "./submission.js";
+
+const EDITS = { structural: ["square", "structural edit"], parametric: ["circle", "parametric edit"], none: ["bar", "no change"], first: ["diamond", "first"] };
+
+export async function runPage(now) {
+  const id = now.words[0];
+  let run = await load(`run/${id}`);
+  let left = false;
+  const state = { at: 0, tab: TABS[0] };
+  const head = h("div");
+  const line = h("div", { class: "timeline" });
+  const list = h("ol", { class: "submissions", "aria-label": "Submissions" });
+  const panel = h("div", { class: "panel" });
+  const element = h("div", null, head, line, h("div", { class: "split" }, h("nav", { "aria-label": "Submissions" }, list), panel));
+  let end = () => {};
+
+  function read({ words }) {
+    const asked = Number.parseInt(words[1] ?? "", 10);
+    const fallback = run.selected ?? Math.max(0, run.submissions.length - 1);
+    state.at = Number.isInteger(asked) && asked >= 0 && asked < run.submissions.length ? asked : fallback;
+    state.tab = TABS.includes(words[2]) ? words[2] : state.tab;
+  }
+  function choose(at, tab = state.tab) {
+    if (at < 0 || at >= run.submissions.length) return;
+    history.replaceState(null, "", `#/run/${id}/${at}/${tab}`);
+    state.at = at;
+    state.tab = tab;
+    quiet();
+    marked();
+  }
+  function marked() {
+    [...list.children].forEach((item, place) => item.firstChild.setAttribute("aria-current", place === state.at ? "true" : "false"));
+    const item = list.children[state.at];
+    if (item) {
+      const top = item.offsetTop;
+      if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - item.offsetHeight) list.scrollTop = top - list.clientHeight / 2;
+    }
+    line.firstChild?.select?.(state.at);
+    if (run.submissions.length) details(panel, run, state.at, state.tab, choose);
+  }
+  // Edits come after the rest: telling them apart takes a moment where there are many.
+  async function addEdits() {
+    const asked = run;
+    const { edits } = await load(`run/${id}/edits`).catch(() => ({ edits: [] }));
+    if (left || asked !== run) return;
+    edits.forEach((edit, place) => Object.assign(run.submissions[place] ?? {}, edit));
+    draw();
+  }
+  function draw() {
+    head.replaceChildren(...heading(run));
+    if (!run.submissions.length) {
+      line.replaceChildren(nothing("Nothing has been submitted yet.", "This page follows the run: the first submission shows here when it is charged."));
+      return;
+    }
+    line.replaceChildren(timeline(run, choose), marksLegend(run));
+    list.replaceChildren(...run.submissions.map((one) => h("li", null, row(one, choose))));
+    marked();
+  }
+  read(now);
+  draw();
+  if (run.stage !== "finished") {
+    end = follow(`run/${id}/pulse`, async () => {
+      const last = state.at === run.submissions.length - 1;
+      run = await load(`run/${id}`);
+      if (last && state.tab !== "transcript") state.at = Math.max(0, run.submissions.length - 1);
+      draw();
+      addEdits();
+      if (run.stage === "finished") end();
+    });
+  }
+  const bests = () => run.submissions.filter((one) => one.new_best).map((one) => one.index);
+  return {
+    title: `${run.entry} on ${run.task.name}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [null, run.run_id]],
+    ready: () => { marked(); addEdits(); },
+    update: (next) => { read(next); marked(); },
+    end: () => { left = true; end(); },
+    keys: (event) => {
+      const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[event.key];
+      if (step) { choose(state.at + step); return true; }
+      if ("1234".includes(event.key)) { choose(state.at, TABS[Number(event.key) - 1]); return true; }
+      if (event.key === "]") { choose(bests().find((at) => at > state.at) ?? state.at); return true; }
+      if (event.key === "[") { choose(bests().findLast((at) => at < state.at) ?? state.at); return true; }
+      return false;
+    },
+  };
+}
+
+function heading(run) {
+  const live = run.stage !== "finished";
+  const told = run.turns.map((turn) => turn.usage);
+  const sum = (name) => (told.some((one) => name in one) ? told.reduce((total, one) => total + (finite(one[name]) ?? 0), 0) : null);
+  const tokens = sum("input") === null ? null : sum("input") + (sum("output") ?? 0);
+  const stop = run.stops.at(-1);
+  return [
+    h("div", { class: "head" },
+      h("div", null, h("h1", null, h("span", { class: "name", title: run.entry }, run.entry), h("span", { class: "on" }, " on "), run.task.name),
+        h("div", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, ...objective(run.task.objective))),
+      run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean)), h("div", { class: "soft" }, `± ${number(run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
+    facts(
+      run.selected === null ? null : fact("selected", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
+      fact("episodes", `${count(run.spent)} of ${count(run.budget)}`), fact("submissions", count(run.submissions.length)),
+      run.task.random === null ? null : fact("uniform random", number(run.task.random)),
+      run.task.published === null ? null : fact("best published", h("span", { title: run.task.published_source }, number(run.task.published))),
+      tokens === null ? null : fact("tokens", short(tokens)), sum("cost") === null ? null : fact("cost", money(sum("cost"))),
+      fact("seed", run.seed), fact("cases", run.split), fact("isolation", run.isolation),
+      fact("began", moment(run.opened_at)),
+      run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,
+      run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
+    live && stop ? h("p", { class: "warning" }, `It was put down (${stop.reason}): ${stop.message || "no reason given"} Take it up: evopolicygym resume ${run.place}`) : null,
+  ].filter(Boolean);
+}
+
+function objective(told) {
+  const end = told.search(/[.!?](\s|$)/) + 1;
+  if (!end || end === told.length) return [told];
+  return [told.slice(0, end), h("details", { class: "more" }, h("summary", null, "The task in full"), told.slice(end))];
+}
+
+function row(one, choose) {
+  const edit = EDITS[one.edit];
+  const value = one.validation ? number(one.validation.mean) : one.train === null ? "" : number(one.train);
+  return h("button", { type: "button", click: () => choose(one.index), class: one.selected ? "selected" : null },
+    h("span", { class: "index" }, one.index),
+    s("svg", { width: 14, height: 14, viewBox: "-7 -7 14 14", class: `edit ${one.edit ?? ""}`, role: "img", "aria-label": edit?.[1] ?? "change unknown" }, edit ? mark(edit[0], 0, 0, 4.2) : null),
+    h("span", { class: "what" }, one.playing ? "playing …" : one.status === "ok" ? [`${one.episodes.length} ep.`, failures(one) ? h("span", { class: "failed" }, ` ${failures(one)} failed`) : null] : h("span", { class: "failed" }, one.status.replaceAll("_", " "))),
+    h("span", { class: "value", title: one.validation ? "mean validation return" : "mean train return" }, value),
+    h("span", { class: "flag", title: one.selected ? "selected" : one.new_best ? "a new best" : "" }, one.selected ? "◆" : one.new_best ? "▲" : ""));
+}
+
+function failures(one) {
+  return one.episodes.filter((episode) => episode?.failure).length;
+}
+
+function timeline(run, choose) {
+  const returns = run.submissions.flatMap((one) => one.episodes.map((episode) => episode?.return));
+  const validation = run.submissions.flatMap((one) => (one.validation ? [one.validation.mean - one.validation.standard_error, one.validation.mean + one.validation.standard_error] : []));
+  const bests = run.submissions.filter((one) => one.best !== null).map((one) => [one.spent, one.best]);
+  const places = new Map();
+  let band = null;
+  const drawn = chart({
+    label: `Returns of ${run.submissions.length} submissions against train episodes spent`, height: 340, bottom: 72,
+    x: { domain: [0, run.budget], title: "" }, y: { domain: domain([...returns, ...validation, run.score?.mean, run.task.random]), title: "return" },
+    draw: (frame) => {
+      places.clear();
+      band = s("rect", { y: frame.top, height: frame.bottom - frame.top + 44, x: 0, width: 0, class: "band" });
+      const parts = [band];
+      if (finite(run.task.random) !== null) parts.push(tell(s("line", { x1: frame.left, x2: frame.right, y1: frame.y(run.task.random), y2: frame.y(run.task.random), class: "anchor" }), [`uniform random ${number(run.task.random)}`]));
+      if (run.score) {
+        const y = [run.score.mean + run.score.standard_error, run.score.mean - run.score.standard_error].map(frame.y);
+        parts.push(tell(s("rect", { x: frame.left, width: frame.right - frame.left, y: y[0], height: Math.max(2, y[1] - y[0]), class: "heldout" }), [`held-out ${number(run.score.mean)} ± ${number(run.score.standard_error)}`]));
+      }
+      if (bests.length) parts.push(path(stairs(bests, frame.x, frame.y, run.spent), { class: "best" }));
+      const sizes = run.submissions.length > 60 ? 2 : 2.8;
+      for (const one of run.submissions) {
+        const width = frame.x(one.spent) - frame.x(one.from);
+        places.set(one.index, [frame.x(one.from), width]);
+        const group = s("g", { class: "submission", click: () => choose(one.index) });
+        group.append(s("rect", { x: frame.x(one.from), width, y: frame.top, height: frame.bottom - frame.top + 44, class: "target" }));
+        one.episodes.forEach((episode, place) => {
+          if (finite(episode?.return) === null) return;
+          const x = frame.x(one.from + place + 0.5);
+          group.append(mark(episode.failure ? "cross" : "circle", x, frame.y(episode.return), sizes, { class: episode.failure ? "train failure" : "train" }));
+        });
+        if (finite(one.validation?.mean) !== null) {
+          const x = frame.x(one.spent - 0.5 * one.episodes.length);
+          const y = frame.y(one.validation.mean);
+          group.append(s("line", { x1: x, x2: x, y1: frame.y(one.validation.mean - one.validation.standard_error), y2: frame.y(one.validation.mean + one.validation.standard_error), class: "spread" }));
+          if (one.selected) group.append(s("circle", { cx: x, cy: y, r: 10, class: "ring" }));
+          group.append(mark("diamond", x, y, one.new_best ? 4.6 : 3.4, { class: one.new_best ? "validation newbest" : "validation" }));
+        }
+        const edit = EDITS[one.edit];
+        if (edit) group.append(mark(edit[0], frame.x(one.from) + width / 2, frame.bottom + 34, Math.min(4.2, Math.max(1.6, width / 2.6)), { class: `edit ${one.edit}` }));
+        if (one.status !== "ok" && !one.playing) group.append(mark("cross", frame.x(one.from) + width / 2, frame.bottom - 8, 4, { class: "failure" }));
+        parts.push(tell(group, summary(one)));
+      }
+      parts.push(s("text", { x: frame.left - 8, y: frame.bottom + 38, "text-anchor": "end", class: "small" }, "edit"));
+      parts.push(s("text", { x: (frame.left + frame.right) / 2, y: frame.height - 6, "text-anchor": "middle", class: "axis-title" }, "train episodes spent"));
+      if (drawn.at !== undefined) drawn.select(drawn.at);
+      return parts;
+    },
+  });
+  drawn.select = (at) => {
+    drawn.at = at;
+    const [x, width] = places.get(at) ?? [0, 0];
+    band?.setAttribute("x", x);
+    band?.setAttribute("width", Math.max(2, width));
+  };
+  return drawn;
+}
+
+function summary(one) {
+  const lines = [`Submission ${one.index}${one.selected ? ", selected" : one.new_best ? ", a new best" : ""}`];
+  if (one.status !== "ok" && !one.playing) lines.push(one.status.replaceAll("_", " "));
+  if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.episodes.length}`);
+  if (one.validation) lines.push(`validation ${number(one.validation.mean)} ± ${number(one.validation.standard_error)}`);
+  if (one.edit && one.edit !== "first") lines.push(one.edit === "none" ? "nothing changed" : `${one.edit} edit, ${one.changed_files} ${one.changed_files === 1 ? "file" : "files"}`);
+  return lines;
+}
+
+function marksLegend(run) {
+  return legend([
+    { shape: "circle", className: "train", text: "train episode" }, { shape: "cross", className: "failure", text: "policy failed" },
+    { shape: "diamond", className: "validation", text: "validation mean" }, { shape: "diamond", className: "validation newbest", text: "a new best" },
+    { line: "best", text: "best so far" }, run.score ? { line: "heldout-line", text: "held-out ± s.e." } : null, { line: "anchor", text: "uniform random" },
+    { shape: "square", className: "edit structural", text: "structural" }, { shape: "circle", className: "edit parametric", text: "parametric" }, { shape: "bar", className: "edit none", text: "none" },
+  ].filter(Boolean));
+}

@@ -1,0 +1,187 @@
+// The suite: the leaderboard with its intervals, and all runs.
+
+import { h, s, link, table, number, plusMinus, count, short, money, percent, moment, section, nothing, finite } from "./dom.js";
+import { load, follow } from "./data.js";
+import { chart, intervalBar, styles, mark, tell, scale } from "./chart.js";
+
+export async function suitePage({ asked, settings }) {
+  const state = {
+    paper: asked.has("paper") ? asked.get("paper") === "1" : Boolean(settings.paper),
+    filter: asked.get("filter") ?? "",
+    sort: asked.get("sort") ? { name: asked.get("sort"), down: asked.get("down") !== "0" } : null,
+  };
+  let listed = await load("runs");
+  const board = h("div", { class: "board" });
+  const runs = h("div");
+  const search = h("input", { type: "search", placeholder: "Filter entries, tasks, families", "aria-label": "Filter", input: () => { state.filter = search.value; remember(); drawn(); } });
+  search.value = state.filter;
+  const paper = h("input", { type: "checkbox", change: () => { state.paper = paper.checked; remember(); fetchBoard(); } });
+  paper.checked = state.paper;
+  const counted = h("p", { class: "lead" });
+  let suite = null;
+
+  function remember() {
+    const kept = new URLSearchParams();
+    if (state.filter) kept.set("filter", state.filter);
+    if (state.paper !== Boolean(settings.paper)) kept.set("paper", state.paper ? "1" : "0");
+    if (state.sort) { kept.set("sort", state.sort.name); kept.set("down", state.sort.down ? "1" : "0"); }
+    history.replaceState(null, "", `#/${kept.size ? `?${kept}` : ""}`);
+  }
+
+  async function fetchBoard() {
+    if (!suite) board.replaceChildren(h("p", { class: "loading", role: "status" }, "The leaderboard and its intervals are being made …"));
+    try {
+      suite = await load(state.paper ? "suite-paper" : "suite");
+      drawn();
+    } catch (error) {
+      board.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.message));
+    }
+  }
+
+  function drawn() {
+    const live = listed.runs.filter((run) => run.stage !== "finished").length;
+    counted.replaceChildren(`${count(listed.runs.length)} ${listed.runs.length === 1 ? "run" : "runs"} on ${count(listed.tasks.length)} ${listed.tasks.length === 1 ? "task" : "tasks"}`, live ? `, ${live} not finished` : "");
+    if (suite) board.replaceChildren(...leaderboardParts(suite, state, remember));
+    runs.replaceChildren(runList(listed, state.filter));
+  }
+
+  drawn();
+  const element = h("div", null,
+    h("div", { class: "head" }, h("div", null, h("h1", null, "Leaderboard"), counted),
+      h("div", { class: "controls" }, search, h("label", { class: "switch" }, paper, " published entries"))),
+    board, runs);
+  return {
+    title: "Leaderboard", element, crumbs: [], ready: fetchBoard,
+    end: follow("pulse", async () => { listed = await load("runs"); await fetchBoard(); }),
+  };
+}
+
+function matches(filter, ...texts) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const text = texts.join(" ").toLowerCase();
+  return words.every((word) => text.includes(word));
+}
+
+function leaderboardParts(suite, state, remember) {
+  if (!suite.entries.length) {
+    return [nothing("No run is finished yet, so there is no leaderboard.", "Play one, ", h("code", null, "evopolicygym run acrobot"), ", or switch on the published entries.")];
+  }
+  const families = [...new Set(suite.tasks.map((task) => task.family))];
+  const entries = suite.entries.filter((entry) => matches(state.filter, entry.entry, entry.kind, ...Object.keys(entry.tasks), ...families.filter((f) => f in entry.families)));
+  const told = (score) => score && finite(score.value);
+  const columns = [
+    { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks" }, "–"), down: false },
+    { name: "tier", title: "Entries of a tier can’t be told from its best", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
+    { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [h("span", { class: "name", title: e.entry }, e.entry), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `Published: ${e.source}` }, "published") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
+    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => told(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score)), number(e.rank_score.value, 3)) },
+    { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => told(e.normalised), cell: (e) => number(told(e.normalised), 3) },
+    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => told(e.families[family]), cell: (e) => number(told(e.families[family]), 3) })),
+    { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
+    { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
+    { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
+    { name: "tokens", title: "Of one pass over its tasks", value: (e) => e.tokens, cell: (e) => short(e.tokens) },
+    { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost, cell: (e) => money(e.cost) },
+  ].filter((column) => !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
+  const parts = [];
+  if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs were not measured alike: compare them with care"), h("pre", null, suite.trouble)));
+  if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
+  else parts.push(table(columns, entries, { caption: "Leaderboard", sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; remember(); } }));
+  const priced = entries.filter((entry) => finite(entry.cost) !== null || finite(entry.tokens) !== null);
+  parts.push(strips(suite, entries));
+  if (priced.length > 1) parts.push(costChart(priced));
+  if (suite.notes.length) parts.push(h("ul", { class: "notes" }, suite.notes.map((note) => h("li", null, note))));
+  return parts;
+}
+
+function interval(score) {
+  return score.interval ? `95 % interval from ${number(score.interval[0], 3)} to ${number(score.interval[1], 3)}` : "no interval: published as a mean";
+}
+
+function strips(suite, entries) {
+  const look = styles(entries.filter((entry) => entry.kind !== "anchor").map((entry) => entry.entry));
+  const rows = suite.tasks.filter((task) => entries.some((entry) => task.name in entry.tasks && entry.tasks[task.name].runs.length));
+  if (!rows.length) return null;
+  const strip = (task) => {
+    const width = 420;
+    const x = scale([0, 1], [10, width - 10]);
+    const marks = [s("line", { x1: 10, x2: width - 10, y1: 12, y2: 12, class: "grid" })];
+    entries.forEach((entry) => {
+      const cell = entry.tasks[task.name];
+      if (!cell?.normalised) return;
+      const own = look.get(entry.entry);
+      if (!own) return;
+      const group = s("g", { class: `c${own.colour}` });
+      if (cell.normalised.interval) group.append(s("line", { x1: x(cell.normalised.interval[0]), x2: x(cell.normalised.interval[1]), y1: 12, y2: 12, class: "whisker own" }));
+      group.append(mark(own.shape, x(cell.normalised.value), 12, 4.5, { class: cell.runs.length ? "dot" : "dot open" }));
+      marks.push(tell(group, [entry.entry, `mean return ${number(cell.mean)}${cell.standard_error === null ? "" : ` ± ${number(cell.standard_error)}`}`, `normalised ${number(cell.normalised.value, 3)}, rank ${cell.rank} of ${cell.of}`]));
+    });
+    return s("svg", { viewBox: `0 0 ${width} 24`, class: "strip", role: "img", "aria-label": `Normalised scores on ${task.name}` }, marks);
+  };
+  return section("Task by task", "Normalised score: 0 is uniform random, 1 the best agent of the table. Bars are 95 % intervals.",
+    h("div", { class: "strips" }, rows.map((task) => [link(`#/task/${encodeURIComponent(task.name)}`, task.name), h("span", { class: "soft" }, task.family), strip(task)])),
+    h("ul", { class: "legend" }, [...look].map(([name, own]) => h("li", null, s("svg", { width: 16, height: 14, class: `c${own.colour}`, "aria-hidden": "true" }, mark(own.shape, 8, 7, 4.5, { class: "dot" })), name))));
+}
+
+function costChart(entries) {
+  const dollars = entries.every((entry) => finite(entry.cost) !== null);
+  const spent = (entry) => (dollars ? entry.cost : entry.tokens);
+  const known = entries.filter((entry) => spent(entry) > 0);
+  if (known.length < 2) return null;
+  const logs = known.map((entry) => Math.log10(spent(entry)));
+  const low = Math.floor(Math.min(...logs)), high = Math.ceil(Math.max(...logs) + 1e-9);
+  const look = styles(entries.map((entry) => entry.entry));
+  const powers = Array.from({ length: high - low + 1 }, (_, place) => low + place);
+  return section("Cost against score", `${dollars ? "US dollars" : "Tokens"} of one pass over an entry’s tasks, each gridline ten times the one before.`,
+    chart({ label: "Cost against rank score", height: 260, x: { domain: [low, high], title: dollars ? "log₁₀ of cost (US dollars)" : "log₁₀ of tokens", ticks: powers }, y: { domain: [0, 1], title: "mean rank score" },
+      draw: (frame) => known.map((entry) => {
+        const own = look.get(entry.entry);
+        const x = frame.x(Math.log10(spent(entry)));
+        const parts = [mark(own.shape, x, frame.y(entry.rank_score.value), 5.5, { class: "dot" })];
+        if (entry.rank_score.interval) parts.unshift(s("line", { x1: x, x2: x, y1: frame.y(entry.rank_score.interval[0]), y2: frame.y(entry.rank_score.interval[1]), class: "whisker own" }));
+        return tell(s("g", { class: `c${own.colour}` }, parts), [entry.entry, dollars ? money(entry.cost) : `${short(entry.tokens)} tokens`, `rank score ${number(entry.rank_score.value, 3)}`]);
+      }) }));
+}
+
+const MOST_ROWS = 200;
+
+function runList(listed, filter) {
+  const found = listed.runs.filter((run) => matches(filter, run.entry, run.task, run.family, run.stage, run.place));
+  const chosen = [];
+  const compare = h("a", { class: "button", hidden: true }, "Compare the two");
+  const choose = (run) => {
+    const box = h("input", { type: "checkbox", "aria-label": `Choose ${run.entry} on ${run.task} to compare`, change: () => {
+      if (box.checked) chosen.push([run.id, box]);
+      else chosen.splice(chosen.findIndex(([id]) => id === run.id), 1);
+      if (chosen.length > 2) chosen.shift()[1].checked = false;
+      compare.hidden = chosen.length !== 2;
+      if (chosen.length === 2) compare.setAttribute("href", `#/compare/${chosen[0][0]}/${chosen[1][0]}`);
+    } });
+    return box;
+  };
+  const columns = [
+    { name: "⇄", title: "Choose two to compare", value: () => 0, cell: choose },
+    { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, r.task) },
+    { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, h("span", { class: "name", title: r.entry }, r.entry)) },
+    { name: "seed", value: (r) => r.seed },
+    { name: "score", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
+    { name: "submissions", value: (r) => r.submissions },
+    { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
+    { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },
+    { name: "state", text: true, value: (r) => r.stage, cell: (r) => stateOf(r) },
+    { name: "began", text: true, value: (r) => r.opened_at, cell: (r) => h("span", { class: "soft" }, moment(r.opened_at)) },
+  ].filter((column) => column.name !== "cost" || found.some((run) => finite(run.cost) !== null));
+  const place = h("div");
+  let most = MOST_ROWS;
+  const draw = () => place.replaceChildren(
+    table(columns, found.slice(0, most), { caption: "Runs" }),
+    found.length > most ? h("button", { type: "button", class: "plain", click: () => { most += 1000; draw(); } }, `Show more of ${count(found.length)} runs`) : "");
+  draw();
+  return section("Runs", null, h("p", { class: "compare" }, compare),
+    found.length ? place : nothing(listed.runs.length ? `No run matches “${filter}”.` : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
+    listed.problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(listed.problems.length)} can’t be read`), h("ul", null, listed.problems.map((one) => h("li", null, h("code", null, one.place), ` ${one.reason}`)))) : null);
+}
+
+export function stateOf(run) {
+  if (run.stage === "finished") return run.status === "scored" ? "scored" : h("span", { class: "tag" }, "nothing to score");
+  return h("span", { class: "tag live" }, run.stage === "open" ? "open" : run.stage === "closed" ? "validation" : "held-out");
+}

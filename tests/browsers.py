@@ -1,0 +1,80 @@
+"""A real browser for tests of pages, and what it met: words on the console, requests that left the page's origin."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ARGUMENTS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+PATIENCE_MS = 30_000
+
+
+@dataclass(slots=True)
+class Met:
+    """A page, and what it said and asked for that it should not have."""
+
+    page: "Page"
+    address: str
+    said: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+    def open(self, route: str, until: str) -> None:
+        """Go to a page of the viewer and wait for an element of it."""
+        self.page.goto(f"{self.address}/{route}")
+        self.page.wait_for_selector(until)
+
+
+def browser_path() -> str:
+    """Return where the browser is; skip the test where there is none."""
+    found = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium, or name one in CHROMIUM")
+    return found
+
+
+@contextmanager
+def browser() -> "Iterator[Browser]":
+    """Start a browser; skip the test where it or what drives it is not there."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = browser_path()
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        try:
+            yield running
+        finally:
+            running.close()
+
+
+@contextmanager
+def met(running: "Browser", address: str, width: int = 1280, scheme: str = "light") -> Iterator[Met]:
+    """Open a page, and demand at the end that it said nothing on the console and asked nobody else for anything."""
+    context = running.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    found = Met(page, address)
+    page.on("console", lambda message: found.said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: found.said.append(str(error)))
+    page.on("request", lambda request: _check(found, request.url))
+    try:
+        yield found
+    finally:
+        context.close()
+
+    assert found.said == []
+    assert found.left == []
+
+
+def _check(found: Met, url: str) -> None:
+    if urlsplit(url)[:2] != urlsplit(found.address)[:2]:
+        found.left.append(url)

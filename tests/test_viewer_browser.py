@@ -1,0 +1,186 @@
+"""The viewer's pages in a real browser: they show what the record says, quietly, and ask nobody else."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from browsers import browser, met
+from diagnosed import BUNDLES, known_run, recorded
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.viewer.serving import ServedViewer
+from viewed import HOSTILE, real_runs
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServedViewer, str, str]]:
+    """Serve two real runs on cartpole; yield the site with the ids of the evolver's and the random agent's."""
+    assert chromium.is_connected()
+    runs = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(runs.parent / "state"))
+        evolver, random = real_runs(runs)
+    with ServedViewer([runs]) as viewer:
+        ids = {place.root: place.id for place in viewer.library.shelf.places().values()}
+        yield viewer, ids[evolver.root.resolve()], ids[random.root.resolve()]
+
+
+def test_the_suite_is_sorted_and_filtered(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
+    """A click on a column sorts by it, a filter leaves what it names, and the address tells both to somebody else."""
+    viewer, _, _ = played
+    with met(chromium, viewer.address) as found:
+        page = found.page
+        found.open("#/", "table")
+        page.wait_for_selector(".board table")
+        page.click(".board th button:text-is('rank score')")
+        down = page.locator(".board tbody td:nth-child(4)").all_inner_texts()
+        page.click(".board th button:text-is('rank score')")
+        up = page.locator(".board tbody td:nth-child(4)").all_inner_texts()
+        page.keyboard.press("/")
+        page.keyboard.type("players")
+
+        assert len(down) == 3
+        assert up == down[::-1]
+        assert page.locator(".board tbody tr").count() == 1
+        assert "filter=players" in page.url
+        assert "sort=rank" in page.url
+
+
+def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
+    """Keys lead through submissions; the change, the feedback and the episodes of the chosen one are shown."""
+    viewer, evolver, _ = played
+    with met(chromium, viewer.address) as found:
+        page = found.page
+        found.open(f"#/run/{evolver}/0/change", ".code .row")
+        page.keyboard.press("j")
+        page.wait_for_selector(".row.minus")
+
+        assert "return int(-obs[2] > 0)" in page.inner_text(".row.minus")
+        assert "return int(obs[2] + obs[3] > 0)" in page.inner_text(".row.plus")
+        assert page.locator(".submissions li").count() == page.locator("svg .submission").count() == 5
+        page.keyboard.press("2")
+        page.wait_for_selector(".printed pre")
+        assert "env_meta" in page.inner_text(".printed pre >> nth=0")
+        assert f"/run/{evolver}/1/feedback" in page.url
+        page.click("svg .submission >> nth=4")
+        page.wait_for_selector(".tag.bad")
+        assert "ValueError: no" in page.inner_text(".tabbody")
+        page.keyboard.press("4")
+        page.keyboard.press("[")
+        page.wait_for_selector("text=Held-out")
+        assert all(int(steps) > 0 for steps in page.locator(".tabbody td:nth-child(4)").all_inner_texts())
+        page.keyboard.press("?")
+        assert page.is_visible("dialog")
+
+
+def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
+    """The cursor goes by keys, slider and pointer, and all plots tell their values there."""
+    viewer, evolver, _ = played
+    with met(chromium, viewer.address) as found:
+        page = found.page
+        found.open(f"#/episode/{evolver}/train-1-0", "canvas")
+        page.keyboard.press("Shift+ArrowRight")
+        assert page.inner_text(".where").startswith("step 10 of")
+        assert "11.0" in page.inner_text(".series:nth-child(2) .now")
+        page.fill(".scrub input", "3")
+        assert page.inner_text(".where").startswith("step 3 of")
+        page.hover(".canvas >> nth=0", position={"x": 1, "y": 20})
+        assert page.inner_text(".where").startswith("step 0 of")
+        inked = page.evaluate(
+            "[...document.querySelectorAll('canvas')].filter((one) => new Uint32Array(one.getContext('2d')"
+            ".getImageData(0, 0, one.width, one.height).data.buffer).some(Boolean)).length"
+        )
+        assert inked == page.locator("canvas").count() == 7
+
+
+def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
+    """Two runs are chosen in the list; their page tells the difference; the task's page has a curve for each."""
+    viewer, evolver, random = played
+    with met(chromium, viewer.address, width=390, scheme="dark") as found:
+        page = found.page
+        found.open("#/", "input[type=checkbox][aria-label^=Choose]")
+        for box in page.locator("input[aria-label^=Choose]").all():
+            box.check()
+        page.click(".compare a")
+        page.wait_for_selector(".verdict")
+        assert page.locator(".chart svg g.c0 .dot, .chart svg g.c1 .dot").count() >= 3
+        assert {evolver, random} <= set(page.url.split("/"))
+        found.open("#/task/cartpole", ".chart svg .curve")
+        assert page.locator("svg a").count() == 4
+        wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0
+        page.keyboard.press("t")
+        assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
+    """No runs at all, and a run that is gone: the pages say what to do."""
+    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.address) as found:
+        found.open("#/", ".nothing")
+        assert "evopolicygym run acrobot" in found.page.inner_text("main")
+        found.open("#/run/nope", ".trouble")
+        assert "moved or removed" in found.page.inner_text("main")
+        found.said[:] = [one for one in found.said if "404" not in one]
+
+
+def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
+    """Markup in an agent's name, in its files, its output and its transcript is shown as it is, and does nothing."""
+    opened, *events = known_run()
+    files = {**BUNDLES, "b": {f"x{HOSTILE.replace('/', '')}.py": HOSTILE, "policy.py": HOSTILE}}
+    hostile = replace(opened, agent=AgentConfig("command", HOSTILE))
+    record = recorded(tmp_path / "run", [hostile, *events], files)
+    _write(record.paths.transcript, f"{HOSTILE}\n" + json.dumps({"role": HOSTILE, "text": HOSTILE}))
+    _write(record.paths.published(1) / "episodes" / "ep_002" / "stdout.txt", HOSTILE)
+    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.address) as found:
+        (place,) = viewer.library.shelf.places().values()
+        for route, until in (
+            ("#/", ".board td"),
+            ("#/task/toy", "svg a"),
+            (f"#/run/{place.id}/1/change", ".row.plus"),
+            (f"#/run/{place.id}/1/feedback", ".printed"),
+            (f"#/run/{place.id}/1/transcript", ".said"),
+        ):
+            found.open(route, until)
+            assert "<img src=x onerror=" in found.page.inner_text("main"), route
+            assert "owned" not in found.page.title().split("<")[0]
+            assert found.page.locator("img, main script").count() == 0
+            assert "\x1b" not in found.page.inner_text("main")
+
+
+def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
+    """What a run adds to its journal shows by itself, up to its score."""
+    events = known_run()
+    whole = recorded(tmp_path / "whole", events)
+    lines = whole.paths.journal.read_bytes().splitlines(keepends=True)
+    live = RunPaths(tmp_path / "runs" / "live")
+    _write(live.journal, b"".join(lines[:7]).decode())
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.address) as found:
+        (place,) = viewer.library.shelf.places().values()
+        found.open(f"#/run/{place.id}", ".tag.live")
+        before = found.page.locator(".submissions li").count()
+        found.page.wait_for_timeout(2500)
+        with live.journal.open("ab") as file:
+            file.write(b"".join(lines[7:]))
+        found.page.wait_for_selector(".score .big")
+
+        assert before == 2
+        assert found.page.locator(".submissions li").count() == 5
+        assert found.page.inner_text(".score .big") == "5.00"
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)

@@ -1,0 +1,262 @@
+"""What the viewer's pages are made of: pure functions over records, with numbers worked out by hand."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.core.errors import UsageError
+from evopolicygym.records.playback import Step
+from evopolicygym.records.reader import read_run
+from evopolicygym.viewer import bundle_episode, bundle_submission
+from evopolicygym.viewer.bundle_overview import overview, run_text
+from evopolicygym.viewer.bundle_run import bundle_of, edits_bundle, run_bundle
+from evopolicygym.viewer.bundle_submission import file_diff, submission_bundle
+from evopolicygym.viewer.bundle_transcript import page_of, transcript_index, transcript_page
+from evopolicygym.viewer.library import Library
+from evopolicygym.viewer.model_use import ModelUse, uses_between
+from evopolicygym.viewer.reading import below, shown, within
+from evopolicygym.viewer.shelf import Shelf
+from viewed import HOSTILE, known
+
+
+def test_a_run_on_its_time_line(tmp_path: Path) -> None:
+    """Each submission stands where its episodes end, with its edit, its worth, and whether it was a new best."""
+    run = run_bundle(*known(tmp_path))
+    submissions = run["submissions"]
+
+    assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
+    assert [one["edit"] for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
+        "first",
+        "parametric",
+        "structural",
+        "structural",
+        "structural",
+    ]
+    assert [one["new_best"] for one in submissions] == [True, False, False, True, False]
+    assert [one["best"] for one in submissions] == [2.0, 2.0, 2.0, 6.0, 6.0]
+    assert [one["same_as"] for one in submissions] == [None, None, None, None, 0]
+    assert [one["train"] for one in submissions] == [1.5, 0.0, None, 7.0, 3.0]
+    assert (run["selected"], run["score"]["mean"]) == (3, 5.0)
+    assert run["score"]["standard_error"] == pytest.approx(1 / math.sqrt(3))
+    assert run["submissions"][1]["episodes"][1]["failure"] == "error"
+
+
+def test_a_run_in_short(tmp_path: Path) -> None:
+    """A list of runs tells the score and usage; the curve has a point wherever the best grows, and its end."""
+    place, _ = known(tmp_path)
+    short = overview(place, run_text(place))
+
+    assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
+    assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
+
+
+def test_what_a_submission_changed(tmp_path: Path) -> None:
+    """A diff has the lines that went and came with their numbers, and those around them, of changed files only."""
+    told = submission_bundle(known(tmp_path)[1], 1)
+
+    assert [(file["path"], file["kind"]) for file in told["files"]] == [("policy.py", "changed")]
+    assert told["files"][0]["rows"][3:5] == [("-", 4, None, "GAIN = 1"), ("+", None, 4, "GAIN = 2")]
+    assert (told["files"][0]["added"], told["files"][0]["removed"], told["unchanged"]) == (1, 1, 1)
+
+
+def test_the_first_submission_is_all_new(tmp_path: Path) -> None:
+    """The first submission's files all came."""
+    told = submission_bundle(known(tmp_path)[1], 0)
+
+    assert [(file["path"], file["kind"], file["removed"]) for file in told["files"]] == [
+        ("planner.py", "added", 0),
+        ("policy.py", "added", 0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"a\0b", "Not text"), (b"x" * (bundle_submission.MOST_DIFFED + 1), "Larger"), (b"\n" * 5000, "More than")],
+)
+def test_what_can_not_be_compared_by_line_is_said(content: bytes, why: str) -> None:
+    """Files that are no text, or large, are not compared line by line, and the page says so."""
+    told = file_diff(b"one\n", content)
+
+    assert told["rows"] == []
+    assert told["note"].startswith(why)
+
+
+def test_a_text_of_a_stranger_is_text() -> None:
+    """Colours of a terminal are taken off; what turns the direction of writing, and other controls, are spelled out."""
+    assert shown(b"\x1b[1mbold\x1b[0m\tx\n\x07") == "bold\tx\n\\x07"
+    assert shown(HOSTILE).endswith("</script>\\u202e")
+
+
+def test_no_name_leads_out_of_a_run(tmp_path: Path) -> None:
+    """A journal can't name a checkpoint elsewhere, and no link is followed, wherever in a path it stands."""
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "policy.py").write_text("SECRET = 1\n")
+    place, record = known(tmp_path / "runs")
+    (record.paths.checkpoints / "linked").symlink_to(secret)
+    (record.paths.checkpoint("a") / "policy.py").unlink()
+    (record.paths.checkpoint("a") / "policy.py").symlink_to(secret / "policy.py")
+    record.paths.workspace.mkdir()
+    record.paths.feedback.symlink_to(secret)
+
+    assert bundle_of(record, "../../../secret") is None
+    assert bundle_of(record, "linked") is None
+    assert within(place.root, "checkpoints", "..", "..", "secret") is None
+    assert below(place.root, record.paths.feedback / "policy.py") is None
+    assert "SECRET" not in json.dumps([submission_bundle(record, index) for index in range(5)])
+
+
+def test_a_run_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
+    """A directory whose journal is a link to another's is no run here."""
+    _, record = known(tmp_path / "runs")
+    (tmp_path / "runs" / "linked").mkdir()
+    (tmp_path / "runs" / "linked" / "journal.jsonl").symlink_to(record.paths.journal)
+
+    assert [place.root.name for place in Shelf([tmp_path / "runs"]).places().values()] == ["known"]
+
+
+def test_long_episodes_are_thinned() -> None:
+    """Of 5001 steps every third is kept and the last; the return by then counts all."""
+    steps = [(Step(0, 1.0), {"x": float(at)}, {"": 0.0}) for at in range(5001)]
+    told = bundle_episode._thinned(steps, ())
+
+    assert (told["steps"], told["every"], told["t"][:3], told["t"][-1]) == (5001, 3, [0, 3, 6], 5000)
+    assert (told["returns"][1], told["returns"][-1]) == (4.0, 5001.0)
+    assert len(told["observations"][0]["values"]) == len(told["t"]) == 1668
+
+
+def test_values_of_any_space_become_columns() -> None:
+    """Numbers of nested values are named by their way; texts are left out, and there are never too many columns."""
+    assert list(bundle_episode.flat({"go": 1, "aim": [0.5, "Inf"], "word": "left"})) == [
+        ("go", 1.0),
+        ("aim[0]", 0.5),
+        ("aim[1]", math.inf),
+    ]
+    assert len(list(bundle_episode.flat(list(range(1000))))) == bundle_episode.MOST_COLUMNS
+
+
+@pytest.mark.parametrize(
+    "name", ["train-9-0", "train-0-9", "train-0", "validation-x", "held_out--1", "x", "train-0-0-0"]
+)
+def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
+    """A name that is no episode's is refused with what would work or what there is."""
+    with pytest.raises(UsageError):
+        bundle_episode.episode_bundle(known(tmp_path)[1], name)
+
+
+def test_a_transcript_knows_its_submissions(tmp_path: Path) -> None:
+    """Where the judge's client told of a submission, the page that it stands on is found, and marked in it."""
+    _, record = known(tmp_path)
+    record.paths.logs.mkdir()
+    filler = "words\n" * 20_000
+    record.paths.transcript.write_text(f"first\nsubmission 0 is taken\n{filler}submission 1 is taken\nlast\n")
+    index = transcript_index(record.paths.transcript)
+    told = transcript_page(record, index, page_of(index, 1, "") or 0)
+
+    assert len(index.starts) == 3
+    assert told["submissions"] == {0: 0, 1: 2}
+    assert [entry["submission"] for entry in told["entries"] if entry["role"] == "submission"] == [1]
+    assert told["entries"][-1]["text"] == "submission 1 is taken\nlast"
+
+
+def test_a_transcript_with_times(tmp_path: Path) -> None:
+    """Entries that tell their time place a submission; a tool's nested words come out of its JSON."""
+    _, record = known(tmp_path)
+    record.paths.logs.mkdir()
+    lines = [
+        {"time": "2025-01-01T00:00:00.000Z", "role": "user", "text": "x" * 60_000},
+        {"type": "assistant", "timestamp": "2027-01-01T00:00:00Z", "message": {"content": [{"text": "I think."}]}},
+    ]
+    record.paths.transcript.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    index = transcript_index(record.paths.transcript)
+    (entry,) = transcript_page(record, index, 1)["entries"]
+
+    assert [page_of(index, 7, time) for time in ("2026-01-01T00:00:00.000Z", "2028-01-01T00:00:00.000Z")] == [0, 1]
+    assert (entry["role"], entry["text"], entry["time"]) == ("assistant", "I think.", "2027-01-01T00:00:00Z")
+
+
+def test_use_between_submissions() -> None:
+    """What a model used counts for the submission that came next; without a log nothing is said."""
+    uses = [ModelUse("t1", 10, 0.5, 1), ModelUse("t3", 5, None, 2), ModelUse("t5", 100, 1.0, 3)]
+
+    assert uses_between(uses, "t1", "t4") == {"requests": 1, "tokens": 5, "cost": None, "seconds": 2}
+    assert uses_between([], "", "t9") is None
+
+
+def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
+    """On the same cases the differences are paired: (4, 5, 6) less (1, 3, 5) is 2 on average."""
+    place, record = known(tmp_path)
+    document = json.loads(record.paths.document.read_text())
+    document["outcome"] |= {"held_out_returns": [1.0, 3.0, 5.0], "score": 3.0}
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "run.json").write_text(json.dumps(document))
+    library = Library(Shelf([tmp_path]))
+    ids = {one.root.name: one.id for one in library.shelf.places().values()}
+    told = json.loads(library.document(f"compare/{ids['known']}/{ids['other']}"))
+
+    assert ids["known"] == place.id
+    assert (told["difference"]["mean"], told["difference"]["paired"]) == (2.0, True)
+    assert told["pairs"] == [[4.0, 1.0], [5.0, 3.0], [6.0, 5.0]]
+
+
+def test_the_suite_and_its_tasks(tmp_path: Path) -> None:
+    """The leaderboard names runs by id and no path of the machine; the task's page has its runs by entry."""
+    place, _ = known(tmp_path)
+    library = Library(Shelf([tmp_path]))
+    suite, task = library.document("suite"), json.loads(library.document("task/toy"))
+
+    assert json.loads(suite)["entries"][0]["tasks"]["toy"]["runs"] == [place.id]
+    assert str(tmp_path).encode() not in suite
+    assert [run["id"] for entry in task["entries"] for run in entry["runs"]] == [place.id]
+
+
+def test_a_changed_record_is_read_anew(tmp_path: Path) -> None:
+    """A document goes by another tag as soon as the journal or the transcript has grown, and is made anew."""
+    place, record = known(tmp_path)
+    library = Library(Shelf([tmp_path]))
+    name = f"run/{place.id}/transcript/0"
+    before = library.tag(name), library.document(name)
+    record.paths.logs.mkdir()
+    record.paths.transcript.write_text("a word\n")
+
+    assert library.tag(name) != before[0]
+    assert json.loads(library.document(name))["entries"][0]["text"] == "a word"
+
+
+def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
+    """A run that can't be read is listed with its reason, and the others are shown."""
+    known(tmp_path)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text('{"stage": "finished"')
+    told = json.loads(Library(Shelf([tmp_path])).document("runs"))
+
+    assert (len(told["runs"]), len(told["problems"])) == (1, 1)
+    assert "no JSON" in told["problems"][0]["reason"]
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many documents are asked for, no more than so many bytes of them are kept."""
+    place, _ = known(tmp_path)
+    monkeypatch.setattr("evopolicygym.viewer.library.MOST_BYTES", 5000)
+    library = Library(Shelf([tmp_path]))
+    for number in range(5):
+        library.document(f"run/{place.id}/submission/{number}")
+
+    assert sum(len(content) for _, content in library._documents.values()) == library._held <= 5000
+
+
+def test_live_records_are_read(tmp_path: Path) -> None:
+    """A run that goes on is shown from its journal, however old its run.json is."""
+    place, record = known(tmp_path)
+    lines = record.paths.journal.read_bytes().splitlines(keepends=True)
+    record.paths.journal.write_bytes(b"".join(lines[:7]))
+    record.paths.document.unlink()
+    told = run_bundle(place, read_run(place.root))
+
+    assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
+    assert overview(place, run_text(place))["stage"] == "open"
+    assert replace(place, shown="x").stamp() == place.stamp()
