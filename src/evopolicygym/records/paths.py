@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.errors import RecordError
 
 EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
@@ -91,7 +92,9 @@ class RunPaths:
         return self.staging / "workers"
 
     def checkpoint(self, name: str) -> Path:
-        """Return where a checkpoint of this name lies."""
+        """Return where a checkpoint of this name lies; raise ``RecordError`` for a name that would lie elsewhere."""
+        if not name or "/" in name or name.startswith("."):
+            raise RecordError(f"{name!r} is no checkpoint's name.")
         return self.checkpoints / name
 
     def staged(self, submit_index: int) -> Path:
