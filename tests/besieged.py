@@ -164,7 +164,7 @@ def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieg
         workspace.lay(paths)
         spec = plain.task.environment
         executor = stack.enter_context(LocalExecutor(spec, limits, level, paths.workers, paths.simulator_log, 1))
-        opening = run._opening(plain, owner, "besieged", executor.grounds)
+        opening = run._opening(plain, owner, "besieged", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
         session = stack.enter_context(Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
