@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.cli import console
 from fakes import RunMaker
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
@@ -18,6 +19,13 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "state"
     monkeypatch.setenv("XDG_STATE_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def _consoles() -> None:
+    """Have each test print as wide as it says, not as wide as the test before."""
+    console.out.cache_clear()
+    console.err.cache_clear()
 
 
 @pytest.fixture

@@ -41,7 +41,8 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
     """No other code of the project flushes, renames or links files of a record but by that one place."""
     source = TESTS.parent / "src" / "evopolicygym"
     words = ("os.fsync", "os.pwrite", "os.rename", "os.replace", "os.link", ".hardlink_to(", ".rename(", ".replace(t")
-    allowed = {"records/durable.py"}
+    no_record = {"rollout/node.py", "export/exporters.py"}  # a node's scratch, what is exported
+    allowed = {"records/durable.py", *no_record}
     found = {
         f"{path.relative_to(source)}: {line.strip()}"
         for path in source.rglob("*.py")

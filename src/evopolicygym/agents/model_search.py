@@ -198,9 +198,10 @@ class ModelSearchAgent:
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
     """Return the agent whose name is its extra's and its library's; raise ``UsageError`` or ``MissingExtra``."""
+    upstream, model = chosen_model(config)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
-    return ModelSearchAgent(*chosen_model(config), config.effort, episodes, library)
+    return ModelSearchAgent(upstream, model, config.effort, episodes, library)
 
 
 def mean(outcomes: Sequence[Outcome]) -> float:

@@ -3,7 +3,7 @@
 Nothing is fetched. What a price is, and how a record is read that holds one, is told in ``core/price.py``.
 """
 
-from datetime import UTC, datetime
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -55,7 +55,7 @@ def looked_up(model: str, url: str) -> PriceSnapshot | None:
         return None
     try:
         _, found = get_snapshot().find_provider_model(model, None, None, url)
-        return _snapshot(model, found.get_prices(datetime.now(UTC)))
+        return _snapshot(model, found.get_prices(datetime.fromisoformat(now())))
     except (LookupError, ValueError, TypeError, AttributeError):
         return None
 
