@@ -11,7 +11,7 @@ from evopolicygym.agents.scripted_model.conversation import Script, Shell, Step
 from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
-from evopolicygym.runs import run
+from evopolicygym.runs import turns
 from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
@@ -52,7 +52,7 @@ def test_whole_run(
     agent: str, program: str, missed: int | None, output: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It edits, submits, gives up, is asked to go on in its conversation, submits again; all is in the record."""
-    monkeypatch.setattr(run, "AGENT_LAST_WORDS_S", 60.0)  # it is to end by itself, having told its usage
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 60.0)  # it is to end by itself, having told its usage
     told, document, served = run_by(agent, program, tmp_path)
     ends = [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
     usage, transcript = document["usage"], told.paths.transcript.read_text(encoding="utf-8")
