@@ -7,9 +7,8 @@ taken. How the map is kept and what can be seen from where is told in ``gridworl
 """
 
 from collections import Counter
-from typing import Any
 
-from gridworld import DOOR, KEY, LOCKED, PICK_UP, RIGHT, WALL, World, around, best_view, poses_on
+from gridworld import DOOR, KEY, LOCKED, PICK_UP, RIGHT, WALL, Walker, around, best_view, poses_on
 
 SIZE = 16
 PLAN = ("#" * SIZE, *["#." + "~" * 12 + ".#"] * (SIZE - 2), "#" * SIZE)
@@ -21,22 +20,10 @@ DOOR_SHARE = 1.0
 """What finding the door is worth beside finding the key."""
 
 
-class Policy:
+class Policy(Walker):
     """Goes for the key, the door and the goal, and looks for the first two while they are unseen."""
 
-    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Take what the contract gives; nothing of it is needed."""
-
-    def reset(self, episode_index: int) -> None:
-        """Forget the world."""
-        self.world = World(PLAN)
-
-    def act(self, obs: dict[str, Any]) -> int:
-        """Return the next move."""
-        self.world.see(obs)
-        action = self.decide()
-        self.world.moved(action)
-        return action
+    plan = PLAN
 
     def decide(self) -> int:
         """Return the action for the first thing of the task that can be done."""

@@ -6,9 +6,7 @@ cells that come into view on the way to it, divided by the steps; the best is go
 every step. How the map is kept and what can be seen from where is told in ``gridworld.py``.
 """
 
-from typing import Any
-
-from gridworld import EMPTY, GOAL, USE, Cell, World, best_view, poses_on
+from gridworld import EMPTY, GOAL, USE, Cell, Walker, best_view, poses_on
 
 PLAN = (
     "###################",
@@ -22,27 +20,19 @@ WALL_WORTH = 0.2
 SPREAD = 18
 
 
-class Policy:
+class Policy(Walker):
     """Explores until the goal is seen, then goes there."""
 
-    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Take what the contract gives; nothing of it is needed."""
+    plan = PLAN
 
-    def reset(self, episode_index: int) -> None:
-        """Forget the world."""
-        self.world = World(PLAN)
-
-    def act(self, obs: dict[str, Any]) -> int:
-        """Return the next move."""
+    def decide(self) -> int:
+        """Return the action towards the goal, or towards what shows most."""
         world = self.world
-        world.see(obs)
         routes = world.routes(self.cost)
         goals = world.find(GOAL)
         target = routes.nearest(poses_on(goals[0])) if goals else None
         target = target or best_view(world, routes, world.unseen(self.worth, SPREAD), 0.05)
-        action = routes.way(target)[0][1] if target else USE
-        world.moved(action)
-        return action
+        return routes.way(target)[0][1] if target else USE
 
     def cost(self, cell: Cell) -> float | None:
         """Return the steps into a cell."""

@@ -350,3 +350,28 @@ def poses_of(cells: Collection[Cell]) -> list[Pose]:
 def poses_on(cell: Cell) -> list[Pose]:
     """Return all poses on a cell."""
     return [(*cell, direction) for direction in range(4)]
+
+
+class Walker:
+    """What policies of these worlds share: a world that is kept in mind, and seen before each decision."""
+
+    plan: Sequence[str]
+    """Of the environment's worlds."""
+
+    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
+        """Take what the contract gives; nothing of it is needed."""
+
+    def reset(self, episode_index: int) -> None:
+        """Forget the world."""
+        self.world = World(self.plan)
+
+    def act(self, obs: dict[str, Any]) -> int:
+        """Return the next move."""
+        self.world.see(obs)
+        action = self.decide()
+        self.world.moved(action)
+        return action
+
+    def decide(self) -> int:
+        """Return the action that is to be taken now."""
+        raise NotImplementedError

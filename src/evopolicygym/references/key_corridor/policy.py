@@ -5,9 +5,7 @@ on the left while the key is missing, walls of the corridor while doors are. The
 least on the way to the ball. How the map is kept and what can be seen from where is told in ``gridworld.py``.
 """
 
-from typing import Any
-
-from gridworld import BALL, DOOR, KEY, LOCKED, PICK_UP, RIGHT, USE, Cell, World, best_view, poses_of
+from gridworld import BALL, DOOR, KEY, LOCKED, PICK_UP, RIGHT, USE, Cell, Walker, best_view, poses_of
 
 PLAN = (
     "##########",
@@ -26,22 +24,10 @@ WORTH_WITH_KEY = {"=": 1.0}
 SPREAD = 9
 
 
-class Policy:
+class Policy(Walker):
     """Goes for key, door and ball, and looks for the first two while they are unseen."""
 
-    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Take what the contract gives; nothing of it is needed."""
-
-    def reset(self, episode_index: int) -> None:
-        """Forget the world."""
-        self.world = World(PLAN)
-
-    def act(self, obs: dict[str, Any]) -> int:
-        """Return the next move."""
-        self.world.see(obs)
-        action = self.decide()
-        self.world.moved(action)
-        return action
+    plan = PLAN
 
     def decide(self) -> int:
         """Return the action for the first thing of the task that can be done."""

@@ -6,8 +6,6 @@ ball in the way and the key are dealt with nearest first; whatever is in hand is
 way to the next thing. How the map is kept and what can be seen from where is told in ``gridworld.py``.
 """
 
-from typing import Any
-
 from gridworld import (
     BALL,
     BOX,
@@ -20,7 +18,7 @@ from gridworld import (
     USE,
     Cell,
     Routes,
-    World,
+    Walker,
     best_view,
     poses_of,
 )
@@ -48,22 +46,10 @@ SPREAD = 15
 BLUE = COLOURS.index("blue")
 
 
-class Policy:
+class Policy(Walker):
     """Does what can be done of the task, the last part first; looks around while nothing can be."""
 
-    def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Take what the contract gives; nothing of it is needed."""
-
-    def reset(self, episode_index: int) -> None:
-        """Forget the world."""
-        self.world = World(PLAN)
-
-    def act(self, obs: dict[str, Any]) -> int:
-        """Return the next move."""
-        self.world.see(obs)
-        action = self.decide()
-        self.world.moved(action)
-        return action
+    plan = PLAN
 
     def decide(self) -> int:
         """Return the action for what is to be done next."""
