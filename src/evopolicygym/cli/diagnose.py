@@ -37,11 +37,11 @@ def diagnose(
 ) -> None:
     """Tell how an agent improved: of one run by submission, of many by agent and kind of task."""
     from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, group_of, in_short, over_runs
-    from evopolicygym.records.reader import read_run
+    from evopolicygym.records.reader import read_run, runs_meant
 
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
     groups, measured = [], []
-    roots = _roots(runs)
+    roots = runs_meant(runs)
     for root in roots:
         record = read_run(root)
         groups.append(group_of(record.state))
@@ -57,13 +57,6 @@ def diagnose(
     else:
         parts = [(name, diagnostic, measured[0][name]) for name, diagnostic in diagnostics.items()]
         _print([(one.table(found), in_short(name, one, found)) for name, one, found in parts], form)
-
-
-def _roots(given: Sequence[Path]) -> list[Path]:
-    """Return the directories of all runs that are meant, each once."""
-    from evopolicygym.records.reader import find_runs
-
-    return list(dict.fromkeys(root for path in given for root in (list(find_runs(path)) or [path])))
 
 
 def _print_json(roots: list[Path], measured: list[dict[str, Any]], together: "list[Table]") -> None:

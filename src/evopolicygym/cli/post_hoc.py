@@ -30,10 +30,10 @@ def post_hoc(
     from rich.progress import Progress
 
     from evopolicygym.records.jsontext import dumps
-    from evopolicygym.records.reader import find_runs, read_run
+    from evopolicygym.records.reader import read_run, runs_meant
     from evopolicygym.runs.post_hoc import due, play_post_hoc
 
-    roots = dict.fromkeys(root for asked in runs for root in (list(find_runs(asked)) or [asked]))
+    roots = runs_meant(runs)
     total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
     played = {}
     try:

@@ -1,7 +1,7 @@
 """Reading a run's record, by anyone, at any time, without its lock."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,14 @@ def find_runs(below: Path, known_by: frozenset[str] = frozenset({"journal.jsonl"
         if not known_by.isdisjoint(files):
             directories.clear()  # a run holds no other, and what is in it may come and go while it is played
             yield Path(directory)
+
+
+def runs_meant(given: Iterable[Path]) -> list[Path]:
+    """Return the directories of all runs that are meant, each once: a run's own, or all below a directory.
+
+    A directory without runs is returned as it is, so that who reads it says what it lacks.
+    """
+    return list(dict.fromkeys(root for path in given for root in (list(find_runs(path)) or [path])))
 
 
 def _not_a_run(root: Path) -> str:
