@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field
 
+from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core.agent import label_of
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
@@ -26,27 +27,10 @@ from evopolicygym.records.reader import find_runs
 from evopolicygym.records.run_document import document_text
 
 KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
-Name = Annotated[str, AfterValidator(printable)]
-"""Text that may come from a stranger: printed as it stands here, and nothing else."""
-
-
-class _Agent(BaseModel):
-    name: Name
-    model: Name = ""
-    effort: Name | None = None
-    command: tuple[Name, ...] = ()
-
-
-class _Environment(BaseModel):
-    name: Name
-    family: Name
-    kind: Kind
-    random_anchor: Anchor | None = None
-    idle_anchor: Anchor | None = None
 
 
 class _Task(BaseModel):
-    environment: _Environment
+    environment: EnvironmentFields
     validation_cases: int
     feedback: Name = "full"
 
@@ -91,7 +75,7 @@ class _Document(BaseModel):
     run_id: Name
     stage: Stage
     task: _Task
-    agent: _Agent
+    agent: AgentFields
     seed: int
     split: Name
     experiment: Name
@@ -248,23 +232,12 @@ def _roots(path: Path) -> Iterable[Path]:
 def _document(paths: RunPaths) -> _Document:
     """Return the run's document: as it is written, or made of the journal where that knows more."""
     text = paths.document.read_text(encoding="utf-8", errors="replace") if paths.document.is_file() else None
-    document = _decoded(text) if text is not None else None
+    document = decoded(_Document, text) if text is not None else None
     if (document is None or document.stage is not Stage.FINISHED) and paths.journal.is_file():
-        return _decoded(document_text(paths))
+        return decoded(_Document, document_text(paths))
     if document is None:
         raise RecordError("There is neither a run.json nor a journal.jsonl.")
     return document
-
-
-def _decoded(text: str) -> _Document:
-    try:
-        return _Document.model_validate(json.loads(text))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the document"
-        raise RecordError(f"run.json can't be read: {where}: {problem['msg']}.") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"run.json is no JSON: {error}.") from error
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> float | None:

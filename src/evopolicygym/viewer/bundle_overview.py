@@ -3,15 +3,14 @@
 What a run's document says is believed and shown as text; ``verify`` is what checks it.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, Field
 
-from evopolicygym.analysis.results import Name
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
+from evopolicygym.core.agent import label_of
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
@@ -24,23 +23,8 @@ MOST_DOCUMENT = 64 << 20
 """Bytes of a ``run.json`` that are read."""
 
 
-class _Agent(BaseModel):
-    name: Name
-    model: Name = ""
-    effort: Name | None = None
-    command: tuple[Name, ...] = ()
-
-
-class _Environment(BaseModel):
-    name: Name
-    family: Name
-    kind: Kind
-    random_anchor: Anchor | None = None
-    idle_anchor: Anchor | None = None
-
-
 class _Task(BaseModel):
-    environment: _Environment
+    environment: EnvironmentFields
 
 
 class _Budget(BaseModel):
@@ -74,7 +58,7 @@ class _Document(BaseModel):
     run_id: Name
     stage: Stage
     task: _Task
-    agent: _Agent
+    agent: AgentFields
     seed: int
     experiment: Name
     split: Name
@@ -101,14 +85,7 @@ def run_text(place: Place) -> str | bytes:
 
 def overview(place: Place, text: str | bytes) -> dict[str, Any]:
     """Return a run in short; raise ``RecordError`` where its document can't be read."""
-    try:
-        told = _Document.model_validate(json.loads(text))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the document"
-        raise RecordError(f"run.json can't be read: {shown(where)}: {problem['msg']}.") from error
-    except (ValueError, RecursionError) as error:
-        raise RecordError(f"run.json is no JSON: {error}.") from error
+    told = decoded(_Document, text)
     environment, outcome = told.task.environment, told.outcome
     return {
         "id": place.id,
@@ -117,7 +94,7 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "task": environment.name,
         "family": environment.family,
         "kind": environment.kind.value,
-        "entry": entry_label(told.agent.name, told.agent.model, told.agent.effort or "", told.agent.command),
+        "entry": label_of(told.agent.name, told.agent.model, told.agent.effort or "", told.agent.command),
         "seed": told.seed,
         "experiment": told.experiment,
         "split": told.split,
@@ -140,12 +117,6 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "finished_at": told.timing.finished_at.isoformat() if told.timing.finished_at else None,
         **usage_of(told.usage, told.tool_usage),
     }
-
-
-def entry_label(name: str, model: str, effort: str, command: tuple[str, ...]) -> str:
-    """Return what an entry is called, as the leaderboard calls it."""
-    program = f"({' '.join(command)})" if command else ""
-    return " ".join(part for part in (name, model, effort, program) if part)
 
 
 def learning_curve(submissions: list[_Submission]) -> list[list[float]]:

@@ -17,7 +17,6 @@ from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.score import estimate
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import held_out_returns
-from evopolicygym.viewer.bundle_overview import entry_label
 from evopolicygym.viewer.model_use import ModelUse, uses_between
 from evopolicygym.viewer.reading import below, shown, within
 from evopolicygym.viewer.shelf import Place
@@ -33,7 +32,7 @@ def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = (
         "id": place.id,
         "run_id": shown(opened.run_id),
         "place": shown(place.shown),
-        "entry": shown(entry_label(agent.name, agent.model, agent.effort, agent.command)),
+        "entry": shown(agent.label),
         "agent": shown(agent.name),
         "model": shown(agent.model),
         "seed": opened.seed,
