@@ -3,11 +3,11 @@
     python benchmarks/anchors.py                          all environments, 256 held-out cases
     python benchmarks/anchors.py acrobot reacher          these
     python benchmarks/anchors.py parking --kinds degenerate --cases 32
-    python benchmarks/anchors.py --write                  and put the numbers into the specs and docs/environments.md
+    python benchmarks/anchors.py --write                  and put the numbers into specs, shipped table and docs
 
-*random* draws actions uniformly, *idle* plays the zero or no-op action, *reference* is the policy that a person wrote,
-and *degenerate* one that ends episodes early on purpose, where that pays. All play through the same sandbox and the
-same rollout as any policy.
+*random* draws actions uniformly, *idle* plays the zero or no-op action, and *degenerate* ends episodes early on
+purpose, where that pays. All play through the same sandbox and the same rollout as any policy. The fourth anchor,
+*reference*, comes from the runs in ``results/`` (``benchmarks/shipped.py``).
 """
 
 import argparse
@@ -21,8 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from evopolicygym import references
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published import ANCHOR, paper
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.policy import PolicyContext
@@ -37,10 +36,18 @@ ROOT = Path(__file__).resolve().parent.parent
 SPECS = ROOT / "src" / "evopolicygym" / "environments" / "specs"
 STARTER = ROOT / "src" / "evopolicygym" / "runs" / "desk" / "system"
 TABLE = ROOT / "docs" / "environments.md"
+SHIPPED = ROOT / "src" / "evopolicygym" / "analysis" / "data" / "anchors.toml"
 CASES = 256
-KINDS = ("random", "idle", "reference", "degenerate")
+KINDS = ("random", "idle", "degenerate")
 DEGENERATE = {"parking": [1.0, 0.0]}
 """Actions that, repeated, end an episode early, where that gains more than it costs: full throttle into a wall."""
+SOURCE = "anchors, held-out cases of the public split"
+ENTRIES = {
+    "random": ("Uniform random", ANCHOR),
+    "idle": ("Idle action", "idle"),
+    "degenerate": ("Ending early", "degenerate"),
+}
+"""What each anchor is called in the table that ships, and its kind there."""
 REPEATING_POLICY = """\
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
@@ -80,10 +87,9 @@ def main() -> None:
         measured.append(one)
         if options.write:
             write_anchors(one)
+            write_tables()
     if options.json:
         print(json.dumps([asdict(one) for one in measured], indent=2))
-    if options.write:
-        TABLE.write_text(document(), encoding="utf-8")
 
 
 def measure(spec: EnvironmentSpec, kinds: list[str], cases: int) -> Measured:
@@ -104,8 +110,6 @@ def policy_of(spec: EnvironmentSpec, kind: str) -> dict[str, bytes]:
     match kind:
         case "random":
             return {file.name: file.read_bytes() for file in STARTER.iterdir() if file.is_file()}
-        case "reference":
-            return references.files_of(spec.name) if spec.name in references.names() else {}
         case "degenerate" if spec.name not in DEGENERATE:
             return {}
     action = spec.idle_action if kind == "idle" else DEGENERATE[spec.name]
@@ -141,6 +145,35 @@ def write_anchors(one: Measured) -> None:
         line = re.sub(r"= (-?\d+)([ ,])", r"= \1\2", line)
         text = re.sub(rf"^{kind}_anchor = .*\n", "", text, flags=re.MULTILINE).rstrip("\n") + "\n" + line
     file.write_text(text, encoding="utf-8")
+
+
+def write_tables() -> None:
+    """Tell what the specs hold in the table that ships and in the docs."""
+    SHIPPED.write_text(shipped_table(), encoding="utf-8")
+    TABLE.write_text(document(), encoding="utf-8")
+
+
+def shipped_table() -> str:
+    """Return the anchors of Core16's specs as a table that ships."""
+    specs = [catalog.load(name) for name in paper().tasks]
+    lines = ["# Written by benchmarks/anchors.py, from the anchors in the specs.", f"source = {json.dumps(SOURCE)}"]
+    lines += ["", "[tasks]"]
+    lines += [f'{spec.name} = {{ family = "{spec.family}", kind = "{spec.kind}" }}' for spec in specs]
+    for kind, (name, entry_kind) in ENTRIES.items():
+        anchors = {spec.name: anchor for spec in specs if (anchor := getattr(spec, f"{kind}_anchor"))}
+        parts = {
+            "scores": {task: f"{anchor.mean:.6g}" for task, anchor in anchors.items()},
+            "standard_errors": {task: f"{anchor.standard_error:.3g}" for task, anchor in anchors.items()},
+            "success_rates": {
+                task: f"{anchor.success_rate:.4g}"
+                for task, anchor in anchors.items()
+                if anchor.success_rate is not None
+            },
+        }
+        lines += ["", "[[entries]]", f'name = "{name}"', f'kind = "{entry_kind}"']
+        for part, values in parts.items():
+            lines += [f"[entries.{part}]", *(f"{task} = {float(value)!r}" for task, value in values.items())]
+    return "\n".join(lines) + "\n"
 
 
 def deviation(name: str, random: Anchor | None) -> float | None:
@@ -200,8 +233,9 @@ HEAD = """\
 Mean returns with standard errors over the first held-out cases of the public split (how many stands with
 each number in the specs), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
 draws actions uniformly; *idle* is the zero or no-op action at every step; *reference* is the policy that a person
-wrote ([references](references.md)); *degenerate* ends episodes early on purpose, which in parking (full throttle
-into a wall) pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how
+wrote ([references](references.md)), on the cases of the runs in `results/`; *degenerate* ends episodes early on
+purpose, which in parking (full throttle into a wall) pays more than most driving. *paper* is the random column of
+arXiv 2607.02440, table 1, and *apart* is how
 many of our standard errors ours lies from it. Success rates are those of random, idle, reference and degenerate, where
 the environment knows success and they were measured.
 

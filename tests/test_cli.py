@@ -3,6 +3,7 @@
 import json
 import re
 import runpy
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -294,6 +295,19 @@ def test_verify(shell: Shell, run: Told, options: list[str]) -> None:
 
     assert found["ok"]
     assert bool(options) == any(one["what"] == "replay" for one in found["findings"])
+
+
+@pytest.mark.usefixtures("at_home")
+def test_verify_of_a_record_without_its_hidden_episodes(shell: Shell, run: Told, tmp_path: Path) -> None:
+    """Where they were left out, a record is in order once its held-out cases were played again, and not before."""
+    slim = tmp_path / "slim"
+    shutil.copytree(run.paths.root, slim, ignore=shutil.ignore_patterns("evaluation"))
+    unplayed, played = (shell("verify", slim, "--json", *more) for more in ([], ["--replay", "--workers", "1"]))
+
+    assert (unplayed.code, [one["what"] for one in json.loads(unplayed.out)["findings"] if not one["ok"]]) == (
+        1, ["evaluation"],
+    )  # fmt: skip
+    assert (played.code, json.loads(played.out)["ok"]) == (0, True)
 
 
 @pytest.mark.usefixtures("at_home")

@@ -24,6 +24,8 @@ class Finding:
     what: str
     ok: bool
     detail: str = ""
+    settled_by_replay: bool = False
+    """Whether it fails only because files were left out that playing held-out cases again stands for."""
 
 
 def audit(root: Path) -> Iterator[Finding]:
@@ -69,6 +71,9 @@ def _written_stage(paths: RunPaths) -> object:
 
 
 def _evaluation(expected: str, paths: RunPaths) -> Finding:
+    if not paths.evaluation.exists():
+        detail = "the hidden episodes' files were left out of this record; --replay plays held-out again in their stead"
+        return Finding("evaluation", ok=False, detail=detail, settled_by_replay=True)
     intact = paths.evaluation.is_dir() and feedback_sha256(paths.evaluation) == expected
     return Finding("evaluation", intact, "" if intact else "the hidden episodes' files are not those that were scored")
 

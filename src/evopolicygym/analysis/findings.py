@@ -47,7 +47,7 @@ class Findings:
     def labels(self) -> tuple[str, ...]:
         """The entries that were played: those of the leaderboard first, in its order."""
         standings = self.board.standings if self.board else ()
-        placed = [one.entry.label for one in standings if one.entry.runs]
+        placed = [one.entry.label for one in standings if not one.entry.is_shipped]
         return tuple(dict.fromkeys([*placed, *sorted(run.result.label for run in self.runs)]))
 
     @property

@@ -1,15 +1,20 @@
-"""Tables of scores that are shipped as data with their source: what others have published, and what was measured once.
+"""Tables that are shipped as data with their source: what others have published, and what was measured here once.
 
-A shipped table is a file in ``data/``, and its name is the file's.
+A shipped table is a file in ``data/``, and its name is the file's. ``NAME.toml`` holds means as they were published.
+``NAME.jsonl`` holds runs: the ``run.json`` of one a line, below a first line with ``source`` and ``kind``.
 """
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.errors import UnknownName
 
@@ -35,17 +40,20 @@ class PublishedEntry:
     """Mean held-out return by environment."""
     standard_errors: dict[str, float] = field(default_factory=dict)
     """By environment; empty where none were published."""
+    success_rates: dict[str, float] = field(default_factory=dict)
+    """By environment, of those that know success; empty where none were published."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A table of scores."""
+    """A table of scores: entries with means only, or runs."""
 
     source: str
-    cases: int
-    """Held-out cases behind each mean."""
     entries: tuple[PublishedEntry, ...]
     tasks: Mapping[str, PublishedTask] = field(default_factory=dict)
+    kind: str = AGENT
+    """Of all entries that the runs make."""
+    runs: tuple[RunResult, ...] = ()
 
     def scores(self, environment: str) -> dict[str, float]:
         """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
@@ -54,25 +62,37 @@ class PublishedTable:
 
 def shipped_names() -> list[str]:
     """Return the names of all shipped tables."""
-    data = files("evopolicygym.analysis") / "data"
-    return sorted(file.name.removesuffix(".toml") for file in data.iterdir() if file.name.endswith(".toml"))
+    return sorted(_files())
 
 
 @cache
 def shipped(name: str) -> PublishedTable:
     """Return a shipped table; raise ``UnknownName`` where there is none of this name."""
-    if name not in shipped_names():
+    file = _files().get(name)
+    if file is None:
         raise UnknownName("shipped table", name, shipped_names())
-    text = (files("evopolicygym.analysis") / "data" / f"{name}.toml").read_text(encoding="utf-8")
-    document = tomllib.loads(text)
-    tasks = {task: PublishedTask(one["family"], Kind(one["kind"])) for task, one in document["tasks"].items()}
-    return PublishedTable(document["source"], document["cases"], tuple(map(_entry, document["entries"])), tasks)
-
-
-def _entry(document: Mapping[str, Any]) -> PublishedEntry:
-    return PublishedEntry(document["name"], document["kind"], document["scores"], document.get("standard_errors", {}))
+    text = file.read_text(encoding="utf-8")
+    return _of_means(tomllib.loads(text)) if file.name.endswith(".toml") else _of_runs(name, text)
 
 
 def paper() -> PublishedTable:
     """Return the paper's table: four agents and uniform random on Core16."""
     return shipped("paper")
+
+
+def _files() -> dict[str, Traversable]:
+    data = files("evopolicygym.analysis") / "data"
+    return {Path(file.name).stem: file for file in data.iterdir() if Path(file.name).suffix in {".toml", ".jsonl"}}
+
+
+def _of_means(document: Mapping[str, Any]) -> PublishedTable:
+    tasks = {task: PublishedTask(one["family"], Kind(one["kind"])) for task, one in document["tasks"].items()}
+    return PublishedTable(document["source"], tuple(PublishedEntry(**one) for one in document["entries"]), tasks)
+
+
+def _of_runs(name: str, text: str) -> PublishedTable:
+    first, *documents = text.splitlines()
+    about = json.loads(first)
+    runs = tuple(result_of(document, Path(f"{name}.jsonl", str(place))) for place, document in enumerate(documents, 1))
+    tasks = {run.task: PublishedTask(run.family, run.kind) for run in runs}
+    return PublishedTable(about["source"], (), tasks, about["kind"], runs)

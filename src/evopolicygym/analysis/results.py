@@ -177,7 +177,15 @@ def load_results(paths: Iterable[Path]) -> Results:
 
 def load_result(root: Path) -> RunResult:
     """Return the result of a finished run; raise ``RecordError`` where it isn't finished or can't be read."""
-    document = _document(RunPaths(root))
+    return _result(_document(RunPaths(root)), root)
+
+
+def result_of(text: str, root: Path) -> RunResult:
+    """Return the result that the text of a ``run.json`` tells; raise ``RecordError`` as ``load_result`` does."""
+    return _result(decoded(_Document, text), root)
+
+
+def _result(document: _Document, root: Path) -> RunResult:
     if document.schema_version != SCHEMA_VERSION:
         raise RecordError(f"run.json has the form {document.schema_version}; this version reads {SCHEMA_VERSION}.")
     if document.stage is not Stage.FINISHED or document.outcome.status is None:

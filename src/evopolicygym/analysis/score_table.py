@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.analysis.bootstrap import Block, Interval, Sample
-from evopolicygym.analysis.published import AGENT, ANCHOR, PublishedTable
+from evopolicygym.analysis.published import AGENT, ANCHOR, PublishedEntry, PublishedTable
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -54,6 +54,8 @@ class Cell:
     """Its repeats; empty where it was not played here."""
     sample: Sample | None = None
     """What intervals are made of; None where there are no cases to draw from."""
+    published_success_rate: float | None = None
+    """Where only that was published."""
 
     @property
     def interval(self) -> Interval | None:
@@ -64,7 +66,7 @@ class Cell:
     def success_rate(self) -> float | None:
         """The mean over repeats; None where the environment knows no success."""
         known = [run.success_rate for run in self.runs if run.success_rate is not None]
-        return sum(known) / len(known) if known else None
+        return sum(known) / len(known) if known else self.published_success_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,11 @@ class Entry:
     def runs(self) -> tuple[RunResult, ...]:
         """All its runs."""
         return tuple(run for cell in self.cells.values() for run in cell.runs)
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it comes from a shipped table, as means or as runs."""
+        return bool(self.source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +147,13 @@ def score_table(
     names = {task.name for task in tasks}
     runs = tuple(run for run in runs if run.task in names)
     notes += _alike(runs, choice)
-    entries = [*_played(runs), *_published(runs, shipped, names)]
+    entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
         raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
     if any(run.status != "scored" for run in runs):
         notes.append("A run that ended without a checkpoint to score counts as uniform random.")
-    if shipped and any(entry.runs for entry in entries):
+    if shipped and runs:
         notes.append("Shipped entries were played on other cases than the runs, and perhaps other versions.")
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
@@ -215,12 +222,12 @@ def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str
     return ", ".join(f"{key} {value.get(key, 'absent')}" for key in different)
 
 
-def _played(runs: Sequence[RunResult]) -> list[Entry]:
+def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
     pooled: dict[str, dict[str, list[RunResult]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         pooled[run.label][run.task].append(run)
     return [
-        Entry(label, AGENT, {task: _cell(repeats) for task, repeats in tasks.items()})
+        Entry(label, kind, {task: _cell(repeats) for task, repeats in tasks.items()}, source)
         for label, tasks in pooled.items()
     ]
 
@@ -238,28 +245,33 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
     taken, found = {run.label for run in runs}, []
     for table in shipped:
-        for entry in table.entries:
-            if entry.kind == ANCHOR:
+        means = [Entry(one.name, one.kind, _means(one, names), table.source) for one in table.entries]
+        played = _played([run for run in table.runs if run.task in names], table.kind, table.source)
+        for entry in (*means, *played):
+            if entry.kind == ANCHOR or not entry.cells:
                 continue
-            label = f"{entry.name} [{table.source}]" if entry.name in taken else entry.name
+            label = f"{entry.label} [{table.source}]" if entry.label in taken else entry.label
             taken.add(label)
-            cells = {
-                task: Cell(mean, entry.standard_errors.get(task))
-                for task, mean in entry.scores.items()
-                if task in names
-            }
-            found.append(Entry(label, entry.kind, cells, table.source))
-    return [entry for entry in found if entry.cells]
+            found.append(replace(entry, label=label))
+    return found
+
+
+def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:
+    return {
+        task: Cell(mean, entry.standard_errors.get(task), published_success_rate=entry.success_rates.get(task))
+        for task, mean in entry.scores.items()
+        if task in names
+    }
 
 
 def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
-    """Return uniform random: as the runs' specs have it, measured on many cases, else as a shipped table has it."""
+    """Return uniform random: as runs' specs have it, measured on many cases, else as the last shipped table has it."""
     cells: dict[str, Cell] = {}
     for table in shipped:
         for entry in table.entries:
-            if entry.kind == ANCHOR:
-                cells |= {task: Cell(mean, None) for task, mean in entry.scores.items() if task in names}
-    for run in runs:
-        if run.random_anchor:
-            cells[run.task] = Cell(run.random_anchor.mean, run.random_anchor.standard_error)
+            cells |= _means(entry, names) if entry.kind == ANCHOR else {}
+    measured = {run.task: run.random_anchor for run in (*(run for one in shipped for run in one.runs), *runs)}
+    for task, anchor in measured.items():
+        if anchor and task in names:
+            cells[task] = Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)
     return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None

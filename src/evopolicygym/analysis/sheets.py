@@ -9,7 +9,7 @@ from typing import Any
 
 from evopolicygym.analysis.bootstrap import Interval
 from evopolicygym.analysis.diagnostics.base import Table
-from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing
+from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing, TaskScore
 from evopolicygym.analysis.pairing import Pairing
 from evopolicygym.analysis.score_table import Entry
 from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
@@ -73,6 +73,24 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
             rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 7))
         sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, ()))
     return sheets
+
+
+def scores_sheets(board: Leaderboard) -> list[Sheet]:
+    """Return tasks by entries, the best entry first: held-out means, and success rates where any are known."""
+    columns = tuple(_column(one.entry.label) for one in board.standings)
+
+    def by_task(title: str, of: Callable[[TaskScore], Cell], notes: tuple[str, ...] = ()) -> Sheet:
+        rows = [
+            (task.name, *(of(one.tasks[task.name]) if task.name in one.tasks else None for one in board.standings))
+            for task in board.tasks
+        ]
+        return Sheet(title, (_column("task"), *columns), tuple(row for row in rows if any(row[1:])), notes)
+
+    sheets = [
+        by_task("Held-out mean ± s.e.", lambda score: Number(score.cell.mean, 2, score.cell.standard_error)),
+        by_task("Success rate", lambda score: _percent(score.cell.success_rate), board.notes),
+    ]
+    return [sheet for sheet in sheets if sheet.rows]
 
 
 def pairing_sheet(pair: Pairing) -> Sheet:

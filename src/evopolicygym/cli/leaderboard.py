@@ -14,6 +14,8 @@ evopolicygym leaderboard runs --with paper
 
 evopolicygym leaderboard --with paper --per-task --family minigrid
 
+evopolicygym leaderboard --with paper,anchors,references --scores --format markdown
+
 evopolicygym leaderboard runs/mine --format latex > table.tex
 """
 
@@ -25,6 +27,7 @@ def leaderboard(
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     per_task: Annotated[bool, typer.Option("--per-task", help="Show each task's table too.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Show tasks by entries only: means and success.")] = False,
     family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
     normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
@@ -37,7 +40,13 @@ def leaderboard(
     from evopolicygym.analysis.published import shipped as shipped_table
     from evopolicygym.analysis.results import load_results
     from evopolicygym.analysis.score_table import Choice, score_table
-    from evopolicygym.analysis.sheets import leaderboard_document, standings_sheet, standings_sheets, task_sheets
+    from evopolicygym.analysis.sheets import (
+        leaderboard_document,
+        scores_sheets,
+        standings_sheet,
+        standings_sheets,
+        task_sheets,
+    )
     from evopolicygym.analysis.tables_out import FORMATS, written
     from evopolicygym.cli.tables import places, print_sheet, tell_problems
     from evopolicygym.core.errors import UnknownName
@@ -57,8 +66,8 @@ def leaderboard(
         problems = [{"run": str(one.root), "reason": one.reason} for one in results.problems]
         typer.echo(dumps(leaderboard_document(board, problems), indent=2))
         return
-    standings = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
-    sheets = [*standings, *(task_sheets(board) if per_task else [])]
+    whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
+    sheets = [*(scores_sheets(board) if scores else whole), *(task_sheets(board) if per_task else [])]
     if form == "table":
         for sheet in sheets:
             print_sheet(out(), sheet)

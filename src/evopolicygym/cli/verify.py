@@ -32,14 +32,18 @@ def verify(
     from evopolicygym.runs.replay import replay as play_again
     from evopolicygym.runs.verify import findings
 
-    found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in findings(run)]
-    if replay and all(one["ok"] for one in found):
+    audited = list(findings(run))
+    found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
+    if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
         again = play_again(run, workers, executor, address)
         played = track(again, "playing held-out again", total, console=err(), disable=as_json)
         different = [one.position for one in played if not one.same]
         detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
         found.append({"what": "replay", "ok": not different, "detail": detail})
+        for one, finding in zip(found, audited, strict=False):
+            if finding.settled_by_replay and not different:
+                one |= {"ok": True, "detail": "its files were left out of this record; the replay stands for them"}
     if as_json:
         typer.echo(dumps({"run": str(run), "ok": all(one["ok"] for one in found), "findings": found}, indent=2))
     else:

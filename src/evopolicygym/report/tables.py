@@ -85,8 +85,8 @@ def _best_two(findings: Findings) -> Pairing | None:
     if findings.table is None or findings.board is None:
         return None
     agents = [one.entry for one in findings.board.standings if one.entry.kind != ANCHOR]
-    played = [one for one in agents if one.runs]
-    pair = played[:2] if len(played) > 1 else [*played, *(one for one in agents if not one.runs)][:2]
+    played = [one for one in agents if not one.is_shipped]
+    pair = played[:2] if len(played) > 1 else [*played, *(one for one in agents if one.is_shipped)][:2]
     if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
         return None
     return pairing(findings.table, pair[0].label, pair[1].label)

@@ -20,7 +20,7 @@ AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
 @styled
 def draw(findings: Findings) -> Figure:
     """Return the figure: a panel for money and one for tokens, as far as they are known."""
-    standings = [one for one in findings.board.standings if one.entry.runs] if findings.board else []
+    standings = [one for one in findings.board.standings if not one.entry.is_shipped] if findings.board else []
     known = [
         (title, label, found)
         for title, label, of in AXES

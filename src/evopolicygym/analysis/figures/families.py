@@ -34,7 +34,7 @@ def draw(findings: Findings) -> Figure:
             colour = GREY if one.entry.kind == ANCHOR else own.colour
             if score.interval:
                 axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
-            face = colour if one.entry.runs else "white"
+            face = "white" if one.entry.is_shipped else colour
             axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face)
         axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
         axes.set_xlim(-0.08, 1.08)

@@ -31,7 +31,7 @@ def draw(findings: Findings) -> Figure:
         colour = GREY if one.entry.kind == ANCHOR else own.colour
         if score.interval:
             axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
-        face = colour if one.entry.runs else "white"
+        face = "white" if one.entry.is_shipped else colour
         axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face, markersize=6)
     shown = names(one.entry.label for one in rows)
     name_rows(axes, [shown[one.entry.label] + _coverage(board, one) for one in rows])

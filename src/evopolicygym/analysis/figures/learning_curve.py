@@ -78,7 +78,7 @@ def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
     random = next((anchor.mean for anchor in anchors if anchor), None)
     standings = findings.board.standings if findings.board else ()
     published = [
-        one.tasks[task].cell.mean for one in standings if one.entry.kind == "agent" and not one.entry.runs
+        one.tasks[task].cell.mean for one in standings if one.entry.kind == "agent" and one.entry.is_shipped
         and task in one.tasks
     ]  # fmt: skip
     best = max((mean for mean in published if math.isfinite(mean)), default=None)

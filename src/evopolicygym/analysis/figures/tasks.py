@@ -38,8 +38,8 @@ def draw(findings: Findings) -> Figure:
     """Return the figure: a row for each entry that was played, or for each shipped one where none was."""
     board = findings.board
     standings = [one for one in board.standings if one.entry.kind != ANCHOR] if board else []
-    played = [one for one in standings if one.entry.runs]
-    rows, lines = (played, [one for one in standings if not one.entry.runs]) if played else (standings, [])
+    played = [one for one in standings if not one.entry.is_shipped]
+    rows, lines = (played, [one for one in standings if one.entry.is_shipped]) if played else (standings, [])
     rows, lines = rows[:MOST], lines[:MOST_LINES]
     if board is None or not rows:
         return worded(TITLE, "No entry has a finished run.")

@@ -1,0 +1,96 @@
+"""Makes the tables of runs that ship, and the reference anchors, from the records in ``results/``.
+
+    python benchmarks/shipped.py take RUNS references     slim records of RUNS into results/, by agent and environment
+    python benchmarks/shipped.py write                    results/ into analysis/data/*.jsonl, specs and docs
+
+``results/`` holds what was measured once, with the experiment's secret revealed beside it: anyone can play it again
+(``evopolicygym verify --replay RUN``). Records are slimmed by the hidden episodes' files, which ``--replay`` makes
+anew; with ``--documents`` by all but ``run.json``, which is what tables read.
+"""
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from anchors import Measured, write_anchors, write_tables
+from evopolicygym.analysis.results import RunResult, load_results
+from evopolicygym.core.environment import Anchor
+from evopolicygym.core.score import estimate
+from evopolicygym.records.reader import find_runs
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+DATA = ROOT / "src" / "evopolicygym" / "analysis" / "data"
+KEPT = ("journal.jsonl", "run.json", "checkpoints", "workspace/feedback")
+EXPERIMENT = ("experiment.json", "revealed.json")
+KINDS = {"references": "reference", "baselines": "baseline"}
+"""The tables that are made, and what their entries are."""
+
+
+def main() -> None:
+    """Do what is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    taking = verbs.add_parser("take", help="copy runs into results/")
+    taking.add_argument("experiment", type=Path, help="the directory of an experiment that is revealed")
+    taking.add_argument("table", choices=KINDS)
+    taking.add_argument("--agents", nargs="+", help="default: all of the experiment")
+    taking.add_argument("--documents", action="store_true", help="keep each run.json alone")
+    verbs.add_parser("write", help="make the tables")
+    options = parser.parse_args()
+    if options.verb == "take":
+        take(options.experiment, RESULTS / options.table, options.agents, ("run.json",) if options.documents else KEPT)
+    else:
+        for table, kind in KINDS.items():
+            write(table, kind)
+        write_reference_anchors()
+
+
+def take(experiment: Path, place: Path, agents: list[str] | None, kept: tuple[str, ...]) -> None:
+    """Copy what is kept of an experiment's finished runs, and what reveals it; what is there already stays."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in EXPERIMENT:
+        shutil.copyfile(experiment / name, place / name)
+    for run in load_results([experiment]).runs:
+        target = place / run.root.relative_to(experiment.resolve())
+        if target.exists() or (agents and target.relative_to(place).parts[0] not in agents):
+            continue
+        for name in kept:
+            source = run.root / name
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target / name)
+            else:
+                shutil.copyfile(source, target / name)
+        print(target.relative_to(ROOT))
+
+
+def write(table: str, kind: str) -> None:
+    """Write one table: a line that tells of it, then the ``run.json`` of each run."""
+    place = RESULTS / table
+    if not place.is_dir():
+        return
+    about = {"source": f"{table} of this version, results/{table}", "kind": kind}
+    documents = [
+        json.loads((run / "run.json").read_text(encoding="utf-8")) for run in find_runs(place, frozenset({"run.json"}))
+    ]
+    lines = [json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in (about, *documents)]
+    (DATA / f"{table}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_reference_anchors() -> None:
+    """Put what the references scored into the specs, the docs and the table of anchors."""
+    for run in load_results([RESULTS / "references"]).runs:
+        write_anchors(Measured(run.task, {"reference": anchor_of(run)}))
+    write_tables()
+
+
+def anchor_of(run: RunResult) -> Anchor:
+    """Return a run's score as an anchor."""
+    found = estimate(run.held_out_returns)
+    return Anchor(found.mean, found.standard_error, found.count, run.success_rate)
+
+
+if __name__ == "__main__":
+    main()
