@@ -77,11 +77,11 @@ def test_intervals_cover_quickly(runs: int, deviations: tuple[float, float, floa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runs", [4, 5, 10])
-@pytest.mark.parametrize("deviations", [(1, 1, 1), (0, 1, 1), (1, 0.1, 0.1), (0.3, 2, 1)])
-def test_intervals_cover(runs: int, deviations: tuple[float, float, float]) -> None:
-    """From four repeats on, a nominal 95 % covers 93 to 97 %."""
-    assert 0.93 <= coverage(runs, deviations, 4000) <= 0.97
+@pytest.mark.parametrize(("runs", "most"), [(2, 0.985), (3, 0.975), (4, 0.97), (5, 0.97), (10, 0.97)])
+@pytest.mark.parametrize("deviations", [(1, 1, 1), (0, 1, 1), (1, 0.1, 0.1), (0.3, 2, 1), (0.2, 0.2, 1)])
+def test_intervals_cover(runs: int, most: float, deviations: tuple[float, float, float]) -> None:
+    """A nominal 95 % covers 93 to 97 %; at two repeats up to 98, as what runs vary by is known from two numbers."""
+    assert 0.93 <= coverage(runs, deviations, 4000) <= most
 
 
 def test_one_repeat_covers_cases_only() -> None:

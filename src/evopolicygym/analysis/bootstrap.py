@@ -66,10 +66,16 @@ class Sample:
     @cached_property
     def freedom(self) -> float:
         """Degrees of freedom of the variance, after Satterthwaite; infinite where there is no variance."""
-        of_runs, of_cases = self._variances
-        cases = max(block.returns.shape[1] for block in self.blocks) - 1
-        weights = (_share(of_runs, len(self.runs) - 1), _share(of_cases, cases))
-        return (of_runs + of_cases) ** 2 / sum(weights) if sum(weights) > 0 else math.inf
+        return joint_freedom(self._variances, self._freedoms)
+
+    @property
+    def of_runs(self) -> tuple[float, float]:
+        """The mean's variance over runs, and its degrees of freedom."""
+        return self._variances[0], self._freedoms[0]
+
+    @cached_property
+    def _freedoms(self) -> tuple[float, float]:
+        return len(self.runs) - 1.0, max(block.returns.shape[1] for block in self.blocks) - 1.0
 
     @cached_property
     def _variances(self) -> tuple[float, float]:
@@ -84,8 +90,8 @@ class Sample:
         return of_runs, of_cases
 
     def interval(self) -> Interval:
-        """Return the mean's interval: Student's, at the degrees of freedom that there are."""
-        reach = student(self.freedom) * self.standard_error
+        """Return the mean's interval."""
+        reach = reach_of(self._variances, self._freedoms)
         return Interval(self.mean - reach, self.mean + reach)
 
 
@@ -159,6 +165,20 @@ def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[fl
     reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * student(freedom) / _NORMAL
     low, high = value - reach, value + reach
     return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
+
+
+def reach_of(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+    """Return how far an interval reaches to both sides of an estimate whose variance is a sum of estimated parts.
+
+    It is midway between two constructions. Student's at Satterthwaite's degrees of freedom covers too little where a
+    part that is known from two or three runs matters; that of Banerjee (1960), the root of the parts' sum, each times
+    its own quantile's square, never covers too little, and too much where that part is small. With one part both are
+    Student's.
+    """
+    parts = [(variance, freedom) for variance, freedom in zip(variances, freedoms, strict=True) if freedom > 0]
+    satterthwaite = student(joint_freedom(variances, freedoms)) * math.sqrt(sum(variances))
+    banerjee = math.sqrt(sum(variance * student(freedom) ** 2 for variance, freedom in parts))
+    return (satterthwaite + banerjee) / 2
 
 
 def joint_freedom(variances: Sequence[float], freedoms: Sequence[float]) -> float:

@@ -15,8 +15,8 @@ from evopolicygym.analysis.bootstrap import (
     Resampler,
     Sample,
     joint_freedom,
+    reach_of,
     stretched,
-    student,
 )
 from evopolicygym.analysis.leaderboard import UNIT, Score
 from evopolicygym.analysis.published import AGENT
@@ -110,13 +110,7 @@ def _difference(name: str, one: Cell, other: Cell, scale: tuple[float, float] | 
     if one.sample and other.sample:
         both = _joined(one.sample, other.sample)
         paired = both is not None
-        error = _error(one.sample, other.sample, both)
-        reach = error * student(
-            joint_freedom(
-                [one.sample.standard_error**2, other.sample.standard_error**2],
-                [one.sample.freedom, other.sample.freedom],
-            )
-        )
+        reach = _reach(one.sample, other.sample, both)
         interval = Interval(one.mean - other.mean - reach, one.mean - other.mean + reach)
         if both is not None:
             apart = both[0].mean(axis=0) - both[1].mean(axis=0)
@@ -136,15 +130,15 @@ def _joined(one: Sample, other: Sample) -> tuple[Floats, Floats] | None:
     return one.blocks[0].returns, other.blocks[0].returns
 
 
-def _error(one: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> float:
-    """Return the standard error of the difference of two means; cases that both were played on cancel out."""
-    if both is None:
-        return math.hypot(one.standard_error, other.standard_error)
-    count = both[0].shape[1]
-    if count == 1:
-        return math.hypot(one.standard_error, other.standard_error)
-    apart = np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1] / count
-    return math.sqrt(max(0.0, one.standard_error**2 + other.standard_error**2 - 2 * float(apart)))
+def _reach(one: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> float:
+    """Return how far the interval of two means' difference reaches; cases that both were played on cancel out."""
+    variance = one.standard_error**2 + other.standard_error**2
+    cases = min(block.returns.shape[1] for sample in (one, other) for block in sample.blocks)
+    if both is not None and cases > 1:
+        variance -= 2 * float(np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1]) / cases
+    of_runs = [one.of_runs, other.of_runs]
+    of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
+    return reach_of([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
 
 
 def _means(cell: Cell) -> Floats:
