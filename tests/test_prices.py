@@ -138,6 +138,21 @@ subprocess.run(["./judge", "submit", "0"], check=True)
 UNKNOWN = "Warning: the price of the model 'nobody-knows-me' at its server is not known, so cost is not counted"
 
 
+def played(runs: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Play a short run on cartpole by the program, at level none."""
+    command = [sys.executable, "-m", "evopolicygym", "run", "cartpole", "--budget", "1", "--held-out", "2"]
+    command += ["--validation", "1", "--workers", "1", "--split", "public", "--runs", str(runs)]
+    command += ["--isolation", "none", "--model", "nobody-knows-me", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_name_alone_has_no_price(tmp_path: Path) -> None:
+    """A program that names its model for tables, and has no model's door, is not asked for a price that is refused."""
+    left = played(tmp_path / "runs", "--", "./judge", "submit", "0")
+
+    assert (left.returncode, "Warning" in left.stderr) == (0, False), left.stderr
+
+
 @pytest.mark.parametrize(
     ("limits", "code", "said", "silent"),
     [
@@ -155,11 +170,8 @@ def test_a_price_that_is_not_known_is_told(
     monkeypatch.setenv(VARIABLE, REAL_KEY)
     monkeypatch.setenv("COLUMNS", "400")
     with ScriptedModel() as model:
-        command = [sys.executable, "-m", "evopolicygym", "run", "cartpole", "--budget", "1", "--held-out", "2"]
-        command += ["--validation", "1", "--workers", "1", "--split", "public", "--runs", str(tmp_path / "runs")]
-        command += ["--isolation", "none", "--model", "nobody-knows-me", "--model-url", model.url, *limits]
-        command += ["--model-key", VARIABLE, "--", "python3", "-c", ASKS_ONCE]
-        left = subprocess.run(command, capture_output=True, text=True, check=False)
+        door = ["--model-url", model.url, "--model-key", VARIABLE]
+        left = played(tmp_path / "runs", *door, *limits, "--", "python3", "-c", ASKS_ONCE)
 
     assert left.returncode == code, left.stderr
     assert said in left.stderr

@@ -23,7 +23,7 @@ from evopolicygym.judge.session import Session
 from evopolicygym.records import durable
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import document_of
-from evopolicygym.runs import turns
+from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import Meter
 from fakes import OpenRun, RunMaker
 from model_doors import PRICE, REAL_KEY, VARIABLE
@@ -127,6 +127,7 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
 
     assert read_run(root).state.close_reason == read_run(whole).state.close_reason == "allowance_spent"
     assert used(root) == used(whole)
+    assert [one for one in verify.findings(root) if not one.ok] == []
     assert used(root)["requests"] == asked == len(model.asked) - asked
 
 
