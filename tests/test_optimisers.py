@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
@@ -25,20 +24,14 @@ from evopolicygym.records.run_document import run_document
 from evopolicygym.rollout.survivors import below
 from evopolicygym.runs import turns
 from fakes import OpenRun, RunMaker
+from libraries import LIBRARIES, needs_library
 from model_doors import COST, PRICE, REAL_KEY, VARIABLE
 from players import BAD, BROKEN, GOOD
 from whole_runs import Told, config, events, played
 
-LIBRARIES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            find_spec(name) is None, reason=f"{name} is not installed: pip install -e '.[{name}]'"
-        ),
-    )
-    for name in ("openevolve", "gepa")
-]
-of_each_library = pytest.mark.parametrize("library", LIBRARIES)
+of_each_library = pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=needs_library(name)) for name in LIBRARIES]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -202,8 +195,8 @@ def test_a_model_that_fails_later(library: str, new_run: RunMaker) -> None:
 @pytest.mark.parametrize(
     ("library", "broken"),
     [
-        pytest.param("openevolve", "ISLANDS = 2", marks=LIBRARIES[0].marks),
-        pytest.param("gepa", "<side_info>", marks=LIBRARIES[1].marks),
+        pytest.param("openevolve", "ISLANDS = 2", marks=needs_library("openevolve")),
+        pytest.param("gepa", "<side_info>", marks=needs_library("gepa")),
     ],
 )
 def test_a_library_that_breaks(library: str, broken: str, new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,7 +305,7 @@ def test_limit_of_turns(library: str, tmp_path: Path) -> None:
     assert run_document(told.paths)["outcome"]["closed"] == "budget_spent"
 
 
-@pytest.mark.parametrize("library", ["openevolve", "gepa"])
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_what_is_missing_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a model, or without its library, an agent is refused with what would help."""
     with pytest.raises(UsageError, match=f"--agent {library} --model NAME"):

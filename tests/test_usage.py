@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
@@ -14,6 +15,7 @@ from enclosed import command_lines, needs_bubblewrap
 from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import Usage
+from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd, Turn
@@ -26,7 +28,10 @@ from evopolicygym.records.run_document import document_of
 from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import Meter
 from fakes import OpenRun, RunMaker
+from libraries import LIBRARIES, needs_library
 from model_doors import PRICE, REAL_KEY, VARIABLE
+from neutral_models import calling
+from players import GOOD
 from scripted_tools import program
 from whole_runs import events
 
@@ -63,15 +68,37 @@ def model() -> Iterator[ScriptedModel]:
         yield server
 
 
-def run_words(model: ScriptedModel, directory: Path, pause: str) -> list[str]:
+def run_words(agent: str, url: str, runs: Path, *others: str) -> list[str]:
+    """Return the command that plays a run by an agent that asks a scripted model."""
+    return [
+        *("run", "cartpole", "--agent", agent, "--model", "scripted", "--model-url", url, "--model-key", VARIABLE),
+        *("--price", "input=1000,output=10000", "--validation", "1", "--held-out", "2", "--split", "public"),
+        *("--workers", "1", "--isolation", "bubblewrap", "--runs", str(runs), "--json", *others),
+    ]
+
+
+def tool_words(model: ScriptedModel, directory: Path, pause: str) -> list[str]:
     """Return the command that plays a run by a scripted tool under a limit of tokens."""
     tool = program(directory, SCRIPT.format(before=BEFORE, pause=pause))
-    return [
-        *("run", "cartpole", "--agent", "codex", "--model", "scripted", "--option", f"program={tool}"),
-        *("--model-url", model.url, "--model-key", VARIABLE, "--price", "input=1000,output=10000"),
-        *("--max-tokens", str(LIMIT), "--budget", "3", "--validation", "1", "--held-out", "2", "--split", "public"),
-        *("--workers", "1", "--isolation", "bubblewrap", "--runs", str(directory / "runs"), "--json"),
-    ]
+    limits = ("--option", f"program={tool}", "--max-tokens", str(LIMIT), "--budget", "3")
+    return run_words("codex", model.url, directory / "runs", *limits)
+
+
+def kill(process: "subprocess.Popen[bytes]", root: Path) -> None:
+    """Kill the program, and wait until nothing of its run is there."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    while str(root) in command_lines() or working_below(root):
+        Event().wait(0.05)
+
+
+def working_below(root: Path) -> bool:
+    """Return whether any process has its working directory below a run's."""
+    for entry in Path("/proc").glob("[0-9]*/cwd"):
+        with suppress(OSError):
+            if entry.readlink().is_relative_to(root):
+                return True
+    return False
 
 
 def started(words: list[str]) -> "subprocess.Popen[bytes]":
@@ -99,16 +126,12 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
     """After a kill, the record has the usage of every answer; taken up, the run ends as one that was never killed."""
     (tmp_path / "killed").mkdir()
     (tmp_path / "whole").mkdir()
-    process = started(run_words(model, tmp_path / "killed", "time.sleep(600)"))
-    pause = Event()
+    process = started(tool_words(model, tmp_path / "killed", "time.sleep(600)"))
     while not (marks := list((tmp_path / "killed").glob("runs/*/*/*/*/home/mark"))):
         assert process.poll() is None, process.communicate()[0].decode()
-        pause.wait(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+        Event().wait(0.05)
     root = marks[0].parent.parent
-    while str(root) in command_lines():
-        pause.wait(0.05)
+    kill(process, root)
     served = read_run(root)
 
     assert len(model.asked) == BEFORE
@@ -122,13 +145,39 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
     ended_well(["resume", str(root), "--workers", "1", "--json"])
     asked = len(model.asked)
     model.replies += [Reply(tell_usage=number < TOLD) for number in range(BEFORE)]
-    ended_well(run_words(model, tmp_path / "whole", "pass"))
+    ended_well(tool_words(model, tmp_path / "whole", "pass"))
     (whole,) = find_runs(tmp_path / "whole" / "runs")
 
     assert read_run(root).state.close_reason == read_run(whole).state.close_reason == "allowance_spent"
     assert used(root) == used(whole)
     assert [one for one in verify.findings(root) if not one.ok] == []
     assert used(root)["requests"] == asked == len(model.asked) - asked
+
+
+@pytest.mark.parametrize(
+    ("agent", "reply"),
+    [
+        pytest.param("neutral", calling(Wire.CHAT, "./judge submit 0"), marks=needs_bubblewrap),
+        *(pytest.param(name, Reply(f"```python\n{GOOD}```\n"), marks=needs_library(name)) for name in LIBRARIES),
+    ],
+)
+def test_killed_while_a_request_is_under_way(agent: str, reply: Reply, tmp_path: Path) -> None:
+    """Agents that are asked for from our own process forget that one request, and nothing of them is left."""
+    with ScriptedModel() as model:
+        model.replies += [reply, Reply(hang="before")]
+        process = started(run_words(agent, f"{model.url}/v1", tmp_path / "runs", "--budget", "16"))
+        while len(model.asked) < 2:
+            assert process.poll() is None, process.communicate()[0].decode()
+            Event().wait(0.05)
+        (root,) = find_runs(tmp_path / "runs")
+        kill(process, root)
+        first = used(root)
+        model.replies += [reply] * 20
+        ended_well(["resume", str(root), "--workers", "1", "--json"])
+
+    assert [first[name] for name in ("generations", "input", "output")] == [1, INPUT, OUTPUT]
+    assert used(root)["generations"] == len(model.asked) - 1
+    assert used(root)["output"] == (len(model.asked) - 1) * OUTPUT
 
 
 def metered(session: Session) -> list[AgentMetered]:
