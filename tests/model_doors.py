@@ -17,11 +17,16 @@ import httpx
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import Json
+from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
 from evopolicygym.agents.scripted_model.server import Asked, ScriptedModel
+from evopolicygym.core.price import PriceSnapshot, Rates
+from fakes import TIME
 
 REAL_KEY = "sk-real-0123456789-never-to-be-seen"
 VARIABLE = "SCRIPTED_MODEL_KEY"
+PRICE = PriceSnapshot("scripted", "given", TIME, Rates(input=1000.0, output=10_000.0, cached_input=100.0))
+COST = ((INPUT - CACHED) * 1000 + CACHED * 100 + OUTPUT * 10_000) / 1_000_000
+"""US dollars of one answer of the scripted model at that price."""
 TLS = ssl.create_default_context()
 """Never used, and made once: httpx would make one for each request."""
 TEXT = [{"role": "user", "content": "How is https://example.org/ today?"}]

@@ -10,27 +10,23 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents import program
 from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT
 from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped
-from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.run import after, fold
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume
 from evopolicygym.sandbox.base import Level
 from fakes import TIME, opening
-from model_doors import REAL_KEY, VARIABLE
+from model_doors import COST, PRICE, REAL_KEY, VARIABLE
 from neutral_models import calling
 from scripted_tools import program as scripted_tool
 from whole_runs import Told, config, events, played
 
-PRICE = PriceSnapshot("scripted", "given", TIME, Rates(input=1000.0, output=10_000.0, cached_input=100.0))
-COST = ((INPUT - CACHED) * 1000 + CACHED * 100 + OUTPUT * 10_000) / 1_000_000
-"""US dollars of one answer of the scripted model."""
 ASKING = "submit()\nwhile True: ask(); time.sleep(0.05)"
 
 

@@ -86,7 +86,7 @@ def test_connections_that_wait_for_answers_are_kept(new_run: RunMaker, monkeypat
     waiting = [connect(run) for _ in range(3)]
     for client in waiting:
         client.sendall(head(run, f"Content-Length: {len(body)}", "Connection: close") + b"\r\n" + body)
-    connections = run.door._servers[0][0].server_state.connections
+    connections = run.door._server._servers[0].server_state.connections
     while sum(not each._waits_for_request() for each in list(connections)) < 3:  # type: ignore[union-attr] # ours
         ask(run, "GET", "/info")
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)

@@ -24,6 +24,7 @@ ROOMS = {
     "sandbox": 2,
     "records": 2,
     "references": 2,
+    "serving": 2,
     "core": 1,
 }
 MAKING = {"environments", "sandbox", "rollout", "agents", "judge", "runs", "references"}

@@ -1,8 +1,8 @@
 """The libraries that search programs with a model, real ones, before a scripted model: whole runs and how they end."""
 
 import json
+import os
 from dataclasses import replace
-from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
@@ -16,24 +16,22 @@ from evopolicygym.agents.base import make
 from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
 from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
+from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
+from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
+from evopolicygym.rollout.survivors import below
+from evopolicygym.runs import turns
 from fakes import OpenRun, RunMaker
-from model_doors import REAL_KEY, VARIABLE
+from libraries import LIBRARIES, needs_library
+from model_doors import COST, PRICE, REAL_KEY, VARIABLE
 from players import BAD, BROKEN, GOOD
-from whole_runs import Told, config, played
+from whole_runs import Told, config, events, played
 
-LIBRARIES = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            find_spec(name) is None, reason=f"{name} is not installed: pip install -e '.[{name}]'"
-        ),
-    )
-    for name in ("openevolve", "gepa")
-]
-of_each_library = pytest.mark.parametrize("library", LIBRARIES)
+of_each_library = pytest.mark.parametrize(
+    "library", [pytest.param(name, marks=needs_library(name)) for name in LIBRARIES]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -197,8 +195,8 @@ def test_a_model_that_fails_later(library: str, new_run: RunMaker) -> None:
 @pytest.mark.parametrize(
     ("library", "broken"),
     [
-        pytest.param("openevolve", "ISLANDS = 2", marks=LIBRARIES[0].marks),
-        pytest.param("gepa", "<side_info>", marks=LIBRARIES[1].marks),
+        pytest.param("openevolve", "ISLANDS = 2", marks=needs_library("openevolve")),
+        pytest.param("gepa", "<side_info>", marks=needs_library("gepa")),
     ],
 )
 def test_a_library_that_breaks(library: str, broken: str, new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +250,62 @@ def test_transcript(library: str, new_run: RunMaker) -> None:
     assert sum(line["role"] == "assistant" for line in lines) == len(model.asked)
 
 
-@pytest.mark.parametrize("library", ["openevolve", "gepa"])
+ASKED = 3
+"""Requests after which a limit below is reached."""
+
+
+def limited(library: str, model: ScriptedModel, runs: Path, **limits: float) -> tuple[Told, list[tuple[str, str]]]:
+    """Play a run under limits that a library, with a model of many ideas, would go over; return how its turns ended."""
+    model.replies += says(BAD, *(f"{GOOD}# {number}\n" for number in range(2)))
+    model.replies += [Reply(hang="before")] * ("seconds" in limits)
+    model.replies += says(*(f"{BAD}# {number}\n" for number in range(40)))
+    who = replace(agent(library, model), allowance=Allowance(**limits))  # type: ignore[arg-type] # by name
+    before = below(os.getpid())
+    told = played(replace(config(runs, budget=24), agent=who, price=PRICE))
+
+    assert below(os.getpid()) <= before
+    return told, [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
+
+
+@of_each_library
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"tokens": (ASKED - 1) * (INPUT + OUTPUT) + 1}, "the limit of 2,101 tokens is reached"),
+        ({"cost": (ASKED - 0.5) * COST}, f"the limit of {(ASKED - 0.5) * COST:.2f} USD is reached"),
+        ({"seconds": 50.0}, "the limit of 50 seconds is reached"),
+    ],
+)
+def test_limits(
+    library: str, limits: dict[str, float], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit ends the search, after the answer that reached it was played, and all of the library's processes."""
+    with ScriptedModel() as model:
+        monkeypatch.setattr(turns, "METER_S", 0.1)
+        late = "seconds" in limits  # the time is up as soon as the model was asked once more
+        monkeypatch.setattr(turns.Meter, "seconds", property(lambda _: 99.0 * late * (len(model.asked) > ASKED)))
+        told, ends = limited(library, model, tmp_path / "runs", **limits)
+    document = run_document(told.paths)
+
+    assert ends == [("allowance_spent", said)]
+    assert (document["outcome"]["closed"], document["outcome"]["status"]) == ("allowance_spent", "scored")
+    assert document["outcome"]["score"] > 100
+    assert 0 < document["budget"]["spent"] < 24
+    assert len(model.asked) == document["usage"]["generations"] == ASKED + late
+    assert document["usage"]["cost"] == pytest.approx(ASKED * COST)
+
+
+@of_each_library
+def test_limit_of_turns(library: str, tmp_path: Path) -> None:
+    """A search is one turn: a limit of one is never in its way."""
+    with ScriptedModel() as model:
+        told, ends = limited(library, model, tmp_path / "runs", turns=1)
+
+    assert [end for end, _ in ends] == ["finished"]
+    assert run_document(told.paths)["outcome"]["closed"] == "budget_spent"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_what_is_missing_is_named(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a model, or without its library, an agent is refused with what would help."""
     with pytest.raises(UsageError, match=f"--agent {library} --model NAME"):

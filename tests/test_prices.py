@@ -1,5 +1,6 @@
 """Prices of models: where they come from when a run is opened, what a request costs by them, what is told of it."""
 
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import Usage
 from evopolicygym.agents.model_door.wire import CallRefused
+from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT
+from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.cli.main import app
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
@@ -25,6 +28,8 @@ from model_doors import REAL_KEY, VARIABLE
 
 OPENAI = "https://api.openai.com/v1"
 PRICE = PriceSnapshot("m", "given", TIME, Rates(2.0, 10.0, cached_input=0.5), (Tier(1000, Rates(4.0, 20.0, 1.0, 8.0)),))
+COST_WITHOUT_CACHE = (INPUT * 1000 + OUTPUT * 10_000) / 1_000_000
+"""US dollars of one answer of the scripted model, where what is cached costs as much as what is not."""
 UPSTREAM = ModelUpstream("http://127.0.0.1:9", price=PRICE)
 
 
@@ -120,6 +125,62 @@ def test_outcome_tells_what_was_used(price: PriceSnapshot | None, said: str, tmp
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "run")]).output
 
     assert f"200 tokens (100 in, 100 out), 3 requests, 9 s of the model, {said}" in shown
+
+
+ASKS_ONCE = """
+import os, subprocess, urllib.request
+key = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+body = b'{"model": "nobody-knows-me", "messages": []}'
+request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, key)
+urllib.request.urlopen(request).read()
+subprocess.run(["./judge", "submit", "0"], check=True)
+"""
+UNKNOWN = "Warning: the price of the model 'nobody-knows-me' at its server is not known, so cost is not counted"
+
+
+def played(runs: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Play a short run on cartpole by the program, at level none."""
+    command = [sys.executable, "-m", "evopolicygym", "run", "cartpole", "--budget", "1", "--held-out", "2"]
+    command += ["--validation", "1", "--workers", "1", "--split", "public", "--runs", str(runs)]
+    command += ["--isolation", "none", "--model", "nobody-knows-me", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_name_alone_has_no_price(tmp_path: Path) -> None:
+    """A program that names its model for tables, and has no model's door, is not asked for a price that is refused."""
+    left = played(tmp_path / "runs", "--", "./judge", "submit", "0")
+
+    assert (left.returncode, "Warning" in left.stderr) == (0, False), left.stderr
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "said", "silent"),
+    [
+        ([], 0, UNKNOWN, "USD"),
+        (["--max-tokens", "5000"], 0, UNKNOWN, "USD"),
+        (["--price", "input=1000,output=10000"], 0, "", "Warning"),
+        (["--max-cost", "5", "--price", "input=1000,output=10000"], 0, "", "Warning"),
+        (["--max-cost", "5"], 2, "the price of 'nobody-knows-me' at this server is not known. Give it", "Warning"),
+    ],
+)
+def test_a_price_that_is_not_known_is_told(
+    limits: list[str], code: int, said: str, silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run without a price warns on stderr and is played; under a limit of cost it is refused before it is opened."""
+    monkeypatch.setenv(VARIABLE, REAL_KEY)
+    monkeypatch.setenv("COLUMNS", "400")
+    with ScriptedModel() as model:
+        door = ["--model-url", model.url, "--model-key", VARIABLE]
+        left = played(tmp_path / "runs", *door, *limits, "--", "python3", "-c", ASKS_ONCE)
+
+    assert left.returncode == code, left.stderr
+    assert said in left.stderr
+    assert silent not in left.stderr
+    assert (tmp_path / "runs").exists() == (code == 0)
+    if code == 0:
+        assert len(model.asked) == 1
+        assert ("cost unknown" in left.stdout) == bool(said)
+        assert (f"{COST_WITHOUT_CACHE:,.4f} USD" in left.stdout) != bool(said)
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,9 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         root = paths.root
         view.opened(paths, state)
         agent = state.opened.agent
-        if state.opened.price is None and (agent.model or agent.options.get("model_url")):
+        # A program without a model's door may name its model, for tables; nothing of it is counted.
+        asks = agent.options.get("model_url") or (agent.model and not agent.command)
+        if state.opened.price is None and asks:
             err().print(
                 f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "
                 f"give it with --price (prices that are known come with evopolicygym[agents]).",

@@ -16,9 +16,9 @@ class Used:
     """What an agent has used in its turns so far."""
 
     cost: float = 0.0
-    """US dollars, as far as they are known."""
+    """US dollars, as far as they are known or assumed."""
     tokens: int = 0
-    """Input and output together, as its model's door counts."""
+    """Input and output together, as its model's door counts, with what it assumes where a server told nothing."""
     seconds: float = 0.0
     """Wall time of its turns."""
     turns: int = 0
@@ -32,7 +32,9 @@ class Used:
 
 def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> Used:
     """Return what a turn used, by the names that a model's door has for it."""
-    return Used(usage.get("cost", 0.0), int(usage.get("input", 0) + usage.get("output", 0)), seconds, turns)
+    cost = usage.get("cost", 0.0) + usage.get("assumed_cost", 0.0)
+    tokens = usage.get("input", 0) + usage.get("output", 0) + usage.get("assumed_tokens", 0)
+    return Used(cost, int(tokens), seconds, turns)
 
 
 @dataclass(frozen=True, slots=True)

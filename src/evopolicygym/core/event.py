@@ -104,7 +104,10 @@ class AgentStarted:
 
 @dataclass(frozen=True, slots=True)
 class AgentMetered:
-    """What the turn that is being played has used so far; kept now and then, for a turn that is never ended."""
+    """What the turn that is being played has used so far, for a turn that is never ended.
+
+    Noted after each request to its model, and now and then.
+    """
 
     time: str
     turn: int

@@ -16,14 +16,10 @@ from evopolicygym.records.jsontext import dumps
 
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
-MAX_HEAD = 16 * 1024
-"""Bytes of a request's first line and headers that are waited for."""
 MAX_CONNECTIONS = 256
 """Connections that stand open at a time, for each socket that the judge answers on."""
 REQUEST_S = 10.0
 """Seconds within which a request must have come, from its connection's first moment or from the answer before."""
-IDLE_S = 5.0
-"""Seconds for which a connection may be silent after an answer."""
 
 
 def refusal_body(refused: RequestRefused) -> bytes:

@@ -8,15 +8,12 @@ How long a request may take and how many connections stand open is not told here
 import asyncio
 import hmac
 import json
-import logging
 import re
 import secrets
 import socket
-import threading
 from collections.abc import Iterable
 from typing import Any, Self
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -29,11 +26,12 @@ from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.judge import task_text
-from evopolicygym.judge.connection import IDLE_S, MAX_BODY, MAX_HEAD, Connection, refusal_body
+from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
 from evopolicygym.judge.feedback import SUMMARY
 from evopolicygym.judge.request import parse_finish, parse_submit
 from evopolicygym.judge.session import Session
 from evopolicygym.records.jsontext import dumps
+from evopolicygym.serving.server import Server, print_nothing
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
 """Content types taken as JSON: its own, and what urllib and curl say when they are told nothing. A browser could send
@@ -44,8 +42,7 @@ INDEX = re.compile(r"\d{1,9}", re.ASCII)
 HOST = re.compile(rb"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
 """This machine, as a request names it."""
 
-for logger in ("uvicorn.error", "uvicorn.asgi"):
-    logging.getLogger(logger).disabled = True  # what a client sends is not printed, nor does it fill a log
+print_nothing()
 
 
 class JudgeDoor:
@@ -55,11 +52,7 @@ class JudgeDoor:
         """Begin to serve; the address is known when this returns."""
         token = secrets.token_urlsafe(24)
         self._prefix = f"/{token}"
-        self._app = _Guarded(_application(session), token)
-        self._loop = asyncio.new_event_loop()
-        self._servers: list[tuple[uvicorn.Server, asyncio.Future[None]]] = []
-        self._thread = threading.Thread(target=self._loop.run_forever, name="judge", daemon=True)
-        self._thread.start()
+        self._server = Server(_Guarded(_application(session), token), "judge", Connection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.endpoint = self.serve(listener)
         """Where the judge answers on this machine's loopback."""
@@ -72,49 +65,11 @@ class JudgeDoor:
 
     def serve(self, listener: socket.socket) -> Endpoint:
         """Answer on a listening socket besides; return where it is."""
-        host, port = listener.getsockname()[:2]
-        config = uvicorn.Config(
-            self._app,
-            loop="asyncio",
-            http=Connection,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=int(IDLE_S),
-            h11_max_incomplete_event_size=MAX_HEAD,
-        )
-        server = uvicorn.Server(config)
-        asyncio.run_coroutine_threadsafe(self._run(server, listener), self._loop).result()
-        return Endpoint(f"http://{host}:{port}{self._prefix}")
+        return Endpoint(f"{self._server.serve(listener)}{self._prefix}")
 
     def close(self) -> None:
         """Answer no more; requests that wait are cut off."""
-        asyncio.run_coroutine_threadsafe(self._shut(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _run(self, server: uvicorn.Server, listener: socket.socket) -> None:
-        task = asyncio.ensure_future(server.serve(sockets=[listener]))
-        self._servers.append((server, task))
-        while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers no event for it
-            await asyncio.sleep(0.001)
-
-    async def _shut(self) -> None:
-        for server, _ in self._servers:  # not by uvicorn's own way, which takes its time
-            for listening in server.servers:
-                listening.close()
-            for connection in list(server.server_state.connections):
-                connection.transport.abort()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._loop.shutdown_default_executor()
+        self._server.close()
 
 
 class _Guarded:

@@ -136,9 +136,9 @@ class Session:
         """Record that a turn of the agent begins."""
         self.writer.record(AgentStarted(now(), turn))
 
-    def turn_metered(self, turn: int, seconds: float, usage: Mapping[str, float]) -> None:
-        """Record what a turn that is being played has used so far."""
-        self.writer.record(AgentMetered(now(), turn, seconds, usage))
+    def turn_metered(self, turn: int, seconds: float, usage: Mapping[str, float], *, flush: bool) -> None:
+        """Record what a turn that is being played has used so far; flushed, it outlives the machine's end too."""
+        self.writer.record(AgentMetered(now(), turn, seconds, usage), flush=flush)
 
     def turn_ended(self, turn: int, outcome: Turn, seconds: float = 0.0) -> None:
         """Record how a turn of the agent ended."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic
 
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
@@ -23,14 +23,20 @@ AGENT_LAST_WORDS_S = 2.0
 AGENT_GRACE_S = 45.0
 """Seconds within which a stopped agent must be gone."""
 METER_S = 10.0
-"""How often it is written down what a turn has used."""
+"""How often it is flushed to disk what a turn has used."""
+MOST_NOTES = 20_000
+"""Requests of one turn that are noted one by one; after so many, what is used is noted as often as it is flushed."""
 MESSAGE = 500
 """The most characters that are recorded of why an agent was stopped."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """What one turn uses, while it lasts."""
+    """What one turn uses, while it lasts.
+
+    A request is noted before the agent's program knows that it is over, and at first without a flush: so the death of
+    this process forgets no usage but of requests under way, and the machine's end that of a few seconds.
+    """
 
     session: Session
     turn: int
@@ -39,8 +45,11 @@ class Meter:
     late: bool = False
     """Whether the turn's time is up."""
     _began: float = field(default_factory=monotonic)
-    _kept: Mapping[str, float] = field(default_factory=dict)
+    _flushed: Mapping[str, float] = field(default_factory=dict)
     _next: float = field(default_factory=lambda: monotonic() + METER_S)
+    _notes: int = 0
+    _over: bool = False
+    _lock: Lock = field(default_factory=Lock)
 
     @property
     def seconds(self) -> float:
@@ -49,10 +58,17 @@ class Meter:
 
     def report(self, usage: Mapping[str, float]) -> None:
         """Take note of what has gone through the model's door in this turn."""
-        self.usage = usage
+        with self._lock:
+            if self._over:
+                return
+            self.usage = usage
+            self._notes += 1
+            if self._notes <= MOST_NOTES:
+                with suppress(OSError, EvoPolicyGymError):  # ``look`` tries again, and may fail
+                    self.session.turn_metered(self.turn, self.seconds, usage, flush=False)
 
     def look(self, left: float | None) -> float:
-        """Write down what is due; return after how many seconds to look again, 0 where the time is up."""
+        """Keep what is due; return after how many seconds to look again, 0 where the time is up."""
         if left is not None and self.seconds >= left:
             self.late = True
             return 0.0
@@ -62,11 +78,17 @@ class Meter:
         return soon if left is None else min(soon, max(0.001, left - self.seconds))
 
     def keep(self) -> None:
-        """Write down what has been used, where that says anything."""
-        usage, self._next = self.usage, monotonic() + METER_S
-        if usage != self._kept or self.session.state.opened.agent.allowance.seconds is not None:
-            self.session.turn_metered(self.turn, self.seconds, usage)
-            self._kept = usage
+        """Have on disk what has been used, where that says anything."""
+        with self._lock:
+            usage, self._next = self.usage, monotonic() + METER_S
+            if usage != self._flushed or self.session.state.opened.agent.allowance.seconds is not None:
+                self.session.turn_metered(self.turn, self.seconds, usage, flush=True)
+                self._flushed = usage
+
+    def end(self) -> None:
+        """Note nothing more: an agent that didn't leave in time may still report."""
+        with self._lock:
+            self._over = True
 
 
 def play_turns(session: Session, door: JudgeDoor, agent: Agent) -> None:
@@ -98,10 +120,13 @@ def _metered(session: Session, turn: int) -> Iterator[Meter]:
         with suppress(OSError, EvoPolicyGymError):
             meter.keep()
         raise
+    finally:
+        meter.end()
 
 
 def _limited(outcome: Turn, meter: Meter) -> Turn:
-    """Return how a turn ended, with the limit of the whole run where it ended by one."""
+    """Return how a turn ended, with the run's limit that ended it; one that told no usage, with what was seen of it."""
+    outcome = replace(outcome, usage=outcome.usage or meter.usage)
     state = meter.session.state
     allowance = state.opened.agent.allowance
     if meter.late and allowance.seconds is not None:

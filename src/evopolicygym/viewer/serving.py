@@ -1,20 +1,16 @@
-"""Serving the site in a thread of its own, until it is closed."""
+"""Serving the site until it is closed."""
 
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-import uvicorn
-
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.serving.server import Server
 from evopolicygym.viewer.library import Library
 from evopolicygym.viewer.shelf import Shelf
 from evopolicygym.viewer.site import application, listener
-
-START_S = 20.0
 
 
 class ServedViewer:
@@ -23,23 +19,9 @@ class ServedViewer:
     def __init__(self, runs: Sequence[Path], port: int = 0, *, with_paper: bool = False) -> None:
         """Begin to serve; the address is known when this returns."""
         self.library = Library(Shelf(runs))
-        self._listener = listener(port)
-        self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        settings: Mapping[str, object] = {"paper": with_paper}
-        config = uvicorn.Config(
-            application(self.library, settings), ws="none", lifespan="off", log_config=None, access_log=False,
-            server_header=False, proxy_headers=False, timeout_graceful_shutdown=1,
-        )  # fmt: skip
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [self._listener]}, name="viewer", daemon=True
-        )
-        self._thread.start()
-        until = time.monotonic() + START_S
-        while not self._server.started and self._thread.is_alive() and time.monotonic() < until:
-            time.sleep(0.005)
-        if not self._server.started:
-            raise EvoPolicyGymError("The viewer's server didn't start.")
+        taken, settings = listener(port), {"paper": with_paper}
+        self._server = Server(application(self.library, settings), "viewer")
+        self.address = self._server.serve(taken)
         first = "suite-paper" if with_paper else "suite"
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 
@@ -51,14 +33,11 @@ class ServedViewer:
 
     def wait(self) -> None:
         """Serve until the thread ends, which is when the program is interrupted."""
-        while self._thread.is_alive():
-            self._thread.join(0.5)
+        self._server.wait()
 
     def close(self) -> None:
         """Answer no more."""
-        self._server.should_exit = True
-        self._thread.join(START_S)
-        self._listener.close()
+        self._server.close()
 
     def _warm(self, first: str) -> None:
         """Have the list of runs and the leaderboard ready before they are asked for."""

@@ -16,7 +16,7 @@ from evopolicygym.agents.model_door.call import Kind, likely, read_query, recogn
 from evopolicygym.agents.model_door.forward import Forwarder
 from evopolicygym.agents.model_door.inspection import inspect, parse
 from evopolicygym.agents.model_door.ledger import Ledger
-from evopolicygym.agents.model_door.log import ModelLog
+from evopolicygym.agents.model_door.log import ModelLog, passed
 from evopolicygym.agents.model_door.mask import Mask
 from evopolicygym.agents.model_door.meter import NAME_LENGTH
 from evopolicygym.agents.model_door.passage import CLIENT_LEFT, Passage
@@ -108,23 +108,8 @@ class Gate:
         cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
         if call.kind is Kind.GENERATE and passage.note != CLIENT_LEFT:
             self._ledger.settle(passage.status, failed=failed)
-        told = usage or Usage()
-        line: dict[str, object] = {
-            "time": now(),
-            "wire": call.wire,
-            "kind": call.kind,
-            "model": passage.model,
-            "answered_by": meter.model if meter else "",
-            "status": passage.status or None,
-            "seconds": round(seconds, 3),
-            "input": told.input,
-            "cached_input": told.cached_input,
-            "cache_write": told.cache_write,
-            "output": told.output,
-            "reasoning": told.reasoning,
-            "cost": cost,
-            "note": passage.note,
-        }
+        asked = {"kind": call.kind, "model": passage.model, "answered_by": meter.model if meter else ""}
+        line = passed(call.wire, passage.status, seconds, usage, **asked, cost=cost, note=passage.note)
         self._log.write(line)
 
 

@@ -22,8 +22,8 @@ class Ledger:
     def __init__(self, upstream: ModelUpstream, told: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
         """Keep the limits of an upstream; ``told`` is told the sums whenever a request is over."""
         self._upstream, self._told = upstream, told
-        self._usage = ModelUsage(cost=None if upstream.price is None else 0.0)
-        self._guessed = 0
+        nothing = None if upstream.price is None else 0.0
+        self._usage = ModelUsage(cost=nothing, assumed_cost=nothing)
         self._trouble: int | None = None
         self._lock = Lock()
 
@@ -62,13 +62,12 @@ class Ledger:
 
     def end(self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool) -> float | None:
         """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens."""
-        cost = self._cost(usage)
+        taken = usage or Usage()
+        cost = None if usage is None else self._cost(usage)
+        unknown = usage is not None and not usage.told
+        assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (taken.input or 0)) if unknown else 0)
         with self._lock:
             total = self._usage
-            taken = usage or Usage()
-            unknown = usage is not None and not usage.told
-            if unknown:
-                self._guessed += max(0, n_bytes // BYTES_A_TOKEN - (taken.input or 0))
             self._usage = replace(
                 total,
                 failed=total.failed + failed,
@@ -79,25 +78,29 @@ class Ledger:
                 output=total.output + (taken.output or 0),
                 reasoning=total.reasoning + (taken.reasoning or 0),
                 seconds=total.seconds + seconds,
-                cost=total.cost if cost is None else (total.cost or 0.0) + cost,
+                cost=_sum(total.cost, cost),
+                assumed_tokens=total.assumed_tokens + (assumed.input or 0),
+                assumed_cost=_sum(total.assumed_cost, self._cost(assumed)),
             )
-            figures = self._usage.figures()
-        self._told(figures)
+            self._told(self._usage.figures())  # in the order in which they grow
         return cost
 
     def _spent(self) -> str:
-        most, usage, price = self._upstream, self._usage, self._upstream.price
+        most, usage = self._upstream, self._usage
         if most.max_requests is not None and usage.requests >= most.max_requests:
             return reached("requests", most.max_requests)
-        if most.max_tokens is not None and usage.tokens + self._guessed >= most.max_tokens:
+        if most.max_tokens is not None and usage.tokens + usage.assumed_tokens >= most.max_tokens:
             return reached("tokens", most.max_tokens)
-        guessed = price.cost(self._guessed, 0, 0, 0) if price else 0.0
-        if most.max_cost is not None and (usage.cost or 0.0) + guessed >= most.max_cost:
+        if most.max_cost is not None and (usage.cost or 0.0) + (usage.assumed_cost or 0.0) >= most.max_cost:
             return reached("cost", most.max_cost)
         return ""
 
-    def _cost(self, usage: Usage | None) -> float | None:
-        if usage is None or self._upstream.price is None:
+    def _cost(self, usage: Usage) -> float | None:
+        if self._upstream.price is None:
             return None
         counts = (usage.input, usage.cached_input, usage.cache_write, usage.output)
         return self._upstream.price.cost(*(count or 0 for count in counts))
+
+
+def _sum(total: float | None, more: float | None) -> float | None:
+    return total if more is None else (total or 0.0) + more

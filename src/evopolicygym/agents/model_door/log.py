@@ -6,12 +6,23 @@ No key, no body and no header is ever written. The sums are not here but in ``le
 import contextlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
+
+from evopolicygym.agents.model_door.usage import Usage
+from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.core.clock import now
 
 MAX_BYTES = 16 << 20
 MAX_REFUSALS = 1000
 """Refused requests that get a line: a program that does nothing else can't push out the lines of the others."""
 CUT = {"note": "what came after this was not kept"}
+
+
+def passed(wire: Wire, status: int, seconds: float, usage: Usage | None, **what: object) -> dict[str, object]:
+    """Return the line of a request that was passed on; what was not told of its usage is null in it."""
+    took = asdict(usage or Usage())
+    return {"time": now(), "wire": wire, "status": status or None, "seconds": round(seconds, 3), **took, **what}
 
 
 class ModelLog:

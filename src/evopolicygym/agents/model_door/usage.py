@@ -57,6 +57,10 @@ class ModelUsage:
     """Spent waiting for the model, summed over requests."""
     cost: float | None = None
     """US dollars, of what was told: with any ``unknown``, it cost more. None where the price isn't known."""
+    assumed_tokens: int = 0
+    """What limits take the ``unknown`` to have used besides; in none of the sums above."""
+    assumed_cost: float | None = None
+    """US dollars of that; None where the price isn't known."""
 
     @property
     def tokens(self) -> int:

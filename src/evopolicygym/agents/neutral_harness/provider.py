@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 
 import httpx
 
+from evopolicygym.agents.model_door.call import Kind
 from evopolicygym.agents.model_door.ledger import Ledger
-from evopolicygym.agents.model_door.log import ModelLog
+from evopolicygym.agents.model_door.log import ModelLog, passed
 from evopolicygym.agents.model_door.mask import Mask, mask_account
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.usage import Usage, read_usage
 from evopolicygym.agents.model_door.wire import credential
 from evopolicygym.agents.neutral_harness.wires import Answer, Conversation
-from evopolicygym.core.clock import now
 from evopolicygym.core.errors import EvoPolicyGymError
 
 TRIES = 8
@@ -110,11 +110,8 @@ class Provider:
         finally:
             seconds = time.monotonic() - began
             cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note))
-            told = usage or Usage()
-            line = {"wire": conversation.wire, "kind": "generate", "model": self._model, "status": status or None}
-            counts = {name: getattr(told, name) for name in ("input", "cached_input", "cache_write", "output")}
-            rest = {"reasoning": told.reasoning, "cost": cost, "note": note}
-            self._log.write({"time": now(), **line, "seconds": round(seconds, 3), **counts, **rest})
+            asked = {"kind": Kind.GENERATE, "model": self._model}
+            self._log.write(passed(conversation.wire, status, seconds, usage, **asked, cost=cost, note=note))
 
     async def _post(
         self, conversation: Conversation, body: bytes, pause: Pause
