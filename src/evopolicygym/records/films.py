@@ -1,7 +1,8 @@
 """Films in a run's directory: an mp4 and a small JSON of the same name, which tells what frame shows which step.
 
-Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. No hash covers them, as they
-can be made again at any time. Where they lie is told in ``paths.py``.
+Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. Those in ``films`` stand in no
+hash, as they can be made again at any time; those that an agent asked for stand in their feedback's. Where they lie is
+told in ``paths.py``.
 """
 
 import json
