@@ -80,11 +80,11 @@ def test_an_agent_in_its_sandbox_sees_its_film(looked: Told) -> None:
     assert film is not None
     assert episode is not None
     assert "film of case 2: episodes/ep_002/video.png, episodes/ep_002/video.mp4" in said
-    assert (seen["mp4"], said[-1]) == ("ftyp", "PermissionError" if "PermissionError" in said[-1] else "OSError")
+    assert seen["mp4"] == "ftyp"
+    assert said[-1] in {"PermissionError", "OSError"}  # by its mode, or by how it is mounted
     assert seen["film"]["film"] == "episodes/ep_002/video.mp4"
-    assert (
-        seen["png"] == [4 * film.shot.sheet.tile_width, 3 * film.shot.sheet.tile_height] if film.shot.sheet else False
-    )
+    assert film.shot.sheet is not None
+    assert seen["png"] == [4 * film.shot.sheet.tile_width, 3 * film.shot.sheet.tile_height]
     assert {path.name for path in (folder / "ep_002").iterdir()} == FILMED_EPISODE
     assert not list((folder / "ep_001").glob("video*"))
     assert len(pictures(folder / "ep_002" / "video.mp4")) == episode.length + 1 == film.shot.frames
@@ -238,7 +238,7 @@ def test_a_run_put_down_while_it_films(tmp_path: Path) -> None:
     stray = run.paths.staged(0) / "episodes" / "ep_001" / "video.mp4.1.part"
     stray.write_bytes(b"half")
     with open_run(tmp_path / "run") as again:
-        submit(again, request)
+        submit(again, {**request, "wait": True})
 
         assert [one["problem"] for one in told_of(again)] == [None, None]
         assert (again.executor.played, len(again.camera.filmed)) == ([], 2)

@@ -45,11 +45,19 @@ def read_film(target: Path) -> Film | None:
     if not target.is_file():
         return None
     try:
-        told = json.loads(_told(target).read_bytes())
+        return film_told(_told(target).read_bytes())
+    except OSError:
+        return None
+
+
+def film_told(text: bytes) -> Film | None:
+    """Return what a film's JSON tells; None where it can't be read."""
+    try:
+        told = json.loads(text)
         if told.pop("schema_version") != SCHEMA_VERSION:
             return None
         return TypeAdapter(Film).validate_python(told)
-    except (OSError, ValueError, ValidationError, KeyError, AttributeError, TypeError):
+    except (ValueError, ValidationError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 
