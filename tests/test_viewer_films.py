@@ -1,5 +1,6 @@
 """Films, pictures and hidden episodes in a real browser: what is shown at a step is what was there at that step."""
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,10 +14,15 @@ from browsers import Met, browser, met
 from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.spaces import Box, Dict, Discrete, Tuple
 from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
 from evopolicygym.runs.film import Wish, films
 from evopolicygym.runs.post_hoc import play_post_hoc
+from evopolicygym.viewer import episode_names
+from evopolicygym.viewer.bundle_pictures import picture_parts, pictures_bundle, without_pictures
 from evopolicygym.viewer.serving import ServedViewer
 from players import BAD
 from viewed import asked, real_runs
@@ -189,6 +195,34 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
     assert told["series"]["observations"] == []
     assert asked(shown.viewer, f"/data/run/{shown.driver}/episode/train-0-0/pictures/9.json").status == 404
     assert asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-0/pictures/0.json").status == 404
+
+
+def test_pictures_come_in_blocks(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block begins where the one before ended, and the last has what the last step led to."""
+    monkeypatch.setattr("evopolicygym.viewer.bundle_pictures.MOST_BLOCK", 4 * 96 * 96 * 3)
+    recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
+    record = read_run(shown.driven.paths.root)
+    place = episode_names.found(record, "train-0-0")
+    blocks = [pictures_bundle(record, place, number) for number in range(3)]
+
+    assert [(one["first"], one["count"]) for one in blocks] == [(0, 4), (4, 4), (8, len(recorded) - 8)]
+    assert b"".join(base64.b64decode(one["pictures"][""]) for one in blocks) == recorded.tobytes()
+    with pytest.raises(UsageError, match="no block 3"):
+        pictures_bundle(record, place, 3)
+
+
+def test_which_parts_of_an_observation_are_pictures() -> None:
+    """Bytes in rows and columns, wherever they stand; the rest is left to be plotted."""
+    box = Box((7, 7, 3), "uint8", 0, 255)
+    space = Dict(
+        (("map", box), ("pair", Tuple((Box((4, 4), "uint8", 0, 1), Discrete(3)))), ("speed", Box((2,), "uint8", 0, 9)))
+    )
+    value = {"map": np.zeros((7, 7, 3)), "pair": (np.zeros((4, 4)), 2), "speed": [1, 2]}
+
+    assert [name for name, _ in picture_parts(space)] == ["map", "pair[0]"]
+    assert without_pictures(value, space) == {"pair": [None, 2], "speed": [1, 2]}
+    assert without_pictures(np.zeros((7, 7, 3)), box) is None
+    assert not list(picture_parts(Box((7, 7, 3), "float32", 0, 1)))
 
 
 def test_a_grid_is_drawn_as_what_it_means(chromium: "Browser", shown: Shown) -> None:
