@@ -27,6 +27,8 @@ from evopolicygym.rollout.messages import Fault
 LAST_WORDS = 600
 """Characters of what a camera printed that its death is told with."""
 END_S = 5.0
+LOOK_S = 1.0
+"""How long at most who waits for a film hears nothing, so that it can end one that makes no progress."""
 ENCODING = "av"
 """The library that writes films, by the name that it is imported under."""
 
@@ -82,7 +84,7 @@ def needed(spec: EnvironmentSpec) -> dict[str, str]:
 
 
 def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
-    """Film one episode; ``advanced`` is told how many steps were played, now and then.
+    """Film one episode; ``advanced`` is told how many steps were played, each second at least; what it raises ends it.
 
     Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
     """
@@ -100,8 +102,13 @@ def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], 
         try:
             with suppress(BrokenPipeError):  # it died at its start: that is told below
                 connection.send(order)
-            while isinstance(reply := connection.recv(), int):
-                advanced(reply)
+            reply, steps = None, 0
+            while reply is None:
+                if connection.poll(LOOK_S):
+                    told = connection.recv()
+                    steps, reply = (told, None) if isinstance(told, int) else (steps, told)
+                if reply is None:
+                    advanced(steps)
         except (EOFError, ConnectionResetError):
             raise EnvironmentFault(_death(order, _ended(process), log)) from None
         finally:

@@ -6,7 +6,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.bundle_run import episode_line
-from evopolicygym.viewer.episode_names import film_file, found, post_hoc_returns
+from evopolicygym.viewer.episode_names import film_named, post_hoc_returns
 
 
 def hidden_bundle(record: RunRecord, one: SubmissionState) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def hidden_bundle(record: RunRecord, one: SubmissionState) -> dict[str, Any]:
             ]
     names = [row["name"] for rows_of_split in rows.values() for row in rows_of_split]
     names += [f"{Split.TRAIN.value}-{one.index}-{place}" for place, line in enumerate(one.episodes) if line]
-    return {"hidden": rows, "films": [name for name in names if film_file(record, found(record, name))]}
+    return {"hidden": rows, "films": [name for name in names if film_named(record, name)]}
 
 
 def _row(one: SubmissionState, split: Split, case: int, line: dict[str, Any] | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 ``validation-<submission>-<case>`` and ``held_out-<submission>-<case>`` of any other that has played it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,19 @@ class Place:
 
 def found(record: RunRecord, name: str) -> Place:
     """Return an episode by its name; raise ``UsageError`` where there is none of it."""
+    place = _located(record, name)
+    if place.episode is not None or place.split is not Split.HELD_OUT:
+        return place
+    returns = post_hoc_returns(record.paths).get(place.checkpoint, ())
+    return replace(place, episode_return=returns[place.position]) if place.position < len(returns) else place
+
+
+def film_named(record: RunRecord, name: str) -> Path | None:
+    """Return the film of an episode by its name, as ``film_file`` does."""
+    return film_file(record, _located(record, name))
+
+
+def _located(record: RunRecord, name: str) -> Place:
     state, paths = record.state, record.paths
     split, submission, position = _parsed(name)
     if split is Split.TRAIN and submission is not None:
@@ -55,7 +68,7 @@ def found(record: RunRecord, name: str) -> Place:
         if state.selected is None:
             raise UsageError("No checkpoint has been selected yet, so there is no hidden episode to look at.")
         submission = state.selected.submit_index
-    return _hidden(record, split, submission, position)
+    return _hidden(state, paths, split, submission, position)
 
 
 def film_file(record: RunRecord, place: Place) -> Path | None:
@@ -119,17 +132,12 @@ def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -
     return Place(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
 
 
-def _hidden(record: RunRecord, split: Split, submission: int, position: int) -> Place:
-    state, paths = record.state, record.paths
+def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, position: int) -> Place:
     if submission >= len(state.submissions):
         raise UsageError(f"There is no submission {submission} in this run; there are {len(state.submissions)}.")
     checkpoint = state.submissions[submission].charged.checkpoint
     episodes = state.rollout(split, checkpoint).episodes
     if position >= len(episodes):
         raise UsageError(f"There is no {split.value} case {position}; there are {len(episodes)}.")
-    episode, value = episodes[position], None
-    if episode is None and split is Split.HELD_OUT:
-        returns = post_hoc_returns(paths).get(checkpoint, ())
-        value = returns[position] if position < len(returns) else None
     folder = paths.evaluated(split, checkpoint, position)
-    return Place(split, submission, position, position, checkpoint, episode, folder, value)
+    return Place(split, submission, position, position, checkpoint, episodes[position], folder)

@@ -29,7 +29,7 @@ from evopolicygym.viewer.bundle_run import edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import submission_bundle
 from evopolicygym.viewer.bundle_suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.bundle_transcript import Index, transcript_index, transcript_page
-from evopolicygym.viewer.episode_names import film_file, found
+from evopolicygym.viewer.episode_names import film_named, found
 from evopolicygym.viewer.model_use import model_uses
 from evopolicygym.viewer.reading import below, shown
 from evopolicygym.viewer.shelf import Place, Shelf
@@ -122,8 +122,7 @@ class Library:
 
     def film(self, run: str, episode: str) -> Path | None:
         """Return where the film of an episode lies; None where there is none."""
-        record = self._record(self.shelf.place(run))
-        return film_file(record, found(record, episode))
+        return film_named(self._record(self.shelf.place(run)), episode)
 
     def _keep(self, name: str, tag: str, content: bytes) -> None:
         with self._lock:
