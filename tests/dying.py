@@ -27,6 +27,8 @@ from fakes import SECRET, FakeExecutor, open_run, opening, task
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
+FILMS = ([1], None, [0, 3])
+"""What is filmed of each, where films are made."""
 
 
 class Death:
@@ -46,7 +48,8 @@ def spend(session: Session, system: Path, refused: Callable[[RequestRefused], No
     """Submit what has not been submitted, with keys, so that nothing is charged twice; ask again where it's refused."""
     for place, (policy, asked) in enumerate(POLICIES):
         (system / "policy.py").write_text(policy, encoding="utf-8")
-        request = SubmitRequest(asked, key=f"step {place}")
+        films = FILMS[place] if session.state.opened.task.films else None
+        request = SubmitRequest(asked, key=f"step {place}", films=films)
         try:
             submission = session.accept(request)
         except RequestRefused as refusal:
@@ -60,7 +63,7 @@ def spend(session: Session, system: Path, refused: Callable[[RequestRefused], No
 
 def play_toy(root: Path, count: int = -1) -> None:
     """Play the fake's run to its end, if death doesn't come first."""
-    with open_run(root, {}) as run:
+    with open_run(root, {"films": 3}) as run:
         run.writer.listen(Death(count))
         spend(run.session, run.paths.system)
         finalize(run.rollouts)
@@ -72,7 +75,7 @@ def take_up_toy(
     """Play the fake's run on to its end; a run whose opening never got on disk begins again."""
     journal = RunPaths(root).journal
     begun = journal.exists() and bool(read(journal).events)
-    with open_run(root, None if begun else {}, executor) as run:
+    with open_run(root, None if begun else {"films": 3}, executor) as run:
         if run.session.state.stage is Stage.OPEN:
             spend(run.session, run.paths.system, refused)
         finalize(run.rollouts)

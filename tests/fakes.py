@@ -1,5 +1,6 @@
 """Trusted fakes: an executor that plays at once what a policy's text says, and the smallest run around it."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
+from evopolicygym.core.film import FilmJob, Sheet, Shot
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import EpisodeJob, Grounds
@@ -221,6 +223,32 @@ def whole_run() -> list[Event]:
     ]
 
 
+class FakeCamera:
+    """Films at once: a few bytes that say which case it was, of the episode as it was written down."""
+
+    def __init__(self) -> None:
+        self.fault: Exception | None = None
+        """What filming raises."""
+        self.steps = 0
+        """Steps that it tells of."""
+        self.shows_another = False
+        """Whether the episode goes another way before it."""
+        self.filmed: list[int] = []
+        """Seeds, in order."""
+
+    def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
+        self.filmed.append(job.seed)
+        job.sheet.write_bytes(b"sheet")
+        job.target.write_bytes(f"film of {job.seed}".encode())
+        advanced(self.steps)
+        if self.fault:
+            raise self.fault
+        lines = (job.actions / "trajectory.jsonl").read_text(encoding="utf-8").splitlines()
+        value = sum(json.loads(line)["reward"] for line in lines) + self.shows_another
+        sheet = Sheet(2, 1, 32, 24, (0, job.length))
+        return Shot(job.length + 1, 1, 30.0, 32, 24, job.length, value, "ab" * 32, sheet)
+
+
 @dataclass(frozen=True, slots=True)
 class OpenRun:
     """A run on the toy, open and behind its door."""
@@ -228,6 +256,7 @@ class OpenRun:
     paths: RunPaths
     writer: RunWriter
     executor: FakeExecutor
+    camera: FakeCamera
     rollouts: Rollouts
     session: Session
     door: JudgeDoor
@@ -261,7 +290,7 @@ def open_run(
     root: Path, changes: Mapping[str, Any] | None = None, executor: FakeExecutor | None = None
 ) -> Iterator[OpenRun]:
     """Open a run on the toy, or take it up again where ``changes`` is None."""
-    paths, executor = RunPaths(root), executor or FakeExecutor()
+    paths, executor, camera = RunPaths(root), executor or FakeExecutor(), FakeCamera()
     for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
         directory.mkdir(parents=True, exist_ok=True)
     if not (paths.system / "policy.py").exists():
@@ -269,12 +298,12 @@ def open_run(
     first = None if changes is None else opening(task=task(**changes))
     with RunWriter(root, first) as writer:
         limits = writer.state.opened.task.limits
-        rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0))
+        rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (
             Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
             JudgeDoor(session) as door,
         ):
-            yield OpenRun(paths, writer, executor, rollouts, session, door)
+            yield OpenRun(paths, writer, executor, camera, rollouts, session, door)
 
 
 def _first_word(checkpoint: Path) -> str:

@@ -58,6 +58,20 @@ def test_other_submissions_get_keys_of_their_own(new_run: RunMaker) -> None:
     assert [answer["submit_id"] for answer in answers] == [0, 1]
 
 
+def test_films_are_asked_for_and_listed(new_run: RunMaker) -> None:
+    """Cases can be filmed; where each film and its contact sheet lie is printed, or why there is none."""
+    run = new_run(films=3)
+    done = ask(run, "submit", "0-3", "--films", "3,1").stdout.splitlines()
+    run.camera.fault = OSError("no")
+    failed = ask(run, "submit", "0", "--films", "0").stdout.splitlines()
+    refused = ask(run, "submit", "0", "--films", "0-5")
+
+    assert "film of case 3: episodes/ep_003/video.png, episodes/ep_003/video.mp4" in done
+    assert "film of case 1: episodes/ep_001/video.png, episodes/ep_001/video.mp4" in done
+    assert "film of case 0: none, as the renderer failed" in failed
+    assert (refused.returncode, refused.stderr.startswith("budget_invalid: 6 films were asked for")) == (1, True)
+
+
 def test_no_wait_then_wait(new_run: RunMaker) -> None:
     """Who doesn't wait is told at once that it plays, and can wait later without naming the number."""
     run = new_run()

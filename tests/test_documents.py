@@ -53,6 +53,8 @@ EVENTS = [
     EpisodeRepeated(TIME, Split.HELD_OUT, 31, "the simulator's process ended"),
     published(0, SubmissionStatus.INIT_TIMEOUT),
     FinishAsked(TIME),
+    replace(charged(0), films=(1, 0)),
+    replace(published(0), filmed=2),
 ]
 
 

@@ -228,7 +228,7 @@ def test_info_has_the_protocols_fields(new_run: RunMaker) -> None:
     run = new_run(budget=BudgetRule(8, 2, 4))
     found = info(run.session.state, run.executor.grounds)
 
-    assert found["state"] == {"remaining_budget": 8, "n_submits": 0, "is_finalized": False}
+    assert found["state"] == {"remaining_budget": 8, "n_submits": 0, "remaining_films": 0, "is_finalized": False}
     assert (
         found["episode_budget"],
         found["min_episodes_per_submit"],

@@ -18,7 +18,8 @@ def test_info(new_run: RunMaker) -> None:
     answer = ask(run, "GET", "/info")
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    assert answer.json()["state"] == {"remaining_budget": 5, "n_submits": 1, "is_finalized": False}
+    standing = {"remaining_budget": 5, "n_submits": 1, "remaining_films": 0, "is_finalized": False}
+    assert answer.json()["state"] == standing
 
 
 def test_task(new_run: RunMaker) -> None:

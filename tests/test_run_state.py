@@ -186,6 +186,7 @@ SELECTED = [*VALIDATED, CheckpointSelected(TIME, 1, "b", 3.5)]
 PLAYED = [*SELECTED, *held_out("b", [1.0, 2.0, 3.0])]
 AN_ERROR = 0.5773502691896257
 TWO_A_TIME = opening(task=task(budget=BudgetRule(8, 2, 4)))
+FILMED = opening(task=task(films=3))
 MAY_FINISH = opening(task=task(finish_allowed=True))
 
 
@@ -203,6 +204,13 @@ MAY_FINISH = opening(task=task(finish_allowed=True))
         ([OPENED, charged(0, key="k"), charged(1, key="k")], "charged twice"),
         ([OPENED, SubmissionCharged(TIME, 0, "a", (16,))], "outside the train split"),
         ([OPENED, SubmissionCharged(TIME, 0, "a", (-1,))], "outside the train split"),
+        # films
+        ([OPENED, replace(charged(0), films=(0,))], "rule of films"),
+        ([FILMED, replace(charged(0), films=(2,))], "rule of films"),
+        ([FILMED, replace(charged(0), films=(1, 1))], "rule of films"),
+        ([FILMED, replace(charged(0, 4), films=(0, 1, 2, 3))], "rule of films"),
+        ([FILMED, replace(charged(0), films=(0, 1)), replace(charged(1), films=(0, 1))], "rule of films"),
+        ([FILMED, *submitted(0, [1.0])[:-1], replace(published(0), filmed=1)], "More was filmed"),
         # episodes
         ([OPENED, trained(0, 0)], "no submission"),
         ([OPENED, charged(0), replace(trained(0, 0), submit_index=None)], "no submission"),

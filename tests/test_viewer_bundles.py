@@ -10,7 +10,7 @@ import pytest
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
-from evopolicygym.viewer import bundle_episode, bundle_submission
+from evopolicygym.viewer import bundle_episode, bundle_submission, step_columns
 from evopolicygym.viewer.bundle_overview import overview, run_text
 from evopolicygym.viewer.bundle_run import bundle_of, edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import file_diff, submission_bundle
@@ -119,23 +119,24 @@ def test_a_run_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_long_episodes_are_thinned() -> None:
-    """Of 5001 steps every third is kept and the last; the return by then counts all."""
+    """Of 5001 steps every third is kept, the last, and where it led to; the return by then counts all."""
     steps = [(Step(0, 1.0), {"x": float(at)}, {"": 0.0}) for at in range(5001)]
-    told = bundle_episode._thinned(steps, ())
+    told = step_columns.thinned(steps, {"x": 9.0}, ())
 
-    assert (told["steps"], told["every"], told["t"][:3], told["t"][-1]) == (5001, 3, [0, 3, 6], 5000)
-    assert (told["returns"][1], told["returns"][-1]) == (4.0, 5001.0)
-    assert len(told["observations"][0]["values"]) == len(told["t"]) == 1668
+    assert (told["steps"], told["every"], told["t"][:3], told["t"][-2:]) == (5001, 3, [0, 3, 6], [5000, 5001])
+    assert (told["returns"][1], told["returns"][-2:], told["rewards"][-1]) == (4.0, [5001.0, 5001.0], None)
+    assert told["observations"][0]["values"][-1] == 9.0
+    assert len(told["observations"][0]["values"]) == len(told["actions"][0]["values"]) == len(told["t"]) == 1669
 
 
 def test_values_of_any_space_become_columns() -> None:
     """Numbers of nested values are named by their way; texts are left out, and there are never too many columns."""
-    assert list(bundle_episode.flat({"go": 1, "aim": [0.5, "Inf"], "word": "left"})) == [
+    assert list(step_columns.flat({"go": 1, "aim": [0.5, "Inf"], "word": "left"})) == [
         ("go", 1.0),
         ("aim[0]", 0.5),
         ("aim[1]", math.inf),
     ]
-    assert len(list(bundle_episode.flat(list(range(1000))))) == bundle_episode.MOST_COLUMNS
+    assert len(list(step_columns.flat(list(range(1000))))) == step_columns.MOST_COLUMNS
 
 
 @pytest.mark.parametrize(

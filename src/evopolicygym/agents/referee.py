@@ -104,13 +104,14 @@ class Referee:
         """Return what the policy is to achieve, and what it sees and does, as markdown."""
         return self._read("/task").decode("utf-8")
 
-    def submit(self, indices: Sequence[int], key: str) -> Summary:
+    def submit(self, indices: Sequence[int], key: str, films: Sequence[int] = ()) -> Summary:
         """Submit the policy as it stands and wait for what comes of it.
 
         The same key is the same submission, charged once. Raises ``RunClosed``, ``RequestRefused`` on any other
         refusal, ``Stopped`` and ``JudgeUnreachable``.
         """
-        answer = self._ask("/submit", {"env_instances": list(indices), "key": key, "wait": False})
+        filmed = {"films": list(films)} if films else {}
+        answer = self._ask("/submit", {"env_instances": list(indices), "key": key, "wait": False, **filmed})
         path, pause_s = f"/submissions/{int(answer['submit_id']):03d}", 0.01
         while (summary := answer.get("summary")) is None:
             self._pause(pause_s)

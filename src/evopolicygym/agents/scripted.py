@@ -50,6 +50,8 @@ class Submit:
     """Train case indices."""
     key: str = ""
     """Empty: the step's place in the script, so that a script played again charges nothing again."""
+    films: tuple[int, ...] = ()
+    """Those of the cases that are to be filmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def _take(step: Step, key: str, system: Path, referee: Referee) -> None:
         case Delete():
             (system / step.delete).unlink(missing_ok=True)
         case Submit():
-            referee.submit(step.submit, step.key or key)
+            referee.submit(step.submit, step.key or key, step.films)
         case Finish():
             referee.finish()
 
@@ -111,5 +113,5 @@ def _decode(options: Mapping[str, Any]) -> tuple[Step, ...]:
         problem = error.errors(include_url=False)[0]
         raise UsageError(
             f"The agent 'scripted' can't read its step {problem['loc'][0]}: {problem['input']!r}. A step is a table "
-            f"with one of: write and content; delete; submit and perhaps key; finish."
+            f"with one of: write and content; delete; submit and perhaps key and films; finish."
         ) from error

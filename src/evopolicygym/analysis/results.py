@@ -33,6 +33,7 @@ class _Task(BaseModel):
     environment: EnvironmentFields
     validation_cases: int
     feedback: Name = "full"
+    films: int = 0
 
 
 class _Fingerprint(BaseModel):
@@ -120,6 +121,8 @@ class RunResult:
     submissions: int
     validation_cases: int
     feedback: str
+    films: int = 0
+    """Films of train episodes that the agent could ask for."""
     tokens: float | None = None
     """In and out, as counted at the model's door, or by the agent's tool where there was no door; None if neither."""
     cost: float | None = None
@@ -219,6 +222,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         submissions=document.budget.submissions,
         validation_cases=document.task.validation_cases,
         feedback=document.task.feedback,
+        films=document.task.films,
         tokens=_tokens(document.usage) if document.usage else _tokens(document.tool_usage),
         cost=_cost(document.usage, document.tool_usage),
         wall_s=_wall_seconds(document.timing),

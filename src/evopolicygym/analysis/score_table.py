@@ -18,7 +18,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
-    "experiment", "seed", "split", "isolation", "budget", "feedback", "agent", "model", "effort",
+    "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "agent", "model", "effort",
 )  # fmt: skip
 """What entries can be told apart by besides their label."""
 _COMPARED: Mapping[str, str] = {
@@ -27,6 +27,7 @@ _COMPARED: Mapping[str, str] = {
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
     "budget": "episode budget",
+    "films": "films that an agent may ask for",
     "validation_cases": "number of validation cases",
     "held_out_cases": "number of held-out cases",
 }

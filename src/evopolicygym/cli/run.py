@@ -134,6 +134,12 @@ def run(
         int | None,
         typer.Option(help="Hidden cases that score it (1 to 256).", show_default="32", rich_help_panel=CASES),
     ] = None,
+    films: Annotated[
+        int | None,
+        typer.Option(
+            help="Films of its train episodes that the agent may ask for.", show_default="0", rich_help_panel=CASES
+        ),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -197,6 +203,7 @@ def run(
         budget=budget,
         validation=validation,
         held_out=held_out,
+        films=films,
         split=split,
         experiment=experiment,
         seed=seed,

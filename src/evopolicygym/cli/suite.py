@@ -47,6 +47,7 @@ def suite(
     budget: Annotated[int | None, typer.Option(help="Train episodes that an agent may spend in a run.")] = None,
     validation: Annotated[int | None, typer.Option(help="Hidden cases that pick a checkpoint (1 to 64).")] = None,
     held_out: Annotated[int | None, typer.Option(help="Hidden cases that score it (1 to 256).")] = None,
+    films: Annotated[int | None, typer.Option(help="Films that an agent may ask for in a run.")] = None,
     split: Annotated[
         str | None, typer.Option(help="private, public, or a directory with train.json, valid.json, heldout.json.")
     ] = None,
@@ -78,6 +79,7 @@ def suite(
         "budget": budget,
         "validation": validation,
         "held_out": held_out,
+        "films": films,
         "split": split,
         "experiment": experiment,
         "seed": seed,

@@ -146,6 +146,8 @@ class SubmissionCharged:
     env_instances: tuple[int, ...]
     key: str = ""
     """What the client named the request, to be able to ask again; empty where it didn't."""
+    films: tuple[int, ...] = ()
+    """Places in ``env_instances`` of the episodes that the agent asked to have filmed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +184,8 @@ class SubmissionPublished:
     """Over the names and contents of all its files (``records.feedback``)."""
     wall_time_s: float
     error: LoadError | None = None
+    filmed: int = 0
+    """How many of the films asked for are in the feedback."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,25 @@
 How one is made is not told here but in ``rollout/camera.py``, nor where it lies (``records/films.py``).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
 
 from evopolicygym.core.cases import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Some of a film's frames side by side on one picture, in reading order, each with its step's number."""
+
+    columns: int
+    rows: int
+    tile_width: int
+    tile_height: int
+    steps: tuple[int, ...]
+    """How many steps had been played where each tile was drawn; 0 shows what the reset gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +32,7 @@ class Shot:
     """Frame k shows what step ``min(k * steps_per_frame, length)`` led to; frame 0 what the reset gave."""
     steps_per_frame: int
     fps: float
+    """As it is written: frame k is shown from ``k / fps`` seconds on."""
     width: int
     height: int
     length: int
@@ -23,6 +40,7 @@ class Shot:
     episode_return: float
     trajectory_sha256: str
     """As in ``core.episode.Episode``, of what was seen while it was filmed."""
+    sheet: Sheet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +70,37 @@ class Film:
     """Whether the policy chose the actions anew, as they were not recorded."""
     doubt: str = ""
     """What may explain a difference: the versions that are others here than the run's."""
+
+
+class NoFilm(StrEnum):
+    """Why an agent's film is not there. It is told no more: what a renderer says holds paths of the host."""
+
+    NO_CAMERA = "this machine can't film: a renderer or a package for it is missing"
+    FAILED = "the renderer failed"
+    TOO_LONG = "it took too long to draw"
+    ANOTHER_EPISODE = "played again before the camera, the episode went another way"
+
+
+@dataclass(frozen=True, slots=True)
+class FilmJob:
+    """One recorded episode that is to be filmed. Holds a seed, so it never leaves the trusted side."""
+
+    seed: int
+    actions: Path
+    """The episode's directory, as ``records/trajectories.py`` writes it."""
+    length: int
+    """Steps that were recorded."""
+    target: Path
+    """Where the film is written."""
+    sheet: Path
+    """Where its contact sheet is written, as a PNG."""
+
+
+class Camera(Protocol):
+    """Films episodes of one environment."""
+
+    def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
+        """Film one episode; ``advanced`` is told how many steps were drawn, and what it raises ends the film.
+
+        Raises ``UsageError`` where nothing can be filmed here, and whatever else comes of a renderer that fails.
+        """

@@ -33,6 +33,8 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
+from evopolicygym.core.film_request import fits
+from evopolicygym.core.hidden_rollout import HiddenRollout
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.score import Candidate, Estimate, estimate, select
 from evopolicygym.core.submission import SubmissionStatus
@@ -84,25 +86,6 @@ class SubmissionState:
 
 
 @dataclass(frozen=True, slots=True)
-class HiddenRollout:
-    """What one checkpoint has played of a hidden split so far."""
-
-    split: Split
-    checkpoint: str
-    episodes: tuple[Episode | None, ...]
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Indices of cases not yet played."""
-        return tuple(index for index, episode in enumerate(self.episodes) if episode is None)
-
-    @property
-    def returns(self) -> tuple[float, ...]:
-        """Returns of the cases played so far, in the split's order."""
-        return tuple(episode.episode_return for episode in self.episodes if episode)
-
-
-@dataclass(frozen=True, slots=True)
 class RunState:
     """All that is known of a run from its journal."""
 
@@ -139,6 +122,12 @@ class RunState:
     def remaining(self) -> int:
         """Episodes left."""
         return self.budget - self.spent
+
+    @property
+    def films_left(self) -> int:
+        """Films that the agent may still ask for; one that could not be made costs none."""
+        asked = (one.published.filmed if one.published else len(one.charged.films) for one in self.submissions)
+        return self.opened.task.films - sum(asked)
 
     @property
     def takes_submissions(self) -> bool:
@@ -242,7 +231,7 @@ def after(state: RunState | None, event: Event) -> RunState:
         _demand(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
         assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; demanded above
         return RunState(event)
-    _demand(state.stage is not Stage.FINISHED, f"{_name(event)} after the run finished.")
+    _demand(state.stage is not Stage.FINISHED, f"{type(event).__name__} after the run finished.")
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
@@ -293,6 +282,7 @@ def _charged(state: RunState, event: SubmissionCharged) -> RunState:
         raise RecordError(f"Submission {event.submit_index} breaks the budget's rule: {refused}") from refused
     cases = state.cases(Split.TRAIN)
     _demand(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
+    _demand(fits(event.films, count, state.films_left), f"Submission {event.submit_index} breaks the rule of films.")
     submission = SubmissionState(event, state.spent, state.remaining - count, (None,) * count)
     return replace(state, submissions=(*state.submissions, submission))
 
@@ -326,6 +316,7 @@ def _published(state: RunState, event: SubmissionPublished) -> RunState:
     _demand(0 <= event.submit_index < len(state.submissions), "A submission was published that was never charged.")
     submission = state.submissions[event.submit_index]
     _demand(submission.published is None, f"Submission {event.submit_index} was published twice.")
+    _demand(0 <= event.filmed <= len(submission.charged.films), "More was filmed than was asked for.")
     if event.status is SubmissionStatus.OK:
         _demand(not submission.missing, f"Submission {event.submit_index} is ok but unplayed.")
     else:
@@ -394,7 +385,3 @@ def _same(one: float, other: float | None) -> bool:
 def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
     if not holds:
         raise RecordError(otherwise)
-
-
-def _name(event: Event) -> str:
-    return type(event).__name__

@@ -43,54 +43,62 @@ def parse_env_instances(asked: object, n_cases: int, most: int) -> tuple[int, ..
     train cases there are, ``most`` how many indices are read at the most: a longer request is refused before it is
     expanded. Raises ``RequestRefused``.
     """
-    match asked:
-        case list():
-            return _parse_list(asked, n_cases, most)
-        case str():
-            return _parse_text(asked, n_cases, most)
-        case _:
-            raise _refused(f"a list of integers or text such as '0-3,7' is due, not {_brief(asked)}")
+    return Indices("env_instances", n_cases, most, "episodes were asked for; one submission may play").read(asked)
 
 
-def _parse_list(asked: list[object], n_cases: int, most: int) -> tuple[int, ...]:
-    if not asked:
-        raise _refused("the list is empty; name at least one index")
-    if len(asked) > most:
-        raise _too_many(len(asked), most)
-    return tuple(_index(value, n_cases) for value in asked)
+@dataclass(frozen=True, slots=True)
+class Indices:
+    """How one field of a request names cases."""
 
+    field: str
+    n_cases: int
+    most: int
+    too_many: str
+    """What stands between how many were asked for and how many there may be at most."""
 
-def _parse_text(asked: str, n_cases: int, most: int) -> tuple[int, ...]:
-    if not _RANGES.fullmatch(asked):
-        raise _refused(f"{_brief(asked)} is no list of indices and closed ranges such as '0-3,7'")
-    indices: list[int] = []
-    for part in asked.split(","):
-        first, _, last = (piece.strip() for piece in part.partition("-"))
-        low, high = _index(int(first), n_cases), _index(int(last or first), n_cases)
-        if high < low:
-            raise _refused(f"the range {part.strip()!r} ends before it begins")
-        if len(indices) + high - low + 1 > most:
-            raise _too_many(len(indices) + high - low + 1, most)
-        indices.extend(range(low, high + 1))
-    return tuple(indices)
+    def read(self, asked: object) -> tuple[int, ...]:
+        """Return the indices; raise ``RequestRefused``, which names the field, the rule and the value."""
+        match asked:
+            case list():
+                return self._of_list(asked)
+            case str():
+                return self._of_text(asked)
+            case _:
+                raise self.refused(f"a list of integers or text such as '0-3,7' is due, not {_brief(asked)}")
 
+    def refused(self, why: str) -> RequestRefused:
+        """Return the refusal of a value."""
+        return RequestRefused(RefusalStatus.INVALID_ENV_INSTANCE, f"{self.field}: {why}.")
 
-def _index(value: object, n_cases: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise _refused(f"an index must be an integer, not {_brief(value)}")
-    if not 0 <= value < n_cases:
-        raise _refused(f"index {_brief(value)} is outside 0 to {n_cases - 1}")
-    return value
+    def _of_list(self, asked: list[object]) -> tuple[int, ...]:
+        if not asked:
+            raise self.refused("the list is empty; name at least one index")
+        self._bound(len(asked))
+        return tuple(self._index(value) for value in asked)
 
+    def _of_text(self, asked: str) -> tuple[int, ...]:
+        if not _RANGES.fullmatch(asked):
+            raise self.refused(f"{_brief(asked)} is no list of indices and closed ranges such as '0-3,7'")
+        indices: list[int] = []
+        for part in asked.split(","):
+            first, _, last = (piece.strip() for piece in part.partition("-"))
+            low, high = self._index(int(first)), self._index(int(last or first))
+            if high < low:
+                raise self.refused(f"the range {part.strip()!r} ends before it begins")
+            self._bound(len(indices) + high - low + 1)
+            indices.extend(range(low, high + 1))
+        return tuple(indices)
 
-def _refused(why: str) -> RequestRefused:
-    return RequestRefused(RefusalStatus.INVALID_ENV_INSTANCE, f"env_instances: {why}.")
+    def _bound(self, count: int) -> None:
+        if count > self.most:
+            raise RequestRefused(RefusalStatus.BUDGET_INVALID, f"{count} {self.too_many} at most {self.most}.")
 
-
-def _too_many(count: int, most: int) -> RequestRefused:
-    return RequestRefused(
-        RefusalStatus.BUDGET_INVALID, f"{count} episodes were asked for; one submission may play at most {most}."
-    )
+    def _index(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.refused(f"an index must be an integer, not {_brief(value)}")
+        if not 0 <= value < self.n_cases:
+            raise self.refused(f"index {_brief(value)} is outside 0 to {self.n_cases - 1}")
+        return value
 
 
 def _brief(value: object) -> str:

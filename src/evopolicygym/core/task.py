@@ -48,6 +48,8 @@ class Task:
     feedback: FeedbackProfile = FeedbackProfile.FULL
     finish_allowed: bool = False
     """Whether an agent may leave budget unspent by asking to finish."""
+    films: int = 0
+    """How many films of its train episodes an agent may ask for."""
 
     def __post_init__(self) -> None:
         """Refuse a profile that no split can serve."""
@@ -58,3 +60,10 @@ class Task:
         ):
             if not 1 <= asked <= most:
                 raise UsageError(f"{asked} {what} were asked for; from 1 to {most} can be had.")
+        if self.films < 0:
+            raise UsageError(f"{self.films} films were asked for; 0 for none, or any number of them, would work.")
+        if self.films and self.feedback is not FeedbackProfile.FULL:
+            raise UsageError(
+                f"{self.films} films were asked for under the feedback profile {self.feedback}, which shows none; "
+                f"{FeedbackProfile.FULL} does."
+            )

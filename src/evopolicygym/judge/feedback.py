@@ -14,6 +14,7 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.judge.films import Filmed, told
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import EPISODES, RunPaths
@@ -26,17 +27,21 @@ def recording(profile: FeedbackProfile) -> Recording:
     return Recording.OUTPUT if profile is FeedbackProfile.RETURNS else Recording.TRAJECTORY
 
 
-def write_summary(paths: RunPaths, state: RunState, index: int, published: SubmissionPublished) -> None:
+def write_summary(
+    paths: RunPaths, state: RunState, index: int, published: SubmissionPublished, films: Sequence[Filmed] = ()
+) -> None:
     """Write ``summary.json``, and ``errors.txt`` where the status is not ok, beside the episodes in staging."""
     staged = paths.staged(index)
     (staged / EPISODES).mkdir(parents=True, exist_ok=True)
     if published.error:
         (staged / ERRORS).write_text(dumps(_error_line(published.error, published.time)) + "\n", encoding="utf-8")
-    document = summary(state, state.submissions[index], published)
+    document = summary(state, state.submissions[index], published, films)
     (staged / SUMMARY).write_text(dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
-def summary(state: RunState, submission: SubmissionState, published: SubmissionPublished) -> dict[str, Any]:
+def summary(
+    state: RunState, submission: SubmissionState, published: SubmissionPublished, films: Sequence[Filmed] = ()
+) -> dict[str, Any]:
     """Return what ``summary.json`` says; null, not empty, where nothing was played."""
     task = state.opened.task
     played = published.status is SubmissionStatus.OK
@@ -58,6 +63,7 @@ def summary(state: RunState, submission: SubmissionState, published: SubmissionP
         "timeouts": _failed(episodes, timeouts=True) if played else None,
         **_components(episodes, task.environment.reward_components),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
+        **({"films": told(films, submission) if played else None} if task.films else {}),
     }
 
 

@@ -8,7 +8,7 @@ from evopolicygym.core.errors import RefusalStatus, RequestRefused
 
 MAX_KEY = 200
 """The most characters of a key."""
-_FIELDS = {"env_instances", "wait", "key"}
+_FIELDS = {"env_instances", "wait", "key", "films"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class SubmitRequest:
     """Whether the answer is due only when the submission is published."""
     key: str = ""
     """The same key again means the same submission."""
+    films: object = None
+    """Which of the cases are to be filmed, in the form of ``env_instances``; None for none."""
 
 
 def parse_submit(body: object) -> SubmitRequest:
@@ -30,7 +32,7 @@ def parse_submit(body: object) -> SubmitRequest:
         raise _refused(f"unknown field {unknown[0][:60]!r}; known are {', '.join(sorted(_FIELDS))}")
     if "env_instances" not in body:
         raise _refused('env_instances is missing; name train cases such as {"env_instances": "0-3"}')
-    return SubmitRequest(body["env_instances"], _wait(body), _key(body))
+    return SubmitRequest(body["env_instances"], _wait(body), _key(body), body.get("films"))
 
 
 def parse_finish(body: object) -> None:

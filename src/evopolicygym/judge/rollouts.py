@@ -9,6 +9,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated
+from evopolicygym.core.film import Camera
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor
 from evopolicygym.core.run import SubmissionState
@@ -29,6 +30,8 @@ class Rollouts:
     dealer: Dealer
     stop: Event = field(default_factory=Event)
     """Set to put the run down after the episode that ends next."""
+    camera: Camera | None = None
+    """What makes the films that an agent asks for; None where there is nothing to film with."""
 
     def play(
         self,

@@ -14,6 +14,7 @@ from evopolicygym.core.agent import Turn
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, RunClosed
+from evopolicygym.core.film_request import parse_films
 from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge import submit
@@ -71,6 +72,7 @@ class Session:
             most = min(task.budget.most, self.state.remaining)
             indices = parse_env_instances(request.env_instances, task.train_cases, most)
             task.budget.check(len(indices), self.state.remaining)
+            films = parse_films(request.films, indices, task.train_cases, task.films, self.state.films_left)
             try:
                 checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
             except OSError as error:
@@ -78,7 +80,7 @@ class Session:
             try:
                 with self._changed:
                     self._demand_open()
-                    charged = submit.charge(self.writer, indices, checkpoint, request.key)
+                    charged = submit.charge(self.writer, indices, checkpoint, request.key, films)
                     self._changed.notify_all()
             except RequestRefused:
                 submit.forget(self.writer, checkpoint)

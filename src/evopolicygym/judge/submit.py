@@ -1,4 +1,4 @@
-"""A submission's life: charge, load, play, publish.
+"""A submission's life: charge, load, play, film what was asked for, publish.
 
 Nothing of the agent's runs before the charge is on disk, and everything after the charge costs its full number of
 episodes. Each step is recorded before it is acted on, so that a submission interrupted anywhere can be played on.
@@ -17,6 +17,7 @@ from evopolicygym.core.rollout import EpisodeJob
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.judge import feedback
+from evopolicygym.judge.films import Filmed, make_films
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.records.feedback import publish, seal
 from evopolicygym.records.paths import EPISODES, episode_name
@@ -26,11 +27,13 @@ Capture = Callable[[], str]
 """Takes a checkpoint of the workspace and returns its name; raises ``RequestRefused`` where it can't be taken."""
 
 
-def charge(writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str) -> SubmissionState:
+def charge(
+    writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str, films: tuple[int, ...] = ()
+) -> SubmissionState:
     """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts."""
     index = len(writer.state.submissions)
     try:
-        state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key))
+        state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key, films))
     except OSError as error:
         raise not_stored() from error
     return state.submissions[index]
@@ -49,7 +52,7 @@ def not_stored() -> RequestRefused:
 
 
 def play(rollouts: Rollouts, submission: SubmissionState) -> None:
-    """Load the policy, play every episode that is missing, and publish the feedback."""
+    """Load the policy, play every episode that is missing, film what was asked for, and publish the feedback."""
     began = monotonic()
     context = rollouts.writer.state.context(submission)
     checkpoint = submission.charged.checkpoint
@@ -58,7 +61,9 @@ def play(rollouts: Rollouts, submission: SubmissionState) -> None:
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:
         rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
-    _publish(rollouts.writer, submission.index, error, monotonic() - began)
+    seconds = monotonic() - began
+    films = make_films(rollouts, rollouts.writer.state.submissions[submission.index]) if error is None else ()
+    _publish(rollouts.writer, submission.index, error, seconds, films)
 
 
 def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
@@ -78,10 +83,11 @@ def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     ]
 
 
-def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: float) -> None:
+def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: float, films: tuple[Filmed, ...]) -> None:
     """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
     status = error.status if error else SubmissionStatus.OK
-    published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error)
-    feedback.write_summary(writer.paths, writer.state, index, published)
+    filmed = sum(one.film is not None for one in films)
+    published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
+    feedback.write_summary(writer.paths, writer.state, index, published, films)
     writer.record(replace(published, feedback_sha256=seal(writer.paths.staged(index))))
     publish(writer.paths, index)

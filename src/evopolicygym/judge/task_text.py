@@ -3,12 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
+from evopolicygym.core.film_request import FILMS_A_SUBMISSION
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.task import Task
 from evopolicygym.records.documents import SCHEMA_VERSION
+from evopolicygym.records.paths import FILM, SHEET
 
 CONTRACT = """\
 `system/policy.py` defines
@@ -37,11 +39,14 @@ def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
         "state": {
             "remaining_budget": state.remaining,
             "n_submits": len(state.submissions),
+            "remaining_films": state.films_left,
             "is_finalized": state.stage is not Stage.OPEN,
         },
         "episode_budget": state.budget,
         "min_episodes_per_submit": task.budget.min_per_submission,
         "max_episodes_per_submit": task.budget.most,
+        "max_films": task.films,
+        "max_films_per_submit": min(task.films, FILMS_A_SUBMISSION),
         "env_meta": {
             "env": environment.name,
             "n_env_instances": task.train_cases,
@@ -71,6 +76,7 @@ def task_text(state: RunState) -> str:
         "Success": environment.success.meaning if environment.success else "",
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
         "Budget": _budget_text(task),
+        "Films": _films_text(task.films),
         "Policy": CONTRACT,
     }
     parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
@@ -83,6 +89,16 @@ def _budget_text(task: Task) -> str:
         f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} a submission, "
         f"on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again.{finish} When "
         f"the budget is spent, the best of your submissions, by cases that are not shown, is what counts."
+    )
+
+
+def _films_text(films: int) -> str:
+    if not films:
+        return ""
+    return (
+        f"{films} of your train episodes can be filmed, at most {FILMS_A_SUBMISSION} a submission: name their cases in "
+        f'`"films"`, such as `{{"env_instances": "0-7", "films": [2, 5]}}`. The feedback has them as `{FILM}`, a frame '
+        f"for the reset and one for each step, with `{SHEET}`, some of the frames on one picture."
     )
 
 

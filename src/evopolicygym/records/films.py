@@ -1,7 +1,8 @@
 """Films in a run's directory: an mp4 and a small JSON of the same name, which tells what frame shows which step.
 
-Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. No hash covers them, as they
-can be made again at any time. Where they lie is told in ``paths.py``.
+Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. Those in ``films`` stand in no
+hash, as they can be made again at any time; those that an agent asked for stand in their feedback's. Where they lie is
+told in ``paths.py``.
 """
 
 import json
@@ -44,11 +45,19 @@ def read_film(target: Path) -> Film | None:
     if not target.is_file():
         return None
     try:
-        told = json.loads(_told(target).read_bytes())
+        return film_told(_told(target).read_bytes())
+    except OSError:
+        return None
+
+
+def film_told(text: bytes) -> Film | None:
+    """Return what a film's JSON tells; None where it can't be read."""
+    try:
+        told = json.loads(text)
         if told.pop("schema_version") != SCHEMA_VERSION:
             return None
         return TypeAdapter(Film).validate_python(told)
-    except (OSError, ValueError, ValidationError, KeyError, AttributeError, TypeError):
+    except (ValueError, ValidationError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 

@@ -8,6 +8,8 @@ from evopolicygym.core.errors import RecordError
 
 EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
+FILM, SHEET = "video.mp4", "video.png"
+"""The film that an agent asked for of an episode, and its contact sheet, among the episode's files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class RunPaths:
     def simulator_log(self) -> Path:
         """What simulators and sandboxes printed."""
         return self.logs / "simulators.log"
+
+    @property
+    def film_log(self) -> Path:
+        """Why films that the agent asked for could not be made."""
+        return self.logs / "films.log"
 
     @property
     def workers(self) -> Path:

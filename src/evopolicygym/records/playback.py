@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ class Step:
     """What the last step led to."""
     clipped: bool | None = None
     info: Any = None
+
+    def without_observation(self) -> "Step":
+        """Return it less what was seen, which takes the most room."""
+        return replace(self, observation=None, final_observation=None)
 
 
 def steps(directory: Path, observation_space: Space, action_space: Space) -> Iterator[Step] | None:

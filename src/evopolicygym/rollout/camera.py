@@ -17,9 +17,10 @@ import numpy as np
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.film import Shot
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema
-from evopolicygym.environments.rendering import RenderedEnvironment
+from evopolicygym.environments.rendering import Picture, RenderedEnvironment
 from evopolicygym.environments.spaces import from_json
 from evopolicygym.records import playback
+from evopolicygym.rollout.contact_sheet import ContactSheet
 from evopolicygym.rollout.encoder import Encoder
 from evopolicygym.rollout.filming import Order
 from evopolicygym.rollout.guest import layout
@@ -40,29 +41,37 @@ def film(order: Order, advanced: Callable[[int], None]) -> Shot:
     first = environment.picture()
     fps = order.fps or environment.fps / order.steps_per_frame
     terminated = truncated = False
+    sheet = ContactSheet(order.length) if order.sheet else None
     with Encoder(order.target, fps, order.size) as encoder:
-        encoder.add(first)
+
+        def show(picture: Picture) -> None:
+            encoder.add(picture)
+            if sheet:
+                sheet.offer(recorder.length, picture)
+
+        show(first)
         for action in _actions(order, environment):
             observation, reward, terminated, truncated, info = environment.step(action)
             write(observation)
             recorder.add(action, reward, info)
             if recorder.length % order.steps_per_frame == 0:
-                encoder.add(environment.picture())
+                show(environment.picture())
             advanced(recorder.length)
             if terminated or truncated:
                 break
         if recorder.length % order.steps_per_frame:
-            encoder.add(environment.picture())
+            show(environment.picture())
     environment.close()
     return Shot(
         frames=encoder.frames,
         steps_per_frame=order.steps_per_frame,
-        fps=float(fps),
+        fps=encoder.fps,
         width=encoder.width,
         height=encoder.height,
         length=recorder.length,
         episode_return=recorder.episode_return,
         trajectory_sha256=recorder.digest(terminated=terminated, truncated=truncated),
+        sheet=sheet.write(order.sheet) if sheet and order.sheet else None,
     )
 
 

@@ -21,11 +21,13 @@ class Encoder:
 
     def __init__(self, path: Path, fps: float, size: tuple[int, int] | None) -> None:
         """Write to ``path``, whatever its name ends in; pictures are scaled to fit into ``size`` (width, height)."""
-        av = _library()
+        av = library()
         self._av, self._size = av, size
         self._rate = Fraction(fps).limit_denominator(1000)
         self._container = av.open(str(path), "w", format="mp4", options={"movflags": "+faststart"})
         self._stream: Any = None
+        self.fps = float(self._rate)
+        """As it is written: what was asked for, as a fraction that a film can have."""
         self.frames = 0
         self.width = self.height = 0
 
@@ -62,7 +64,8 @@ def fitted(width: int, height: int, size: tuple[int, int]) -> tuple[int, int]:
     return max(2, 2 * int(width * scale / 2)), max(2, 2 * int(height * scale / 2))
 
 
-def _library() -> Any:  # noqa: ANN401 - a module
+def library() -> Any:  # noqa: ANN401 - a module
+    """Return what writes films; raise ``MissingExtra`` where it isn't installed."""
     try:
         import av
     except ModuleNotFoundError as error:

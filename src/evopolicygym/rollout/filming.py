@@ -1,6 +1,7 @@
 """Having a camera film an episode: a process for each film, since a renderer may abort the one that it is in.
 
-What the camera does is not told here but in ``camera.py``; which episodes are filmed, in ``runs/film.py``.
+What the camera does is not told here but in ``camera.py``; which episodes are filmed, in ``runs/film.py`` for whoever
+looks at a run and in ``judge/films.py`` for its agent.
 """
 
 import os
@@ -12,18 +13,24 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
 from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.errors import EnvironmentFault
-from evopolicygym.core.film import Shot
+from evopolicygym.core.errors import EnvironmentFault, MissingExtra
+from evopolicygym.core.film import FilmJob, Shot
+from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.rollout.messages import Fault
 
 LAST_WORDS = 600
 """Characters of what a camera printed that its death is told with."""
 END_S = 5.0
+LOOK_S = 1.0
+"""How long at most who waits for a film hears nothing, so that it can end one that makes no progress."""
+ENCODING = "av"
+"""The library that writes films, by the name that it is imported under."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +50,41 @@ class Order:
     """None for as quick as the environment is meant to be watched."""
     size: tuple[int, int] | None = None
     """Width and height that the film must fit into; None for the environment's own."""
+    sheet: Path | None = None
+    """Where a contact sheet is written besides, as a PNG; None for none."""
+    length: int = 0
+    """Steps that were recorded: a contact sheet is laid out for so many."""
+
+
+class LocalCamera:
+    """Films episodes of one environment on this machine, one at a time, a process for each."""
+
+    def __init__(
+        self, spec: EnvironmentSpec, observation_schema: Mapping[str, Any], action_schema: Mapping[str, Any]
+    ) -> None:
+        self._spec, self._schemas = spec, (observation_schema, action_schema)
+        self._variables: dict[str, str] | None = None
+
+    def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
+        """Film one episode, as ``core.film.Camera`` has it."""
+        if self._variables is None:
+            self._variables = needed(self._spec)
+        order = Order(self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length)
+        return shoot(order, self._variables, advanced)
+
+
+def needed(spec: EnvironmentSpec) -> dict[str, str]:
+    """Return the environment variables under which a spec can be filmed here.
+
+    Raises ``UsageError``, which names what to install, where it can't be.
+    """
+    if find_spec(ENCODING) is None:
+        raise MissingExtra("Making films", "viewer", ENCODING)
+    return rendering_variables(spec, os.environ)
 
 
 def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
-    """Film one episode; ``advanced`` is told how many steps were played, now and then.
+    """Film one episode; ``advanced`` is told how many steps were played, each second at least; what it raises ends it.
 
     Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
     """
@@ -64,8 +102,13 @@ def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], 
         try:
             with suppress(BrokenPipeError):  # it died at its start: that is told below
                 connection.send(order)
-            while isinstance(reply := connection.recv(), int):
-                advanced(reply)
+            reply, steps = None, 0
+            while reply is None:
+                if connection.poll(LOOK_S):
+                    told = connection.recv()
+                    steps, reply = (told, None) if isinstance(told, int) else (steps, told)
+                if reply is None:
+                    advanced(steps)
         except (EOFError, ConnectionResetError):
             raise EnvironmentFault(_death(order, _ended(process), log)) from None
         finally:

@@ -146,6 +146,7 @@ class CommonTable(Table):
     budget: int = 128
     validation: int = 16
     held_out: int = 32
+    films: int = 0
     split: str = SplitSource.PRIVATE.value
     experiment: str = DEFAULT_EXPERIMENT
     seed: int = 0
@@ -169,7 +170,13 @@ class RunTable(CommonTable):
         source, directory = split_named(self.split)
         rule = BudgetRule(self.budget)
         return RunConfig(
-            task=Task(load(self.task), rule, validation_cases=self.validation, held_out_cases=self.held_out),
+            task=Task(
+                load(self.task),
+                rule,
+                validation_cases=self.validation,
+                held_out_cases=self.held_out,
+                films=self.films,
+            ),
             agent=self.agent.config(),
             split=source,
             split_directory=directory,

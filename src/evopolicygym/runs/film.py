@@ -4,7 +4,6 @@ Episodes whose actions were not recorded are played again by their policy first,
 others. The camera is told in ``rollout/camera.py``, the files in ``records/films.py``.
 """
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +16,12 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.film import Film, Recorded
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
-from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.environments.versions import versions
 from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.filming import Order, shoot
+from evopolicygym.rollout.filming import Order, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.revisit import revisited
 from evopolicygym.runs.run import dealer
@@ -82,7 +80,7 @@ def films(root: Path, wish: Wish, workers: int | None, advanced: Callable[[str, 
     yield from (Made(places[case], film, was_there=True) for case, film in there.items())
     if not due:
         return
-    variables = rendering_variables(state.opened.task.environment, os.environ)
+    variables = needed(state.opened.task.environment)
     dealt = dealer(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
         unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case))]

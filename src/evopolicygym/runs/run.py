@@ -29,6 +29,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.base import LOCAL
+from evopolicygym.rollout.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import opened_executor, taken_up
@@ -46,6 +47,8 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     agent = make(config.agent)
     if isinstance(agent, Particular):
         agent.refuse(config.task.environment.name)
+    if config.task.films:
+        needed(config.task.environment)
     price = price_of(config, agent)
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
@@ -57,7 +60,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
-        workspace.lay(RunPaths(root))
+        workspace.lay(RunPaths(root), config.task.films)
         executor = stack.enter_context(_executor(RunPaths(root), config))
         opening = _opening(config, owner, run_id, executor.grounds, price)
         writer = stack.enter_context(RunWriter(root, opening))
@@ -113,7 +116,7 @@ def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experim
     deal = dealer(writer.state, owner)
     try:
         if writer.state.stage is Stage.OPEN:
-            _evolve(Rollouts(writer, executor, deal), agent)
+            _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent)
         finalize(Rollouts(writer, executor, deal))
     except BaseException as error:
         _note_stop(writer, error)
@@ -161,6 +164,11 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
         play_turns(session, door, agent)
         session.raise_fault()
         session.close()
+
+
+def _camera(opened: RunOpened) -> LocalCamera | None:
+    schemas = opened.observation_schema, opened.action_schema
+    return LocalCamera(opened.task.environment, *schemas) if opened.task.films else None
 
 
 def _opening(

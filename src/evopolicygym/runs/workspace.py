@@ -3,13 +3,16 @@
 import shutil
 from importlib.resources import as_file, files
 
+from evopolicygym.core.film_request import FILMS_A_SUBMISSION
 from evopolicygym.records.paths import RunPaths
 
 EXECUTABLE = ("judge",)
+RULES, BEFORE_FILMS = "AGENTS.md", "\n## What counts\n"
+"""The file that tells an agent of its desk, and the line before which it is told of films where it may have some."""
 
 
-def lay(paths: RunPaths) -> None:
-    """Make a run's directories and put the desk's files into its workspace."""
+def lay(paths: RunPaths, films: int = 0) -> None:
+    """Make a run's directories and put the desk's files into its workspace, for an agent with so many films."""
     for directory in (paths.workspace, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
     with as_file(files("evopolicygym.runs") / "desk") as desk:
@@ -17,3 +20,9 @@ def lay(paths: RunPaths) -> None:
         shutil.copytree(desk, paths.workspace, dirs_exist_ok=True, ignore=ignored)
     for name in EXECUTABLE:
         (paths.workspace / name).chmod(0o755)
+    if films:
+        rules = paths.workspace / RULES
+        told = (files("evopolicygym.runs") / "films.md").read_text(encoding="utf-8")
+        told = told.format(films=films, a_submission=FILMS_A_SUBMISSION)
+        before, heading, after = rules.read_text(encoding="utf-8").partition(BEFORE_FILMS)
+        rules.write_text(f"{before}\n{told}{heading}{after}", encoding="utf-8")

@@ -25,6 +25,7 @@ MOST_DOCUMENT = 64 << 20
 
 class _Task(BaseModel):
     environment: EnvironmentFields
+    films: int = 0
 
 
 class _Budget(BaseModel):
@@ -111,6 +112,7 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "spent": told.budget.spent,
         "submissions": len(told.submissions),
         "curve": learning_curve(told.submissions),
+        "films": told.task.films,
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": told.timing.opened_at.isoformat(),

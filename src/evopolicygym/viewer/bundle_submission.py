@@ -10,6 +10,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.records.paths import EPISODES, episode_name, submission_name
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.viewer.bundle_hidden import hidden_bundle
 from evopolicygym.viewer.bundle_run import bundle_of, changed_files, episode_line
 from evopolicygym.viewer.reading import below, excerpt, read_bytes, shown, within
 
@@ -42,6 +43,7 @@ def submission_bundle(record: RunRecord, index: int) -> dict[str, Any]:
         "before": index - 1 if index else None,
         **_change(record, before, one.charged.checkpoint),
         "feedback": _feedback(record, one),
+        **hidden_bundle(record, one),
     }
 
 

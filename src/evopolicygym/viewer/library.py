@@ -4,9 +4,11 @@ How they are carried to a page is not told here but in ``site.py``.
 """
 
 import hashlib
+import os
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -19,12 +21,15 @@ from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.viewer.bundle_compare import compare_bundle
-from evopolicygym.viewer.bundle_episode import episode_bundle, film_of
+from evopolicygym.viewer.bundle_episode import episode_bundle
+from evopolicygym.viewer.bundle_films import films_bundle
 from evopolicygym.viewer.bundle_overview import overview, run_text
+from evopolicygym.viewer.bundle_pictures import pictures_bundle
 from evopolicygym.viewer.bundle_run import edits_bundle, run_bundle
 from evopolicygym.viewer.bundle_submission import submission_bundle
 from evopolicygym.viewer.bundle_suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.bundle_transcript import Index, transcript_index, transcript_page
+from evopolicygym.viewer.episode_names import film_named, found
 from evopolicygym.viewer.model_use import model_uses
 from evopolicygym.viewer.reading import below, shown
 from evopolicygym.viewer.shelf import Place, Shelf
@@ -34,6 +39,8 @@ MOST_BYTES = 48 << 20
 MOST_RECORDS = 6
 """Runs whose whole record is kept."""
 MOST_INDEXES = 32
+MOST_FOLDERS = 2000
+"""Of films, that are looked at for whether one was added."""
 KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "edits", "compare")
 """Of documents, by how their names begin; two of one kind are not made at once, and edits hold nothing else up."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
@@ -86,9 +93,11 @@ class Library:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
         words = name.split("/")
         places = [self.shelf.place(word) for word in self._runs_named(words)]
-        stamp = " ".join(f"{place.stamp()} {_grown(place)}" for place in places) or self.shelf.stamp()
+        stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
+        stamp = stamp or f"{self.shelf.stamp()} {self._added_to_a_task(words)}"
         if words[0] == "run" and words[2:3] == ["episode"]:
-            stamp += f" {self.film(words[1], '/'.join(words[3:]))}"
+            film = self.film(words[1], words[3] if len(words) > 3 else "")  # noqa: PLR2004 - run, id, episode, name
+            stamp += f" {film} {film.stat().st_mtime_ns if film else ''}"
         return hashlib.sha256(f"{__version__} {name} {stamp}".encode()).hexdigest()[:24]
 
     def document(self, name: str) -> bytes:
@@ -113,7 +122,7 @@ class Library:
 
     def film(self, run: str, episode: str) -> Path | None:
         """Return where the film of an episode lies; None where there is none."""
-        return film_of(self._record(self.shelf.place(run)), episode)
+        return film_named(self._record(self.shelf.place(run)), episode)
 
     def _keep(self, name: str, tag: str, content: bytes) -> None:
         with self._lock:
@@ -140,7 +149,7 @@ class Library:
             case ["suite-paper"]:
                 return self._suite(with_paper=True)
             case ["task", task]:
-                return task_bundle(task, self._all()[0])
+                return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
@@ -161,6 +170,9 @@ class Library:
                 return submission_bundle(self._record(place), int(number))
             case ["episode", episode]:
                 return episode_bundle(self._record(place), episode)
+            case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
+                record = self._record(place)
+                return pictures_bundle(record, found(record, episode), int(block))
             case ["transcript", page] if _NUMBER.fullmatch(page):
                 return transcript_page(self._record(place), self._index(place), int(page))
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
@@ -175,6 +187,22 @@ class Library:
             else:
                 found.append(one)
         return found, problems
+
+    def _filmed(self, task: str) -> Iterator[tuple[dict[str, Any], RunRecord]]:
+        """Yield the runs of a task that may have films, with what is told of them in short."""
+        for place in self.shelf.places().values():
+            one = self._overview(place)
+            if isinstance(one, str) or one["task"] != task:
+                continue
+            if place.paths.journal.is_file() and (one["films"] or below(place.root, place.paths.films)):
+                try:
+                    record = self._record(place)
+                except (EvoPolicyGymError, OSError):
+                    continue  # it is listed among those that can't be read
+                yield one, record
+
+    def _added_to_a_task(self, words: Sequence[str]) -> str:
+        return " ".join(map(_added, self.shelf.places().values())) if words[0] == "task" else ""
 
     def _overview(self, place: Place) -> dict[str, Any] | str:
         stamp = place.stamp()
@@ -223,6 +251,15 @@ class Library:
     def _index(self, place: Place) -> Index:
         path = below(place.root, place.paths.transcript)
         return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
+
+
+def _added(place: Place) -> str:
+    """Return what changes when films or returns are added to a run that is finished."""
+    found = [str(place.paths.post_hoc.lstat().st_mtime_ns)] if below(place.root, place.paths.post_hoc) else []
+    if below(place.root, place.paths.films):
+        walked = islice(os.walk(place.paths.films), MOST_FOLDERS)
+        found += [str(Path(directory).lstat().st_mtime_ns) for directory, _, _ in walked]
+    return "+".join(found)
 
 
 def _grown(place: Place) -> str:

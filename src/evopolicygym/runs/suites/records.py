@@ -147,6 +147,7 @@ def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, iso
         "cases": [task.train_cases, task.validation_cases, task.held_out_cases],
         "agent": asdict(agent),
         "seed": seed,
+        "films": task.films,
         "split": split.value,
         "isolation": isolation,
     }

@@ -1,37 +1,41 @@
-// An episode over time: one cursor through rewards, actions and observations.
+// An episode over time: one cursor through film, pictures, rewards, actions and observations.
 
 import { h, link, number, count, facts, fact, section, nothing, finite, duration } from "./dom.js";
 import { load } from "./data.js";
 import { domain, scale } from "./chart.js";
+import { filmOf } from "./film.js";
+import { picturesOf } from "./pictures.js";
 import { text } from "./submission.js";
 
 export async function episodePage({ words: [id, name] }) {
   const [run, episode] = await Promise.all([load(`run/${id}`), load(`run/${id}/episode/${encodeURIComponent(name)}`)]);
   const series = episode.series;
-  const player = series && series.t.length ? scrubber(series) : null;
-  const back = episode.submission ?? run.selected;
+  const film = episode.film ? filmOf(`film/${id}/${encodeURIComponent(episode.name)}.mp4`, episode.film, { reached: (step) => player?.reached(step), changed: (playing) => player?.playing(playing) }) : null;
+  const pictures = series?.pictures.length ? picturesOf(`run/${id}/episode/${encodeURIComponent(name)}`, series) : null;
+  const player = series && series.t.length ? scrubber(series, film, pictures) : null;
+  const back = episode.submission;
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, `Episode ${episode.name}`), h("p", { class: "lead" }, `${run.entry} on ${run.task.name}, case ${episode.case} of ${episode.split.replace("_", "-")}`)),
       h("div", { class: "score" }, h("div", { class: "big" }, number(episode.return)), h("div", { class: "soft" }, "return"))),
-    facts(fact("steps", count(episode.length)), fact("end", episode.terminated ? "terminated" : "truncated"), episode.success === null ? null : fact("success", episode.success ? "yes" : "no"),
-      fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
-      ...Object.entries(episode.components).map(([part, value]) => fact(part, number(value))),
-      back === null ? null : fact("submission", link(`#/run/${id}/${back}/episodes`, back)), fact("episode", neighbours(run, id, episode))),
+    facts(episode.post_hoc ? fact("known by", "post-hoc") : fact("steps", count(episode.length)), episode.post_hoc ? null : fact("end", episode.terminated ? "terminated" : "truncated"), (episode.success ?? null) === null ? null : fact("success", episode.success ? "yes" : "no"),
+      episode.post_hoc ? null : fact("took", duration(episode.seconds)), episode.clipped ? fact("actions clipped", count(episode.clipped)) : null,
+      ...Object.entries(episode.components ?? {}).map(([part, value]) => fact(part, number(value))),
+      fact("submission", link(`#/run/${id}/${back}/episodes`, back), episode.selected ? " (selected)" : ""), fact("episode", neighbours(run, id, episode))),
     episode.failed ? h("div", { class: "trouble" }, h("p", null, h("strong", null, `The policy failed at step ${episode.failed.step} (${episode.failed.reason.replaceAll("_", " ")}). `), "From there on random actions played."), text({ text: `${episode.failed.message}\n${episode.failed.traceback}` })) : null,
-    episode.film ? section("Film", null, h("video", { controls: true, preload: "metadata", src: `film/${id}/${encodeURIComponent(episode.name)}.mp4` })) : null,
-    player ? player.element : nothing("The steps of this episode are not in the record.", "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay."),
+    episode.film?.same === false ? h("p", { class: "warning" }, `The film shows another episode than was recorded${episode.film.doubt ? `: ${episode.film.doubt}` : "."}`) : null,
+    player ? player.element : [film ? h("div", { class: "stage" }, film.element) : null, nothing("The steps of this episode are not in the record.", episode.post_hoc ? "Post-hoc keeps the returns alone; evopolicygym film plays such a case again and shows it." : "Under the feedback profile “returns” none are kept; they can be played again with evopolicygym verify --replay.")],
     episode.stdout || episode.stderr ? section("What the policy printed", null, text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt")) : null);
-  return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => player?.end(), keys: (event) => player?.keys(event) ?? false };
+  return { title: `${episode.name} of ${run.entry}`, element, crumbs: [[`#/task/${encodeURIComponent(run.task.name)}`, run.task.name], [`#/run/${id}/${back ?? ""}`, run.run_id], [null, episode.name]], ready: () => player?.ready(), end: () => { player?.end(); film?.end(); }, keys: (event) => player?.keys(event) ?? false };
 }
 
 function neighbours(run, id, episode) {
-  const all = episode.submission === null ? run.hidden[episode.split].episodes.length : run.submissions[episode.submission].episodes.length;
-  const name = (place) => (episode.submission === null ? `${episode.split}-${place}` : `train-${episode.submission}-${place}`);
+  const all = { train: run.submissions[episode.submission]?.episodes.length ?? 0, validation: run.validation_cases, held_out: run.held_out_cases }[episode.split];
+  const name = (place) => episode.name.replace(/\d+$/, place);
   const step = (place, label, what) => (place >= 0 && place < all ? h("a", { href: `#/episode/${id}/${name(place)}`, "aria-label": what }, label) : h("span", { class: "soft" }, label));
   return [step(episode.position - 1, "‹ ", "Episode before"), `${episode.position + 1} of ${all}`, step(episode.position + 1, " ›", "Episode after")];
 }
 
-function scrubber(series) {
+function scrubber(series, film, pictures) {
   const last = series.t.length - 1;
   const lines = [
     { title: "reward", unit: "per step", values: series.rewards }, { title: "return so far", unit: "", values: series.returns },
@@ -47,14 +51,23 @@ function scrubber(series) {
   const quarters = [0, 0.25, 0.5, 0.75, 1].map((part) => series.t[0] + part * (series.t.at(-1) - series.t[0]));
   let at = 0;
   let timer = null;
-  function move(to) {
+  // Where the film itself moved on, it is not sent anywhere.
+  function move(to, from = null) {
     at = Math.max(0, Math.min(last, to));
     range.value = at;
     range.setAttribute("aria-valuetext", `step ${series.t[at]}`);
     where.textContent = `step ${count(series.t[at])} of ${count(series.steps)}`;
     for (const one of plots) one.move(at);
+    pictures?.show(at);
+    if (!from) film?.show(series.t[at]);
+  }
+  function reached(step) {
+    let place = Math.min(last, Math.floor(step / series.every));
+    while (place < last && series.t[place + 1] <= step) place += 1;
+    move(place, film);
   }
   function toggle() {
+    if (film?.tied) { film.toggle(); return; }
     if (timer) { clearInterval(timer); timer = null; play.textContent = "Play"; return; }
     if (at === last) move(0);
     play.textContent = "Pause";
@@ -67,14 +80,16 @@ function scrubber(series) {
   return {
     element: h("div", null, h("div", { class: "scrub" }, play, range, where),
       series.every > 1 ? h("p", { class: "note" }, `Of ${count(series.steps)} steps every ${series.every}th is drawn; the return counts them all.`) : null,
-      series.pictures ? h("p", { class: "note" }, "What the policy saw are pictures, which are not drawn here.") : null, holder,
-      h("div", { class: "timeaxis" }, h("div", { class: "ticks", "aria-hidden": "true" }, quarters.map((step) => h("span", null, count(step)))), h("div", { class: "axis-name" }, "step of the episode"))),
+      h("div", { class: film || pictures ? "watched" : null }, film || pictures ? h("div", { class: "stage" }, film?.element, pictures?.element) : null,
+        h("div", null, holder,
+          h("div", { class: "timeaxis" }, h("div", { class: "ticks", "aria-hidden": "true" }, quarters.map((step) => h("span", null, count(step)))), h("div", { class: "axis-name" }, "step of the episode"))))),
+    reached, playing: (now) => { play.textContent = now ? "Pause" : "Play"; },
     ready: () => { watch.observe(holder); redraw(); move(0); },
     end: () => { watch.disconnect(); if (timer) clearInterval(timer); window.removeEventListener("themechange", redraw); },
     keys: (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (step) { move(at + step * (event.shiftKey ? 10 : 1)); return true; }
-      if (event.key === " " && event.target.tagName !== "BUTTON" && event.target.tagName !== "VIDEO") { toggle(); return true; }
+      if (event.key === " " && event.target.tagName !== "BUTTON") { toggle(); return true; }
       return false;
     },
   };
@@ -93,9 +108,9 @@ function plot(line, series, move) {
   function point(event) {
     const bounds = box.getBoundingClientRect();
     const step = horizontal(bounds.width).back(event.clientX - bounds.x);
-    let nearest = Math.round(step / series.every);
-    nearest = Math.max(0, Math.min(series.t.length - 1, nearest));
-    move(nearest);
+    const about = Math.round(step / series.every), end = series.t.length - 1;
+    const near = [about - 1, about, about + 1, end - 1, end].filter((place) => place >= 0 && place <= end);
+    move(near.reduce((a, b) => (Math.abs(series.t[b] - step) < Math.abs(series.t[a] - step) ? b : a)));
   }
   return {
     element: h("figure", { class: "series" }, h("figcaption", null, h("span", { class: "title", title: line.title }, line.title), value, line.unit ? h("span", { class: "soft" }, line.unit) : null),
@@ -129,7 +144,7 @@ function plot(line, series, move) {
     },
     move(at) {
       const now = line.values[at];
-      const label = line.labels?.[now - (line.start ?? 0)];
+      const label = now === null ? undefined : line.labels?.[now - (line.start ?? 0)];
       value.textContent = label ? `${now}: ${label}` : number(now, 3);
       cursor.style.transform = `translateX(${horizontal(box.clientWidth)(series.t[at]).toFixed(1)}px)`;
     },

@@ -4,6 +4,7 @@ import { h, s, link, table, number, plusMinus, section, facts, fact, finite, cou
 import { load, follow } from "./data.js";
 import { chart, domain, styles, mark, tell, path, stairs, legend } from "./chart.js";
 import { stateOf } from "./page_suite.js";
+import { sideBySide } from "./side_by_side.js";
 
 export async function taskPage({ words: [name] }) {
   const element = h("div");
@@ -28,6 +29,7 @@ function parts(task) {
     legend([...shapes, ...(task.random === null ? [] : [{ line: "anchor", text: "uniform random" }])]),
     section("Learning curves", "Best mean validation return so far, against train episodes spent. Each line is a run.", curves(task, look)),
     section("Held-out returns", "Each dot is a hidden case; the bar is the mean with its standard error.", distribution(task, look)),
+    task.films?.length ? section("Films", "The same case, as each run’s selected checkpoint plays it; of train cases the latest film.", sideBySide(task.films)) : null,
     section("Runs", null, runTable(runs)),
   ].filter(Boolean);
 }

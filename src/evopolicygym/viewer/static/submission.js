@@ -129,26 +129,30 @@ function said(entry, index) {
     h("pre", null, entry.text), entry.cut ? h("p", { class: "soft" }, `${count(entry.cut)} more characters`) : null);
 }
 
+const HIDDEN = { held_out: "Held-out", post_hoc: "Held-out, played afterwards (post-hoc)", validation: "Validation" };
+
 async function episodes(run, one) {
+  const { hidden, films } = await load(`run/${run.id}/submission/${one.index}`);
+  const filmed = new Set(films);
   const rows = one.episodes.map((episode, place) => ({ place, case: one.cases[place], name: `train-${one.index}-${place}`, ...episode, played: Boolean(episode) })).filter((row) => row.played);
-  const parts = [h("h3", null, "Train"), rows.length ? episodeTable(run, rows, "Train") : nothing("No episode of it was played.", one.error ?? "A policy that can’t be loaded plays none.")];
-  if (one.selected) {
-    for (const [split, title] of [["held_out", "Held-out"], ["validation", "Validation"]]) {
-      const hidden = run.hidden[split];
-      const own = (hidden?.episodes ?? []).map((episode, place) => ({ place, case: place, name: `${split}-${place}`, ...episode, played: Boolean(episode) })).filter((row) => row.played);
-      if (own.length) parts.push(h("h3", null, title), episodeTable(run, own, title));
-    }
-  } else parts.push(h("p", { class: "soft" }, "Hidden episodes are shown with the submission that was selected."));
+  const parts = [h("h3", null, "Train"), rows.length ? episodeTable(run, rows, "Train", filmed) : nothing("No episode of it was played.", one.error ?? "A policy that can’t be loaded plays none.")];
+  for (const [split, title] of Object.entries(HIDDEN)) {
+    if (hidden[split]?.length) parts.push(h("h3", null, title), episodeTable(run, hidden[split], title, filmed));
+  }
+  if (run.stage === "open") parts.push(h("p", { class: "soft" }, "Hidden episodes are played and shown when the agent is gone."));
+  else if (run.stage === "finished" && run.selected !== null && one.status === "ok" && !hidden.held_out?.length && !hidden.post_hoc?.length) parts.push(h("p", { class: "soft" }, "It did not play the held-out cases, as another was selected; evopolicygym post-hoc plays them."));
   return parts;
 }
 
-function episodeTable(run, rows, split) {
+function episodeTable(run, rows, split, filmed) {
+  const known = rows.some((r) => (r.length ?? null) !== null);
   return table([
     { name: "episode", text: true, value: (r) => r.place, cell: (r) => link(`#/episode/${run.id}/${r.name}`, r.name) },
     { name: "case", value: (r) => r.case },
     { name: "return", value: (r) => finite(r.return), cell: (r) => number(r.return) },
-    { name: "steps", value: (r) => r.length },
-    { name: "end", text: true, value: (r) => (r.terminated ? "terminated" : "truncated"), cell: (r) => (r.failure ? h("span", { class: "failed" }, `failed: ${r.failure.replaceAll("_", " ")}`) : r.terminated ? "terminated" : "truncated") },
-    ...(rows.some((r) => r.success !== null) ? [{ name: "success", text: true, value: (r) => Number(r.success), cell: (r) => (r.success === null ? "–" : r.success ? "yes" : "no") }] : []),
+    ...(known ? [{ name: "steps", value: (r) => r.length },
+    { name: "end", text: true, value: (r) => (r.terminated ? "terminated" : "truncated"), cell: (r) => (r.failure ? h("span", { class: "failed" }, `failed: ${r.failure.replaceAll("_", " ")}`) : r.terminated ? "terminated" : "truncated") }] : []),
+    ...(rows.some((r) => filmed.has(r.name)) ? [{ name: "film", text: true, value: (r) => Number(filmed.has(r.name)), cell: (r) => (filmed.has(r.name) ? "▶ film" : "–") }] : []),
+    ...(rows.some((r) => (r.success ?? null) !== null) ? [{ name: "success", text: true, value: (r) => Number(r.success), cell: (r) => (r.success === null ? "–" : r.success ? "yes" : "no") }] : []),
   ], rows, { caption: `${split} episodes` });
 }

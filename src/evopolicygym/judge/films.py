@@ -1,0 +1,141 @@
+"""Films that an agent asked for: made of what was just recorded, between the play of a submission and its publication.
+
+A film that can't be made harms nobody: the feedback says why it is not there, and it costs none of the run's films.
+Where the run dies meanwhile, whoever takes it up makes the submission's films anew.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.errors import StorageError, UsageError
+from evopolicygym.core.film import Film, FilmJob, NoFilm, Recorded
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.judge.rollouts import Rollouts, Stopped
+from evopolicygym.records.films import put_film
+from evopolicygym.records.paths import EPISODES, FILM, SHEET, episode_name
+from evopolicygym.rollout.messages import NO_STORAGE
+
+FILM_S = 300.0
+"""Seconds that one film may take: nobody waits for ever for feedback."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filmed:
+    """What came of one film that was asked for."""
+
+    place: int
+    """The episode's, in its submission."""
+    film: Film | None
+    problem: NoFilm | None
+    """Why there is none."""
+
+
+class _Refused(Exception):
+    def __init__(self, problem: NoFilm) -> None:
+        super().__init__(problem.value)
+        self.problem = problem
+
+
+def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[Filmed, ...]:
+    """Make the films that were asked for beside their episodes in staging; raise ``Stopped`` where the run is put down.
+
+    The submission's episodes have all been played.
+    """
+    made = []
+    for place in submission.charged.films:
+        folder = _folder(rollouts, submission, place)
+        _clear(folder)
+        try:
+            made.append(Filmed(place, put_film(folder / FILM, _maker(rollouts, submission, place)), None))
+        except (Stopped, StorageError):
+            raise
+        except Exception as error:  # whatever a renderer or its libraries may raise
+            if isinstance(error, OSError) and error.errno in NO_STORAGE:
+                raise  # a disk that is full holds no feedback either: the run stops, to be taken up
+            _clear(folder)
+            _note(rollouts, submission, place, error)
+            made.append(Filmed(place, None, _problem(error)))
+    return tuple(made)
+
+
+def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Callable[[Path], Film]:
+    case, folder = submission.charged.env_instances[place], _folder(rollouts, submission, place)
+    recorded = _recorded(submission, place)
+
+    def make(target: Path) -> Film:
+        if rollouts.camera is None:
+            raise _Refused(NoFilm.NO_CAMERA)
+        deadline = monotonic() + FILM_S
+
+        def advanced(_steps: int) -> None:
+            if rollouts.stop.is_set():
+                raise Stopped("The run was put down; resume it to go on.")
+            if monotonic() > deadline:
+                raise _Refused(NoFilm.TOO_LONG)
+
+        seed = rollouts.dealer.cases.seed(Split.TRAIN, case)
+        shot = rollouts.camera.film(FilmJob(seed, folder, recorded.length, target, folder / SHEET), advanced)
+        if (shot.trajectory_sha256, shot.episode_return) != (recorded.trajectory_sha256, recorded.episode_return):
+            raise _Refused(NoFilm.ANOTHER_EPISODE)
+        checkpoint = submission.charged.checkpoint
+        return Film(Split.TRAIN, submission.index, checkpoint, place, shot, recorded, same=True, played_again=False)
+
+    return make
+
+
+def _recorded(submission: SubmissionState, place: int) -> Recorded:
+    episode = submission.episodes[place]
+    assert episode is not None  # noqa: S101 - for the type checker; all were played
+    return Recorded(episode.length, episode.episode_return, episode.trajectory_sha256)
+
+
+def _folder(rollouts: Rollouts, submission: SubmissionState, place: int) -> Path:
+    name = episode_name(submission.first_global_episode + place)
+    return rollouts.writer.paths.staged(submission.index) / EPISODES / name
+
+
+def _clear(folder: Path) -> None:
+    """Remove whatever was made of a film, by this process or by one that died over it."""
+    for stray in folder.glob(f"{Path(FILM).stem}.*"):
+        stray.unlink(missing_ok=True)
+
+
+def _problem(error: Exception) -> NoFilm:
+    if isinstance(error, _Refused):
+        return error.problem
+    return NoFilm.NO_CAMERA if isinstance(error, UsageError) else NoFilm.FAILED
+
+
+def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Exception) -> None:
+    """Write down for a person what an agent is not told, where that can be written."""
+    log = rollouts.writer.paths.film_log
+    with suppress(OSError):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n")
+
+
+def told(films: Sequence[Filmed], submission: SubmissionState) -> list[dict[str, object]]:
+    """Return what ``summary.json`` says of films, in the order that they were asked for."""
+    return [_told(one, submission) for one in films]
+
+
+def _told(one: Filmed, submission: SubmissionState) -> dict[str, object]:
+    folder = f"{EPISODES}/{episode_name(submission.first_global_episode + one.place)}"
+    shot = one.film.shot if one.film else None
+    sheet = shot.sheet if shot else None
+    return {
+        "env_instance": submission.charged.env_instances[one.place],
+        "episode": one.place,
+        "film": f"{folder}/{FILM}" if shot else None,
+        "frames": shot.frames if shot else None,
+        "steps_per_frame": shot.steps_per_frame if shot else None,
+        "fps": shot.fps if shot else None,
+        "sheet": f"{folder}/{SHEET}" if sheet else None,
+        "sheet_steps": list(sheet.steps) if sheet else None,
+        "problem": one.problem.value if one.problem else None,
+    }
