@@ -1,13 +1,19 @@
 """What tests of the viewer look at: the run whose numbers are known by hand, real runs, and a site over HTTP."""
 
+import base64
+import gzip
+import html
 import http.client
 import json
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from diagnosed import known_run, recorded
+from diagnosed import BUNDLES, known_run, recorded
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.serving import ServedViewer
@@ -54,3 +60,41 @@ def asked(viewer: ServedViewer, path: str, method: str = "GET", **headers: str) 
         return Answer(answer.status, told, answer.read())
     finally:
         connection.close()
+
+
+def hostile_run(place: Path) -> RunRecord:
+    """Write the known run with markup in its agent's name, a file and its name, an output, a summary, a transcript."""
+    opened, *events = known_run()
+    assert isinstance(opened, RunOpened)
+    files = {**BUNDLES, "b": {f"x{HOSTILE.replace('/', '')}.py": HOSTILE, "policy.py": HOSTILE}}
+    record = recorded(place, [replace(opened, agent=AgentConfig("command", HOSTILE)), *events], files)
+    lines = f"{HOSTILE}\n" + json.dumps({"role": HOSTILE, "text": HOSTILE})
+    published = record.paths.published(1)
+    for path, text in (
+        (record.paths.transcript, lines),
+        (published / "episodes" / "ep_002" / "stdout.txt", HOSTILE),
+        (published / "summary.json", json.dumps({"__proto__": HOSTILE, HOSTILE: 1})),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return record
+
+
+def kept_documents(directory: Path) -> dict[str, Any]:
+    """Return the documents of static pages in a directory, by name."""
+    scripts = (path.read_text(encoding="utf-8") for path in sorted((directory / "data").rglob("*.js")))
+    return dict(
+        _unpacked(*json.loads(f"[{script[len('evopolicygymDocument(') : -len(');') - 1]}]")) for script in scripts
+    )
+
+
+def documents_within(file: Path) -> dict[str, Any]:
+    """Return the documents of static pages in one file, by name."""
+    found = re.findall(
+        r'<script type="text/plain" id="kept/([^"]*)">([^<]*)</script>', file.read_text(encoding="utf-8")
+    )
+    return dict(_unpacked(html.unescape(name), packed) for name, packed in found)
+
+
+def _unpacked(name: str, packed: str) -> tuple[str, Any]:
+    return name, json.loads(gzip.decompress(base64.b64decode(packed)))

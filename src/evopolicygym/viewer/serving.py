@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -10,6 +10,7 @@ from typing import Self
 import uvicorn
 
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.viewer.bundle_suite import settings_bundle, suite_name
 from evopolicygym.viewer.library import Library
 from evopolicygym.viewer.shelf import Shelf
 from evopolicygym.viewer.site import application, listener
@@ -20,12 +21,12 @@ START_S = 20.0
 class ServedViewer:
     """The site of some runs, on this machine's loopback."""
 
-    def __init__(self, runs: Sequence[Path], port: int = 0, *, with_paper: bool = False) -> None:
-        """Begin to serve; the address is known when this returns."""
+    def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
+        """Begin to serve, the tables of these names beside the runs; the address is known when this returns."""
+        settings = settings_bundle(shipped)
         self.library = Library(Shelf(runs))
         self._listener = listener(port)
         self.address = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        settings: Mapping[str, object] = {"paper": with_paper}
         config = uvicorn.Config(
             application(self.library, settings), ws="none", lifespan="off", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, timeout_graceful_shutdown=1,
@@ -40,7 +41,7 @@ class ServedViewer:
             time.sleep(0.005)
         if not self._server.started:
             raise EvoPolicyGymError("The viewer's server didn't start.")
-        first = "suite-paper" if with_paper else "suite"
+        first = suite_name(settings["beside"])
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 
     def __enter__(self) -> Self:
