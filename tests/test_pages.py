@@ -109,12 +109,16 @@ def test_what_there_is_no_room_for_is_left_out(runs: Path) -> None:
 
 
 def test_every_choice_of_shipped_tables_is_there(runs: Path) -> None:
-    """Whichever tables are switched on, in the order of the settings, their leaderboard is kept."""
+    """Whichever tables are switched on, in the order of the settings, their leaderboard is kept, or why not."""
     keeper = Keeper(Library(Shelf([runs])), Episodes.NONE, 1 << 30, films=False)
     names = shipped_names()
     found = {one.name for one in keeper.common(names).documents if one.name.startswith("suite")}
 
+    two = Keeper(Library(Shelf([runs])), Episodes.NONE, 1 << 30, films=False).common(["paper", "nothing"])
+
     assert len(found) == 2 ** len(names)
+    assert {one.name for one in two.documents if one.name.startswith("suite")} == {"suite", "suite/paper"}
+    assert set(two.problems) == {"suite/nothing", "suite/paper,nothing"}
     assert {"suite", suite_name(names)} <= found
     with pytest.raises(UnknownName, match="papers"):
         settings_bundle(["papers"])

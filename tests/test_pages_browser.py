@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from browsers import Met, browser, met
+from browsers import browser, met
 from evopolicygym.cli.main import app
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.shelf import Shelf
-from viewed import hostile_run, real_runs
+from viewed import hostile_run, real_runs, write_film
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -44,7 +44,7 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place / "state"))
         evolver, random = real_runs(place / "runs")
-    _film(evolver.films / "train" / "submit_001" / "case_000.mp4")
+    write_film(evolver)
     file = place / "single" / "runs.html"
     line = ["report", place / "runs", "-o", place / "report", "--format", "svg", "--single-file", file, "--json"]
     left = CliRunner().invoke(app, list(map(str, line)))
@@ -52,20 +52,6 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     ids = {one.root: one.id for one in Shelf([place / "runs"]).places().values()}
     addresses = {"directory": (place / "report" / "index.html").as_uri(), "file": file.as_uri()}
     return Written(addresses, ids[evolver.root.resolve()], ids[random.root.resolve()])
-
-
-def _film(path: Path) -> None:
-    """Write a film of ten grey pictures."""
-    av = pytest.importorskip("av", reason="av is not installed, the extra viewer")
-    np = pytest.importorskip("numpy")
-    path.parent.mkdir(parents=True)
-    with av.open(path, "w") as container:
-        stream = container.add_stream("libx264", rate=10, options={"preset": "ultrafast"})
-        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
-        for shade in range(10):
-            picture = np.full((64, 64, 3), 25 * shade, dtype="uint8")
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-        container.mux(stream.encode())
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -81,12 +67,12 @@ def test_the_suite_from_a_disk(chromium: "Browser", written: Written, form: str)
         page.check("label:has-text('paper') input")
         page.wait_for_selector("text=GPT-5.5")
         page.keyboard.press("/")
-        page.keyboard.type("players")
+        page.keyboard.type("opus")
 
         assert len(down) == 3
         assert up == down[::-1]
         assert page.locator(".board tbody tr").count() == 1
-        assert [part in page.url for part in ("filter=players", "sort=rank", "with=paper")] == [True] * 3
+        assert [part in page.url for part in ("filter=opus", "sort=rank", "with=paper")] == [True] * 3
         found.open(page.url.partition("#")[1] + page.url.partition("#")[2], ".board table")
         page.reload()
         page.wait_for_selector(".board table")
@@ -148,19 +134,13 @@ def test_a_comparison_from_a_disk(chromium: "Browser", written: Written, form: s
 
 
 def test_a_film_from_a_disk(chromium: "Browser", written: Written) -> None:
-    """A film that lies beside the pages is played."""
+    """A film that lies beside the pages is played; a single file has none, and no place for one."""
     with met(chromium, written.addresses["directory"]) as found:
-        selected = _selected(found, written.evolver)
-        found.open(f"#/episode/{written.evolver}/train-{selected}-0", "h1")
-        has_film = found.page.locator("video").count()
-        if selected == 1:
-            found.page.wait_for_function("document.querySelector('video').readyState >= 1")
-        assert has_film == (selected == 1)
-
-
-def _selected(found: Met, run: str) -> int:
-    found.open(f"#/run/{run}", ".submissions li")
-    return int(found.page.inner_text("dt:text-is('selected') + dd").split()[-1])
+        found.open(f"#/episode/{written.evolver}/held_out-0", "video")
+        found.page.wait_for_function("document.querySelector('video').readyState >= 1")
+    with met(chromium, written.addresses["file"]) as found:
+        found.open(f"#/episode/{written.evolver}/held_out-0", "canvas")
+        assert found.page.locator("video").count() == 0
 
 
 def test_the_report_s_figures_are_shown(chromium: "Browser", written: Written) -> None:

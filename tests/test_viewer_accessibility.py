@@ -11,7 +11,7 @@ from diagnosed import known_run, recorded
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.serving import ServedViewer
 from evopolicygym.viewer.shelf import Shelf
-from viewed import real_runs
+from viewed import real_runs, write_film
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -43,6 +43,7 @@ def addresses(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place / "state"))
         evolver, random = real_runs(place / "runs")
+    write_film(evolver)
     record = recorded(place / "runs" / "known", known_run())
     _write(record.paths.transcript, '{"role": "assistant", "text": "submission 1 is taken"}\nwords\n')
     whole = record.paths.journal.read_bytes().splitlines(keepends=True)
@@ -93,6 +94,17 @@ def test_axe_finds_nothing_grave(
         found.said[:] = [one for one in found.said if "404" not in one]
 
     assert grave == []
+
+
+def test_axe_would_find_something(
+    chromium: "Browser", script: str, addresses: tuple[dict[str, str], list[tuple[str, str]]]
+) -> None:
+    """A button without a name on one of these pages is found: the test above can fail."""
+    with met(chromium, addresses[0]["served"]) as found:
+        found.open("#/", ".board table")
+        found.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+
+        assert [one.split(": ")[1] for one in _grave(found, script, "suite")] == ["button-name"]
 
 
 def _grave(found: Met, script: str, route: str) -> list[str]:

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+import pytest
+
 from diagnosed import BUNDLES, known_run, recorded
 from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.paths import RunPaths, film_name
+from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.viewer.serving import ServedViewer
 from evopolicygym.viewer.shelf import Place, Shelf
 from whole_runs import config, played
@@ -34,6 +38,22 @@ def known(below: Path) -> tuple[Place, RunRecord]:
 def real_runs(below: Path) -> tuple[RunPaths, RunPaths]:
     """Play two small runs on cartpole: one that edits by a plan, one of random actions."""
     return played(config(below, agent="players:make_evolver")).paths, played(config(below, agent="random")).paths
+
+
+def write_film(paths: RunPaths) -> None:
+    """Write a film of ten grey pictures where that of the first held-out episode lies."""
+    av = pytest.importorskip("av", reason="av is not installed, which the extra viewer brings")
+    selected = read_run(paths.root).state.selected
+    assert selected is not None
+    film = paths.films / film_name(Split.HELD_OUT, selected.submit_index, selected.checkpoint, 0)
+    film.parent.mkdir(parents=True)
+    with av.open(film, "w") as container:
+        stream = container.add_stream("libx264", rate=10, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for shade in range(10):
+            picture = np.full((64, 64, 3), 25 * shade, dtype="uint8")
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode())
 
 
 @dataclass(frozen=True, slots=True)
