@@ -102,5 +102,5 @@ def _check(found: Met, url: str) -> None:
     """Note what a served page asks of another origin, and what a page on a disk asks outside of its directory."""
     place = urlsplit(found.address)
     inside = found.address.rpartition("/")[0] + "/" if place.scheme == "file" else f"{place.scheme}://{place.netloc}/"
-    if not url.startswith(("data:", inside) if place.scheme == "file" else inside):
+    if not url.startswith(("data:", inside)):
         found.left.append(url)

@@ -50,6 +50,7 @@ def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
     made = {name: one for name, one in found.items() if not name.endswith("/contents")}
 
     assert documents_within(tmp_path / "one.html") == found
+    assert str(tmp_path) not in json.dumps(found)
     assert made == {name: json.loads(library.document(name)) for name in made}
     for run in ids(tmp_path / "runs"):
         own = {name for name in made if name.startswith((f"run/{run}", f"compare/{run}"))}
@@ -201,13 +202,17 @@ def test_the_same_twice(runs: Path, tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_pages_are_not_removed(tmp_path: Path) -> None:
-    """Without the mark of pages nothing is taken for one."""
-    (tmp_path / "data").mkdir()
-    for name in ("index.html", "data/mine.js"):
-        (tmp_path / name).write_text("mine")
-    clear_pages(tmp_path)
+    """Without the mark of pages nothing is taken for one, and behind a link nothing is removed."""
+    for name in ("unmarked", "elsewhere", "linked"):
+        (tmp_path / name / "data").mkdir(parents=True)
+        (tmp_path / name / "data" / "mine.js").write_text("mine")
+    (tmp_path / "linked" / "data" / "pages.json").write_text("{}")
+    (tmp_path / "linked" / "film").symlink_to(tmp_path / "elsewhere" / "data")
+    (tmp_path / "elsewhere" / "data" / "mine.mp4").write_text("mine")
+    for name in ("unmarked", "linked"):
+        clear_pages(tmp_path / name)
 
-    assert set(file_bytes(tmp_path)) == {"index.html", "data/mine.js"}
+    assert set(file_bytes(tmp_path)) == {"unmarked/data/mine.js", "elsewhere/data/mine.js", "elsewhere/data/mine.mp4"}
 
 
 def test_a_report_has_pages(runs: Path, tmp_path: Path) -> None:

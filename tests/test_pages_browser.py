@@ -1,9 +1,13 @@
 """Static pages in a real browser, opened from a disk: a directory and a single file show what the served site shows."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from typer.testing import CliRunner
@@ -141,6 +145,30 @@ def test_a_film_from_a_disk(chromium: "Browser", written: Written) -> None:
     with met(chromium, written.addresses["file"]) as found:
         found.open(f"#/episode/{written.evolver}/held_out-0", "canvas")
         assert found.page.locator("video").count() == 0
+
+
+def test_a_web_host(chromium: "Browser", written: Written) -> None:
+    """Below any address of a host that serves plain files the pages are the same, film and figures included."""
+    directory = Path(unquote(urlsplit(written.addresses["directory"]).path)).parent
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(directory.parent))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_address[1]}/{directory.name}/index.html"
+        with met(chromium, address) as found:
+            for route, until in (
+                ("#/?with=paper", ".board table"), ("#/task/cartpole", ".chart svg .curve"),
+                (f"#/run/{written.evolver}/0/change", ".code .row"),
+                (f"#/episode/{written.evolver}/held_out-0", "video"),
+            ):  # fmt: skip
+                found.open(route, until)
+            found.page.wait_for_function("document.querySelector('video').readyState >= 1")
+            found.open("#/report", "img.figure")
+            found.page.wait_for_function("document.querySelector('img.figure').naturalWidth > 0")
+        server.shutdown()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Say nothing of what is asked."""
 
 
 def test_the_report_s_figures_are_shown(chromium: "Browser", written: Written) -> None:

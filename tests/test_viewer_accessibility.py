@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 RUN_AXE = "async () => (await axe.run(document, { resultTypes: ['violations'] })).violations"
 TABS = ("change", "feedback", "transcript", "episodes")
+REPORT = [
+    {"name": "x", "kind": "figure", "title": "X", "says": "It.", "computed": "As `x`.", "files": ["figures/x.svg"]},
+    {"name": "x", "kind": "table", "title": "X", "says": "It.", "computed": "As `x`.", "files": ["tables/x.csv"]},
+]
 GRAVE = {"serious", "critical"}
 
 
@@ -48,7 +52,8 @@ def addresses(
     _write(record.paths.transcript, '{"role": "assistant", "text": "submission 1 is taken"}\nwords\n')
     whole = record.paths.journal.read_bytes().splitlines(keepends=True)
     _write(place / "runs" / "live" / "journal.jsonl", b"".join(whole[:7]).decode())
-    write_pages(place / "pages", Pages([place / "runs"]))
+    write_pages(place / "pages", Pages([place / "runs"], report=REPORT))
+    _write(place / "pages" / "figures" / "x.svg", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
     ids = {one.root.name: one.id for one in Shelf([place / "runs"]).places().values()}
     first, second = sorted([ids[evolver.root.name], ids[random.root.name]])

@@ -150,4 +150,6 @@ def _print(contents: "Contents", directory: Path) -> None:
         table.add_row(Text(part.name), part.kind, Text(", ".join(Path(file).suffix[1:] for file in part.files)))
     out().print(table)
     left_out = f", {len(contents.problems)} problems" if contents.problems else ""
-    out().print(Text(f"{contents.runs} runs{left_out}; begin with {directory / 'README.md'}"), soft_wrap=True)
+    out().print(
+        Text(f"{contents.runs} runs{left_out}; begin with {directory / (contents.page or 'README.md')}"), soft_wrap=True
+    )

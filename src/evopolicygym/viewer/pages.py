@@ -68,13 +68,16 @@ def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> Tall
     beginning, end = shell(kept, single=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.part")
-    with unfinished.open("w", encoding="utf-8") as page:
-        page.write(beginning)
-        for one in chain(common.documents, keeper.of_runs(common.runs, follow)):
-            if not isinstance(one, Film):
-                page.write(block(one.name, one.packed))
-        page.write(end)
-    unfinished.replace(file)
+    try:
+        with unfinished.open("w", encoding="utf-8") as page:
+            page.write(beginning)
+            for one in chain(common.documents, keeper.of_runs(common.runs, follow)):
+                if not isinstance(one, Film):
+                    page.write(block(one.name, one.packed))
+            page.write(end)
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
     return keeper.tally
 
 
@@ -83,6 +86,8 @@ def clear_pages(directory: Path) -> None:
     if not (directory / MARK).is_file():
         return
     for folder, pattern in _OURS:
+        if (directory / folder).is_symlink():
+            continue
         for path in sorted((directory / folder).rglob(pattern)):
             path.unlink()
         _remove_empty(directory / folder)

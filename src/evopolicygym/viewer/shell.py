@@ -31,7 +31,7 @@ def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
     imports = _as_script_text({"imports": modules})
     begin = 'import "main.js";'
     style = files["style.css"]
-    beside = "" if single else " 'self'"
+    beside = "" if single else " 'self' file:"  # of a page on a disk, not every browser takes 'self' for its directory
     policy = _POLICY.format(
         scripts=f"data: {_hash(imports)} {_hash(begin)}{beside}", styles=_hash(style), beside=beside
     )
