@@ -141,7 +141,7 @@ def test_a_film_from_a_disk(chromium: "Browser", written: Written) -> None:
     """A film that lies beside the pages is played; a single file has none, and no place for one."""
     with met(chromium, written.addresses["directory"]) as found:
         found.open(f"#/episode/{written.evolver}/held_out-0", "video")
-        found.page.wait_for_function("document.querySelector('video').readyState >= 1")
+        found.until("document.querySelector('video').readyState >= 1")
     with met(chromium, written.addresses["file"]) as found:
         found.open(f"#/episode/{written.evolver}/held_out-0", "canvas")
         assert found.page.locator("video").count() == 0
@@ -160,9 +160,9 @@ def test_a_web_host(chromium: "Browser", written: Written) -> None:
                 (f"#/episode/{written.evolver}/held_out-0", "video"),
             ):  # fmt: skip
                 found.open(route, until)
-            found.page.wait_for_function("document.querySelector('video').readyState >= 1")
+            found.until("document.querySelector('video').readyState >= 1")
             found.open("#/report", "img.figure")
-            found.page.wait_for_function("document.querySelector('img.figure').naturalWidth > 0")
+            found.until("document.querySelector('img.figure').naturalWidth > 0")
         server.shutdown()
 
 
@@ -177,7 +177,7 @@ def test_the_report_s_figures_are_shown(chromium: "Browser", written: Written) -
         found.open("#/", ".board table")
         found.page.click("text=Figures and tables of these runs")
         found.page.wait_for_selector("img.figure")
-        found.page.wait_for_function("document.querySelector('img.figure').naturalWidth > 0")
+        found.until("document.querySelector('img.figure').naturalWidth > 0")
         assert found.page.locator("a[href='tables/leaderboard.csv']").count() == 1
     with met(chromium, written.addresses["file"]) as found:
         found.open("#/", ".board table")

@@ -50,7 +50,7 @@ def test_shipped_tables_can_stand_beside(tmp_path: Path) -> None:
         assert asked(viewer, "/data/suite/papers.json").status == 404
         assert "arXiv" not in json.dumps(alone)
         assert "arXiv" in json.dumps(beside)
-    with pytest.raises(UnknownName, match="Known: paper"):
+    with pytest.raises(UnknownName, match="papers"):
         ServedViewer([tmp_path / "runs"], shipped=["papers"])
 
 

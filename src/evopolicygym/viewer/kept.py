@@ -170,8 +170,10 @@ class Keeper:
             return None
         _, run, _, episode = name.split("/")
         path = self._library.film(run, episode) if self._films else None
-        made["film"] = path is not None
-        return Film(f"film/{run}/{episode}.mp4", path) if path else None
+        if path is None:
+            made["film"] = None
+            return None
+        return Film(f"film/{run}/{episode}.mp4", path)
 
     def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
         try:
