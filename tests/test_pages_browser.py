@@ -16,7 +16,7 @@ from browsers import browser, met
 from evopolicygym.cli.main import app
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.shelf import Shelf
-from viewed import hostile_run, real_runs, write_film
+from viewed import first_held_out, hostile_run, real_runs, write_film
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,6 +32,8 @@ class Written:
     """By form."""
     evolver: str
     random: str
+    episode: str
+    """The evolver's first held-out one."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,8 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     assert left.exit_code == 0, left.output
     ids = {one.root: one.id for one in Shelf([place / "runs"]).places().values()}
     addresses = {"directory": (place / "report" / "index.html").as_uri(), "file": file.as_uri()}
-    return Written(addresses, ids[evolver.root.resolve()], ids[random.root.resolve()])
+    first, second = ids[evolver.root.resolve()], ids[random.root.resolve()]
+    return Written(addresses, first, second, first_held_out(place / "report", first))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -110,13 +113,13 @@ def test_an_episode_from_a_disk(chromium: "Browser", written: Written, form: str
     """The selected checkpoint's episodes are scrubbed; a step of another one is told to be left out."""
     with met(chromium, written.addresses[form]) as found:
         page = found.page
-        found.open(f"#/episode/{written.evolver}/held_out-0", "canvas")
+        found.open(f"#/episode/{written.evolver}/{written.episode}", "canvas")
         page.keyboard.press("Shift+ArrowRight")
         assert page.inner_text(".where").startswith("step 10 of")
         page.fill(".scrub input", "3")
         assert page.inner_text(".where").startswith("step 3 of")
         page.click("a[aria-label='Episode after']")
-        page.wait_for_selector("h1:text-is('Episode held_out-1')")
+        page.wait_for_selector(f"h1:text-is('Episode {written.episode[:-1]}1')")
         found.open(f"#/episode/{written.evolver}/train-0-0", ".trouble")
         assert "--episodes all" in page.inner_text(".trouble")
         found.open("#/run/nobody", ".trouble")
@@ -140,10 +143,10 @@ def test_a_comparison_from_a_disk(chromium: "Browser", written: Written, form: s
 def test_a_film_from_a_disk(chromium: "Browser", written: Written) -> None:
     """A film that lies beside the pages is played; a single file has none, and no place for one."""
     with met(chromium, written.addresses["directory"]) as found:
-        found.open(f"#/episode/{written.evolver}/held_out-0", "video")
+        found.open(f"#/episode/{written.evolver}/{written.episode}", "video")
         found.until("document.querySelector('video').readyState >= 1")
     with met(chromium, written.addresses["file"]) as found:
-        found.open(f"#/episode/{written.evolver}/held_out-0", "canvas")
+        found.open(f"#/episode/{written.evolver}/{written.episode}", "canvas")
         assert found.page.locator("video").count() == 0
 
 
@@ -157,7 +160,7 @@ def test_a_web_host(chromium: "Browser", written: Written) -> None:
             for route, until in (
                 ("#/?with=paper", ".board table"), ("#/task/cartpole", ".chart svg .curve"),
                 (f"#/run/{written.evolver}/0/change", ".code .row"),
-                (f"#/episode/{written.evolver}/held_out-0", "video"),
+                (f"#/episode/{written.evolver}/{written.episode}", "video"),
             ):  # fmt: skip
                 found.open(route, until)
             found.until("document.querySelector('video').readyState >= 1")
@@ -191,7 +194,7 @@ def test_a_single_file_asks_for_nothing(chromium: "Browser", written: Written) -
         found.page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
         for route, until in (
             ("#/", ".board table"), ("#/task/cartpole", ".chart svg .curve"), (f"#/run/{written.evolver}", ".code"),
-            (f"#/episode/{written.evolver}/held_out-0", "canvas"),
+            (f"#/episode/{written.evolver}/{written.episode}", "canvas"),
         ):  # fmt: skip
             found.open(route, until)
         assert {one for one in asked if not one.startswith("data:")} == {written.addresses["file"]}

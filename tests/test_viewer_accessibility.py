@@ -11,7 +11,7 @@ from diagnosed import known_run, recorded
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.serving import ServedViewer
 from evopolicygym.viewer.shelf import Shelf
-from viewed import real_runs, write_film
+from viewed import first_held_out, real_runs, write_film
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -56,13 +56,14 @@ def addresses(
     _write(place / "pages" / "figures" / "x.svg", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
     ids = {one.root.name: one.id for one in Shelf([place / "runs"]).places().values()}
+    episode = first_held_out(place / "pages", ids[evolver.root.name])
     first, second = sorted([ids[evolver.root.name], ids[random.root.name]])
     routes = [
         ("#/", ".board table"), ("#/?with=paper", "text=GPT-5.5"), ("#/?filter=nobody", ".nothing"),
         ("#/task/cartpole", ".chart svg .curve"), (f"#/run/{ids['live']}", ".tag.live"), ("#/run/nobody", ".trouble"),
         *((f"#/run/{ids['known']}/{at}/{tab}", ".tabbody > *") for at, tab in enumerate(TABS)),
         (f"#/run/{ids['known']}/1/change", ".row.plus"), (f"#/run/{ids['known']}/1/transcript", ".said"),
-        (f"#/run/{first}/0/episodes", ".tabbody td"), (f"#/episode/{ids[evolver.root.name]}/held_out-0", "canvas"),
+        (f"#/run/{first}/0/episodes", ".tabbody td"), (f"#/episode/{ids[evolver.root.name]}/{episode}", "canvas"),
         (f"#/compare/{first}/{second}", ".verdict"), ("#/report", "h1"),
     ]  # fmt: skip
     with ServedViewer([place / "runs"]) as viewer:

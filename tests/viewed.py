@@ -116,5 +116,11 @@ def documents_within(file: Path) -> dict[str, Any]:
     return dict(_unpacked(html.unescape(name), packed) for name, packed in found)
 
 
+def first_held_out(directory: Path, run: str) -> str:
+    """Return the name of a run's first held-out episode whose steps static pages keep."""
+    begin = f"run/{run}/episode/"
+    return min(name for name in kept_documents(directory) if name.startswith(f"{begin}held_out-")).removeprefix(begin)
+
+
 def _unpacked(name: str, packed: str) -> tuple[str, Any]:
     return name, json.loads(gzip.decompress(base64.b64decode(packed)))
