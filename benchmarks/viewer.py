@@ -1,4 +1,4 @@
-"""Times the viewer's pages in a real browser: many runs, and a run of many submissions with long episodes.
+"""Times the viewer's pages in a real browser, served and from a disk: many runs, and one of many long episodes.
 
     python benchmarks/viewer.py [--runs 500] [--submissions 128] [--steps 1000] [--json]
 
@@ -26,6 +26,8 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import Task
 from evopolicygym.records.paths import EPISODES, RunPaths, episode_name
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
+from evopolicygym.viewer.kept import Episodes
+from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.serving import ServedViewer
 from fakes import opening
 from records_of_runs import TASKS, write_many
@@ -69,10 +71,29 @@ def paint_ms(page: Page) -> float:
     return float(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
 
 
+def from_disk(place: Path, page: Page, runs: Path, route: str, until: str) -> dict[str, float]:
+    """Write static pages of everything in both forms; return how long that took, sizes, and how soon a page shows."""
+    pages, found = Pages([runs], episodes=Episodes.ALL, most_bytes=1 << 30), dict[str, float]()
+    for form, write, path in (
+        ("directory", write_pages, place),
+        ("file", write_single_file, place.with_suffix(".html")),
+    ):
+        began = perf_counter()
+        tally = write(path, pages)
+        found |= {f"{form}_written_s": perf_counter() - began, f"{form}_mb": tally.bytes / (1 << 20)}
+        address = path / "index.html" if form == "directory" else path
+        began = perf_counter()
+        page.goto(f"{address.as_uri()}{route}")
+        page.wait_for_selector(until, timeout=120_000)
+        found[f"{form}_shown_s"] = perf_counter() - began
+    return found
+
+
 def many_runs(place: Path, page: Page, count: int) -> dict[str, float]:
     """Return how soon the suite's page shows what, the server just started."""
     agents = [f"agent-{number:02d}" for number in range(-(-count // (len(TASKS) * REPEATS)))]
     made = write_many(place / "runs", place / "real", agents, REPEATS)
+    disk = from_disk(place / "pages", page, place / "runs", "#/", ".board table")
     with ServedViewer([place / "runs"]) as viewer:
         began = perf_counter()
         page.goto(f"{viewer.address}/")
@@ -86,7 +107,7 @@ def many_runs(place: Path, page: Page, count: int) -> dict[str, float]:
         page.wait_for_selector(".board table")
         return {
             "runs": made, "first_paint_s": paint / 1000, "runs_listed_s": listed, "leaderboard_s": board,
-            "leaderboard_again_s": perf_counter() - again,
+            "leaderboard_again_s": perf_counter() - again, **{f"suite_{name}": value for name, value in disk.items()},
         }  # fmt: skip
 
 
@@ -95,6 +116,7 @@ def one_run(place: Path, page: Page, submissions: int, steps: int) -> dict[str, 
     long_run(place / "long" / "run", submissions, steps)
     with ServedViewer([place / "long"]) as viewer:
         (found,) = viewer.library.shelf.places().values()
+        disk = from_disk(place / "long_pages", page, place / "long", f"#/run/{found.id}/0", ".code .row")
         began = perf_counter()
         page.goto(f"{viewer.address}/#/run/{found.id}/0")
         page.wait_for_selector(".code .row", timeout=60_000)
@@ -118,6 +140,7 @@ def one_run(place: Path, page: Page, submissions: int, steps: int) -> dict[str, 
             "submissions": submissions, "steps": steps, "run_shown_s": shown, "frame_median_ms": gaps[len(gaps) // 2],
             "frame_95_ms": gaps[int(len(gaps) * 0.95)], "key_ms": walked / (submissions - 1) * 1000,
             "episode_shown_s": episode, "server_mb_before": before, "server_mb_after_all_thrice": resident_mb(),
+            **{f"run_{name}": value for name, value in disk.items()},
         }  # fmt: skip
 
 

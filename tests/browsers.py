@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -19,6 +22,8 @@ ARGUMENTS = (
 )  # fmt: skip
 PATIENCE_MS = 30_000
 PAUSE_MS = 50
+AXE = "axe-core@4.14.1"
+_KEPT = Path(__file__).parent.parent / ".tools"
 
 
 @dataclass(slots=True)
@@ -32,7 +37,7 @@ class Met:
 
     def open(self, route: str, until: str) -> None:
         """Go to a page of the viewer and wait for an element of it."""
-        self.page.goto(f"{self.address}/{route}")
+        self.page.goto(f"{self.address}{'' if self.address.endswith('.html') else '/'}{route}")
         self.page.wait_for_selector(until)
 
     def until(self, holds: str) -> None:
@@ -84,6 +89,27 @@ def met(running: "Browser", address: str, width: int = 1280, scheme: str = "ligh
     assert found.left == []
 
 
+def axe() -> str:
+    """Return the script of axe-core, installed once into .tools/; skip the test where it can't be had."""
+    there = _KEPT / AXE / "axe.min.js"
+    if not there.is_file():
+        npm = shutil.which("npm")
+        if npm is None:
+            pytest.skip("npm is not on this machine, which installs axe-core")
+        _KEPT.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=_KEPT) as place:
+            line = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", place, AXE]
+            left = subprocess.run(line, capture_output=True, text=True, timeout=300, check=False)
+            if left.returncode:
+                pytest.skip(f"npm could not install {AXE}: {left.stderr.strip()[-300:]}")
+            there.parent.mkdir(exist_ok=True)
+            (Path(place) / "node_modules" / "axe-core" / there.name).replace(there)
+    return there.read_text(encoding="utf-8")
+
+
 def _check(found: Met, url: str) -> None:
-    if urlsplit(url)[:2] != urlsplit(found.address)[:2]:
+    """Note what a served page asks of another origin, and what a page on a disk asks outside of its directory."""
+    place = urlsplit(found.address)
+    inside = found.address.rpartition("/")[0] + "/" if place.scheme == "file" else f"{place.scheme}://{place.netloc}/"
+    if not url.startswith(("data:", inside)):
         found.left.append(url)

@@ -80,7 +80,12 @@ def test_a_real_suite(tmp_path: Path) -> None:
     assert told["problems"] == []
     files = {file for part in told["parts"] for file in part["files"]}
     there = {path.relative_to(tmp_path / "report").as_posix() for path in (tmp_path / "report").rglob("*.*")}
-    assert there == files | {"README.md", "report.json"}
+    assert {file for file in there if not file.startswith("data/")} == files | {
+        "README.md",
+        "report.json",
+        "index.html",
+    }
+    assert sum(file.startswith("data/") for file in there) == told["pages"]["documents"] + len(["pages.json"])
 
 
 def test_the_index(runs: Path, tmp_path: Path) -> None:

@@ -1,19 +1,16 @@
 """The viewer's pages in a real browser: they show what the record says, quietly, and ask nobody else."""
 
-import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from browsers import browser, met
-from diagnosed import BUNDLES, known_run, recorded
-from evopolicygym.core.agent import AgentConfig
+from diagnosed import known_run, recorded
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.serving import ServedViewer
-from viewed import HOSTILE, real_runs
+from viewed import hostile_run, real_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -138,12 +135,7 @@ def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
 
 def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
     """Markup in an agent's name, in its files, its output and its transcript is shown as it is, and does nothing."""
-    opened, *events = known_run()
-    files = {**BUNDLES, "b": {f"x{HOSTILE.replace('/', '')}.py": HOSTILE, "policy.py": HOSTILE}}
-    hostile = replace(opened, agent=AgentConfig("command", HOSTILE))
-    record = recorded(tmp_path / "run", [hostile, *events], files)
-    _write(record.paths.transcript, f"{HOSTILE}\n" + json.dumps({"role": HOSTILE, "text": HOSTILE}))
-    _write(record.paths.published(1) / "episodes" / "ep_002" / "stdout.txt", HOSTILE)
+    hostile_run(tmp_path / "run")
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.address) as found:
         (place,) = viewer.library.shelf.places().values()
         for route, until in (

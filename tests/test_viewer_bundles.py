@@ -90,6 +90,17 @@ def test_a_text_of_a_stranger_is_text() -> None:
     assert shown(HOSTILE).endswith("</script>\\u202e")
 
 
+def test_a_summary_is_text(tmp_path: Path) -> None:
+    """Whatever stands in a summary, names included, is shown as text, and its numbers as they are."""
+    _, record = known(tmp_path)
+    summary = record.paths.published(0) / "summary.json"
+    summary.parent.mkdir(parents=True, exist_ok=True)
+    summary.write_text(json.dumps({"a\u202e": ["\x07", 1.5, None, {"__proto__": HOSTILE}]}))
+    told = submission_bundle(record, 0)["feedback"]["summary"]
+
+    assert told == {"a\\u202e": ["\\x07", 1.5, None, {"__proto__": shown(HOSTILE)}]}
+
+
 def test_no_name_leads_out_of_a_run(tmp_path: Path) -> None:
     """A journal can't name a checkpoint elsewhere, and no link is followed, wherever in a path it stands."""
     secret = tmp_path / "secret"

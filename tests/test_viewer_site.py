@@ -1,12 +1,14 @@
 """The viewer's site over real HTTP: read-only, for this machine's own pages, and nothing but runs."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from diagnosed import known_run, recorded
-from evopolicygym.core.errors import UsageError
+from evopolicygym.analysis.published import shipped_names
+from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.viewer.serving import ServedViewer
 from evopolicygym.viewer.site import static_files
 from viewed import asked
@@ -34,6 +36,22 @@ def test_documents_are_served_with_a_tag(viewer: ServedViewer) -> None:
     assert first.document["score"]["mean"] == 5.0
     assert (again.body, head.body) == (b"", b"")
     assert head.headers["etag"] == first.headers["etag"]
+
+
+def test_shipped_tables_can_stand_beside(tmp_path: Path) -> None:
+    """Pages are told which tables are shipped and which to begin with; a leaderboard is served with any of them."""
+    recorded(tmp_path / "runs" / "known", known_run())
+    with ServedViewer([tmp_path / "runs"], shipped=["paper"]) as viewer:
+        settings = asked(viewer, "/data/settings.json").document
+        alone, beside = (asked(viewer, f"/data/suite{name}.json").document["entries"] for name in ("", "/paper"))
+
+        assert settings["beside"] == ["paper"]
+        assert [one["name"] for one in settings["shipped"]] == shipped_names()
+        assert asked(viewer, "/data/suite/papers.json").status == 404
+        assert "arXiv" not in json.dumps(alone)
+        assert "arXiv" in json.dumps(beside)
+    with pytest.raises(UnknownName, match="papers"):
+        ServedViewer([tmp_path / "runs"], shipped=["papers"])
 
 
 def test_every_answer_forbids_what_pages_do_not_need(viewer: ServedViewer) -> None:

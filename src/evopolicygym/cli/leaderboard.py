@@ -48,19 +48,19 @@ def leaderboard(
         task_sheets,
     )
     from evopolicygym.analysis.tables_out import FORMATS, written
-    from evopolicygym.cli.tables import places, print_sheet, tell_problems
+    from evopolicygym.cli.tables import names, places, print_sheet, tell_problems
     from evopolicygym.core.errors import UnknownName
     from evopolicygym.records.jsontext import dumps
 
     form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
         raise UnknownName("format", form, known)
-    beside = [shipped_table(name) for name in _names(shipped)]
+    beside = [shipped_table(name) for name in names(shipped)]
     results = load_results(places(runs, needed=not beside))
     if form != "json":
         tell_problems(results.problems)
     board = made(
-        score_table(results.runs, beside, Choice(_names(by), family, mix)), normalise=normalise, partial=partial
+        score_table(results.runs, beside, Choice(names(by), family, mix)), normalise=normalise, partial=partial
     )
     if form == "json":
         problems = [{"run": str(one.root), "reason": one.reason} for one in results.problems]
@@ -73,7 +73,3 @@ def leaderboard(
             print_sheet(out(), sheet)
         return
     typer.echo(written(sheets, form), nl=False)
-
-
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]

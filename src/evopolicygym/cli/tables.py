@@ -45,6 +45,11 @@ def tell_problems(problems: Sequence["Problem"]) -> None:
         err().print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
 
 
+def names(listed: str) -> list[str]:
+    """Return names that were typed with commas between."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
 def places(runs: Iterable[Path] | None, *, needed: bool) -> list[Path]:
     """Return where runs are looked for: what was named, else the directory of all runs where they are needed."""
     named = list(runs or [])

@@ -20,19 +20,16 @@ def view(
     ] = None,
     port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
-    shipped: Annotated[str, typer.Option("--with", help="Begin with a shipped table beside: paper.")] = "",
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     import webbrowser
 
     from evopolicygym.cli.console import interruptible
-    from evopolicygym.cli.tables import places
-    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.cli.tables import names, places
     from evopolicygym.viewer.serving import ServedViewer
 
-    if shipped not in {"", "paper"}:
-        raise UnknownName("shipped table that the viewer shows", shipped, ["paper"])
-    with ServedViewer(places(runs, needed=True), port, with_paper=bool(shipped)) as viewer, interruptible():
+    with ServedViewer(places(runs, needed=True), port, names(shipped)) as viewer, interruptible():
         typer.echo(f"The runs are shown at {viewer.address}/ (Ctrl-C ends it)")
         if not no_open:
             webbrowser.open(f"{viewer.address}/")

@@ -16,6 +16,8 @@ from evopolicygym.records.jsontext import dumps
 MARK = "report.json"
 FORM = "evopolicygym report 1"
 INDEX = "README.md"
+PAGE = "index.html"
+"""Of the viewer's pages, where they are written beside; their files are told apart and removed by who writes them."""
 TABLES, FIGURES = "tables", "figures"
 ORDER = (
     "leaderboard", "families", "tasks", "compare", "learning_curve", "budget", "edits", "code", "generalisation",
@@ -62,6 +64,8 @@ class Contents:
     fingerprints: Mapping[str, int]
     """Runs by fingerprint, short for protocol and versions of packages."""
     notes: tuple[str, ...]
+    page: str | None
+    """Where the viewer's pages of these runs begin; None where they are not beside."""
     problems: tuple[Mapping[str, str], ...]
     """Runs that were left out, with the reason."""
 

@@ -19,6 +19,8 @@ def write_index(directory: Path, contents: Contents) -> None:
 def _lines(directory: Path, contents: Contents) -> Iterator[str]:
     counted = f"{contents.runs} finished runs of {len(contents.entries)} entries on {len(contents.tasks)} tasks."
     yield from ("# Report", "", counted, "")
+    if contents.page:
+        yield from (f"The runs themselves, in a browser: [{contents.page}]({contents.page}).", "")
     for name in contents.names:
         parts = [part for part in contents.parts if part.name == name]
         yield from (f"## {parts[0].title}", "")

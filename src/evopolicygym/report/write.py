@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Protocol, TypeVar
 
 from evopolicygym import __version__
 from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
@@ -19,11 +18,13 @@ from evopolicygym.analysis.published import PublishedTable
 from evopolicygym.analysis.results import Results
 from evopolicygym.analysis.score_table import Choice
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.core.printable import printable
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.report.contents import (
     FIGURES,
     MARK,
+    PAGE,
     TABLES,
     Contents,
     Part,
@@ -35,19 +36,6 @@ from evopolicygym.report.contents import (
 from evopolicygym.report.index import write_index
 from evopolicygym.report.tables import ReportTable, tables
 
-Each = TypeVar("Each")
-
-
-class Follow(Protocol):
-    """Shows how far something is that is gone through."""
-
-    def __call__(self, what: str, each: Sequence[Each], /) -> Iterable[Each]:
-        """Return what it is handed, thing by thing."""
-
-
-def _unseen(_what: str, each: Sequence[Each], /) -> Iterable[Each]:
-    return each
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -57,6 +45,8 @@ class Wanted:
     drawings: Mapping[str, Drawing]
     formats: tuple[str, ...]
     """Of figures, the one to be shown first."""
+    has_pages: bool = False
+    """Whether the viewer's pages are to stand beside; the index leads to them, others write them."""
 
     @property
     def diagnostics(self) -> list[str]:
@@ -65,7 +55,9 @@ class Wanted:
         return sorted(needed | (self.tables.keys() & set(DIAGNOSTICS.names())))
 
 
-def wanted(only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *, figures: bool = True) -> Wanted:
+def wanted(
+    only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *, figures: bool = True, pages: bool = False
+) -> Wanted:
     """Return what is wanted: parts of some names, or all; raise ``UnknownName``, or ``MissingExtra`` of figures."""
     known, drawn = tables(), DRAWINGS.names()
     for name in only:
@@ -85,7 +77,7 @@ def wanted(only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *,
     chosen = {name: one for name, one in known.items() if not only or name in only}
     if not chosen and not drawings:
         raise UsageError(f"Only {', '.join(only)} was asked for, which are figures, and --no-figures leaves them out.")
-    return Wanted(chosen, drawings, tuple(dict.fromkeys(formats)))
+    return Wanted(chosen, drawings, tuple(dict.fromkeys(formats)), pages and not only)
 
 
 def write_report(
@@ -97,7 +89,7 @@ def write_report(
     command: str = "",
     choice: Choice | None = None,
     force: bool = False,
-    follow: Follow = _unseen,
+    follow: Follow = unseen,
 ) -> Contents:
     """Write a report and return what is in it; ``follow`` is handed what is gone through, to show how far it is.
 
@@ -111,7 +103,7 @@ def write_report(
         *(partial(_drawn, directory, name, one, findings, parts.formats) for name, one in parts.drawings.items()),
     ]
     made = [part for job in follow("writing", jobs) if (part := job())]
-    contents = _contents(made, findings, shipped, command)
+    contents = _contents(made, findings, shipped, command, has_pages=parts.has_pages)
     write_index(directory, contents)
     (directory / MARK).write_text(document_text(contents), encoding="utf-8")
     return contents
@@ -140,7 +132,9 @@ def _stem(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "_", name)
 
 
-def _contents(made: Iterable[Part], findings: Findings, shipped: Sequence[PublishedTable], command: str) -> Contents:
+def _contents(
+    made: Iterable[Part], findings: Findings, shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
+) -> Contents:
     results = [run.result for run in findings.runs]
     return Contents(
         parts=in_order(made),
@@ -153,6 +147,7 @@ def _contents(made: Iterable[Part], findings: Findings, shipped: Sequence[Publis
         isolation=_counted(run.isolation for run in results),
         fingerprints=_counted(run.fingerprint for run in results),
         notes=findings.board.notes if findings.board else (),
+        page=PAGE if has_pages else None,
         problems=tuple({"run": printable(str(one.root)), "reason": one.reason} for one in findings.problems),
     )
 

@@ -133,6 +133,18 @@ def _text(root: Path, path: Path, most: int = MOST_DIFFED) -> dict[str, object] 
 def _json(root: Path, path: Path) -> Any:  # noqa: ANN401 - whatever stands there, shown as text
     content = read_bytes(below(root, path), 1 << 20)
     try:
-        return json.loads(content) if content else None
+        return _shown(json.loads(content)) if content else None
     except (ValueError, RecursionError):
         return None
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401 - as above
+    """Return JSON with every text in it safe to show, names included."""
+    match value:
+        case str():
+            return shown(value)
+        case dict():
+            return {shown(name): _shown(one) for name, one in value.items()}
+        case list():
+            return [_shown(one) for one in value]
+    return value

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.leaderboard import leaderboard
-from evopolicygym.analysis.published import PublishedTable, paper
+from evopolicygym.analysis.published import PublishedTable, paper, shipped, shipped_names
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.analysis.score_table import Choice, score_table
 from evopolicygym.analysis.sheets import leaderboard_document
@@ -19,6 +19,26 @@ IN_LISTS = (
     "tokens", "cost",
 )  # fmt: skip
 """What a list of runs says of each; its curve and returns are the task's page's."""
+
+
+def settings_bundle(beside: Sequence[str]) -> dict[str, Any]:
+    """Return what pages begin with: the shipped tables that there are, and those that stand beside the runs at first.
+
+    Raises ``UnknownName`` where there is no table of a name.
+    """
+    for name in beside:
+        shipped(name)
+    known = shipped_names()
+    return {
+        "shipped": [{"name": name, "source": shipped(name).source} for name in known],
+        "beside": [name for name in known if name in beside],
+    }
+
+
+def suite_name(beside: Iterable[str]) -> str:
+    """Return the name of the leaderboard's document with these shipped tables beside, in the order of the settings."""
+    names = ",".join(beside)
+    return f"suite/{names}" if names else "suite"
 
 
 def runs_bundle(overviews: Iterable[Mapping[str, Any]], problems: Iterable[Mapping[str, str]]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from evopolicygym import __version__
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published import shipped
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
@@ -41,7 +41,7 @@ MOST_RECORDS = 6
 MOST_INDEXES = 32
 MOST_FOLDERS = 2000
 """Of films, that are looked at for whether one was added."""
-KINDS = ("pulse", "runs", "suite", "suite-paper", "task", "run", "edits", "compare")
+KINDS = ("pulse", "runs", "suite", "task", "run", "edits", "compare")
 """Of documents, by how their names begin; two of one kind are not made at once, and edits hold nothing else up."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
@@ -145,9 +145,9 @@ class Library:
             case ["runs"]:
                 return runs_bundle(*self._all())
             case ["suite"]:
-                return self._suite(with_paper=False)
-            case ["suite-paper"]:
-                return self._suite(with_paper=True)
+                return self._suite(())
+            case ["suite", beside]:
+                return self._suite(beside.split(","))
             case ["task", task]:
                 return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
             case ["compare", one, other]:
@@ -229,11 +229,12 @@ class Library:
             self._results[place.id] = kept
         return kept[1]
 
-    def _suite(self, *, with_paper: bool) -> dict[str, Any]:
+    def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
+        tables = [shipped(name) for name in beside]
         places = list(self.shelf.places().values())
         results = [result for place in places if (result := self._result(place)) is not None]
         ids: dict[Path, str] = {place.root: place.id for place in places}
-        return suite_bundle(results, ids, [paper()] if with_paper else [])
+        return suite_bundle(results, ids, tables)
 
     def _compare(self, one: str, other: str) -> dict[str, Any]:
         places = self.shelf.place(one), self.shelf.place(other)

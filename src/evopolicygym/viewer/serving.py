@@ -8,6 +8,7 @@ from typing import Self
 
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.serving.server import Server
+from evopolicygym.viewer.bundle_suite import settings_bundle, suite_name
 from evopolicygym.viewer.library import Library
 from evopolicygym.viewer.shelf import Shelf
 from evopolicygym.viewer.site import application, listener
@@ -16,13 +17,14 @@ from evopolicygym.viewer.site import application, listener
 class ServedViewer:
     """The site of some runs, on this machine's loopback."""
 
-    def __init__(self, runs: Sequence[Path], port: int = 0, *, with_paper: bool = False) -> None:
-        """Begin to serve; the address is known when this returns."""
+    def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
+        """Begin to serve, the tables of these names beside the runs; the address is known when this returns."""
+        settings = settings_bundle(shipped)
         self.library = Library(Shelf(runs))
-        taken, settings = listener(port), {"paper": with_paper}
+        taken = listener(port)
         self._server = Server(application(self.library, settings), "viewer")
         self.address = self._server.serve(taken)
-        first = "suite-paper" if with_paper else "suite"
+        first = suite_name(settings["beside"])
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 
     def __enter__(self) -> Self:

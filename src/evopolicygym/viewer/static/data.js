@@ -1,6 +1,9 @@
 // Documents by name, and news of those that change. A document is fetched when it is looked at.
 
+import { isKept, loadKept } from "./kept.js";
+
 export async function load(name) {
+  if (isKept) return loadKept(name);
   let answer;
   try {
     answer = await fetch(`data/${name}.json`, { cache: "no-cache" });
@@ -14,8 +17,10 @@ export async function load(name) {
 
 const PAUSE_MS = 2000;
 
-// Calls back whenever a document's pulse has changed; returns what ends it. A page that nobody sees asks nothing.
+// Calls back whenever a document's pulse has changed; returns what ends it. A page that nobody sees asks nothing, and
+// documents that are kept with a page stay as they are.
 export function follow(pulse, changed) {
+  if (isKept) return () => {};
   let ended = false;
   let last = null;
   async function look() {

@@ -8,8 +8,9 @@ import { taskPage } from "./page_task.js";
 import { runPage } from "./page_run.js";
 import { episodePage } from "./page_episode.js";
 import { comparePage } from "./page_compare.js";
+import { reportPage } from "./page_report.js";
 
-const PAGES = { "": suitePage, task: taskPage, run: runPage, episode: episodePage, compare: comparePage };
+const PAGES = { "": suitePage, task: taskPage, run: runPage, episode: episodePage, compare: comparePage, report: reportPage };
 const main = document.getElementById("main");
 const crumbs = document.getElementById("crumbs");
 let settings = {};
@@ -76,7 +77,7 @@ function theme(next) {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || help.open) return;
-  const typing = event.target.closest?.("input:not([type=range]), textarea, select");
+  const typing = event.target.closest?.("input:not([type=range], [type=checkbox]), textarea, select");
   if (event.key === "Escape" && typing) typing.blur();
   if (typing) return;
   if (event.key === "?") help.showModal();

@@ -6,7 +6,7 @@ import { chart, intervalBar, styles, mark, tell, scale } from "./chart.js";
 
 export async function suitePage({ asked, settings }) {
   const state = {
-    paper: asked.has("paper") ? asked.get("paper") === "1" : Boolean(settings.paper),
+    beside: asked.has("with") ? asked.get("with").split(",") : settings.beside ?? [],
     filter: asked.get("filter") ?? "",
     sort: asked.get("sort") ? { name: asked.get("sort"), down: asked.get("down") !== "0" } : null,
   };
@@ -15,26 +15,35 @@ export async function suitePage({ asked, settings }) {
   const runs = h("div");
   const search = h("input", { type: "search", placeholder: "Filter entries, tasks, families", "aria-label": "Filter", input: () => { state.filter = search.value; remember(); drawn(); } });
   search.value = state.filter;
-  const paper = h("input", { type: "checkbox", change: () => { state.paper = paper.checked; remember(); fetchBoard(); } });
-  paper.checked = state.paper;
+  const shipped = (settings.shipped ?? []).map((table) => {
+    const box = h("input", { type: "checkbox", change: () => { state.beside = shipped.filter((one) => one.box.checked).map((one) => one.name); remember(); fetchBoard(); } });
+    box.checked = state.beside.includes(table.name);
+    return { ...table, box };
+  });
+  state.beside = shipped.filter((one) => one.box.checked).map((one) => one.name);
   const counted = h("p", { class: "lead" });
   let suite = null;
+  let wanted = ""; // the leaderboard that is to be shown, when switches are faster than it
 
   function remember() {
     const kept = new URLSearchParams();
     if (state.filter) kept.set("filter", state.filter);
-    if (state.paper !== Boolean(settings.paper)) kept.set("paper", state.paper ? "1" : "0");
+    if (state.beside.join() !== (settings.beside ?? []).join()) kept.set("with", state.beside.join());
     if (state.sort) { kept.set("sort", state.sort.name); kept.set("down", state.sort.down ? "1" : "0"); }
     history.replaceState(null, "", `#/${kept.size ? `?${kept}` : ""}`);
   }
 
   async function fetchBoard() {
     if (!suite) board.replaceChildren(h("p", { class: "loading", role: "status" }, "The leaderboard and its intervals are being made …"));
+    const name = ["suite", ...(state.beside.length ? [state.beside.join()] : [])].join("/");
+    wanted = name;
     try {
-      suite = await load(state.paper ? "suite-paper" : "suite");
+      const found = await load(name);
+      if (name !== wanted) return;
+      suite = found;
       drawn();
     } catch (error) {
-      board.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.message));
+      if (name === wanted) board.replaceChildren(h("p", { class: "trouble", role: "alert" }, error.message));
     }
   }
 
@@ -47,8 +56,8 @@ export async function suitePage({ asked, settings }) {
 
   drawn();
   const element = h("div", null,
-    h("div", { class: "head" }, h("div", null, h("h1", null, "Leaderboard"), counted),
-      h("div", { class: "controls" }, search, h("label", { class: "switch" }, paper, " published entries"))),
+    h("div", { class: "head" }, h("div", null, h("h1", null, "Leaderboard"), counted, settings.report?.length ? h("p", null, link("#/report", "Figures and tables of these runs")) : null),
+      h("div", { class: "controls" }, search, shipped.length ? h("div", { class: "switches", role: "group", "aria-label": "Shipped tables" }, h("span", { class: "soft" }, "beside:"), shipped.map(({ name, source, box }) => h("label", { class: "switch", title: source }, box, name))) : null)),
     board, runs);
   return {
     title: "Leaderboard", element, crumbs: [], ready: fetchBoard,
@@ -64,7 +73,7 @@ function matches(filter, ...texts) {
 
 function leaderboardParts(suite, state, remember) {
   if (!suite.entries.length) {
-    return [nothing("No run is finished yet, so there is no leaderboard.", "Play one, ", h("code", null, "evopolicygym run acrobot"), ", or switch on the published entries.")];
+    return [nothing("No run is finished yet, so there is no leaderboard.", "Play one, ", h("code", null, "evopolicygym run acrobot"), ", or switch a shipped table on.")];
   }
   const families = [...new Set(suite.tasks.map((task) => task.family))];
   const entries = suite.entries.filter((entry) => matches(state.filter, entry.entry, entry.kind, ...Object.keys(entry.tasks), ...families.filter((f) => f in entry.families)));
@@ -154,7 +163,7 @@ function runList(listed, filter) {
       else chosen.splice(chosen.findIndex(([id]) => id === run.id), 1);
       if (chosen.length > 2) chosen.shift()[1].checked = false;
       compare.hidden = chosen.length !== 2;
-      if (chosen.length === 2) compare.setAttribute("href", `#/compare/${chosen[0][0]}/${chosen[1][0]}`);
+      if (chosen.length === 2) compare.setAttribute("href", `#/compare/${chosen.map(([id]) => id).sort().join("/")}`);
     } });
     return box;
   };
