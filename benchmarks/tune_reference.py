@@ -10,20 +10,24 @@ guided by. Policies are played in this process, without a sandbox: only the hous
 """
 
 import argparse
-import importlib.util
+import atexit
 import json
 import os
 import random
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from cmaes import CMA
 
+from evopolicygym.agents.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.environments import catalog
@@ -91,15 +95,16 @@ def tune(file: Path, options: argparse.Namespace, pool: ProcessPoolExecutor) -> 
                 write(file, {**found, "numbers": read(search.mean)})
 
 
-def episode_return(name: str, numbers: Numbers, seed: int, steps: int | None) -> float:
-    """Play one episode in a fresh environment (some remember the episode before) and return its return."""
+def episode_return(name: str, numbers: Numbers | None, seed: int, steps: int | None) -> float:
+    """Play one episode in a fresh environment (some remember the episode before), with its own numbers for None."""
     spec = catalog.load(name)
     environment = Environment(spec)
     observation = environment.reset(seed)
     observation_space, action_space = environment.observation_space, environment.action_space
     meta = {"env": name, "max_episode_steps": spec.max_steps}
     policy = load(name).Policy(to_schema(observation_space), to_schema(action_space), meta)
-    policy.numbers = numbers
+    if numbers is not None:
+        policy.numbers = numbers
     random.seed(seed)
     policy.reset(0)
     read, total, steps_left, done = action_reader(action_space), 0.0, steps or spec.max_steps, False
@@ -111,13 +116,15 @@ def episode_return(name: str, numbers: Numbers, seed: int, steps: int | None) ->
 
 
 def load(name: str, loaded: dict[str, ModuleType] = {}) -> ModuleType:  # noqa: B006 - once a process
-    """Return the module of a reference policy."""
+    """Return the module of a reference policy, imported from its whole project as it is laid into ``system/``."""
     if name not in loaded:
-        specification = importlib.util.spec_from_file_location(name, REFERENCES / name / "policy.py")
-        assert specification is not None  # noqa: S101 - a path ending in .py has a loader
-        assert specification.loader is not None  # noqa: S101
-        loaded[name] = importlib.util.module_from_spec(specification)
-        specification.loader.exec_module(loaded[name])
+        system = TemporaryDirectory()
+        atexit.register(system.cleanup)
+        lay(name, Path(system.name))
+        sys.path.insert(0, system.name)
+        sys.modules.pop("policy", None)
+        loaded[name] = import_module("policy")
+        sys.path.remove(system.name)
     return loaded[name]
 
 

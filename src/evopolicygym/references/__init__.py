@@ -12,7 +12,10 @@ from importlib.resources.abc import Traversable
 from evopolicygym.core.errors import UsageError
 
 POLICY = "policy.py"
-SHARED: Mapping[str, tuple[str, ...]] = {"gridworld": ("door_key", "four_rooms", "key_corridor", "obstructed_maze")}
+SHARED: Mapping[str, tuple[str, ...]] = {
+    "gait": ("ant", "half_cheetah"),
+    "gridworld": ("door_key", "four_rooms", "key_corridor", "obstructed_maze"),
+}
 """Folders that hold no policy, and the environments into whose projects their files are laid."""
 _NOT_LAID = "__pycache__"
 

@@ -2,8 +2,9 @@
 
 The car follows its route by itself, so that only speeds are planned. Where another car drives tells which routes it may
 be on; where it leaves the roundabout is not known, so a number of worlds are drawn with an exit and an uncertain speed
-for each. A plan's value is its mean reward over all worlds, a crash being the end. A second of full speed is worth but
-little more than one of standing still, and a crash costs all that is left: so the plans that win wait for gaps.
+for each. A plan's value is its mean reward over all worlds until the episode's end, a crash being the end too. A second
+of full speed is worth but little more than one of standing still, and a crash costs all that is left: so the plans that
+win wait for gaps.
 """
 
 from itertools import product
@@ -23,15 +24,18 @@ ENTRY_ANGLE, EXIT_ANGLE = 66.0, 114.0
 """Degrees on the ring, of the lower arm."""
 IDLE, FASTER, SLOWER = 1, 3, 4
 SPEED_STEP, RESPONSE_S = 8.0, 0.6
-PLANNED_S, HORIZON_S, DT = 4, 8, 0.25
+PLANNED_S, HORIZON_S, DT = 5, 8, 0.25
+"""The last action of a plan is repeated until the horizon."""
 WORLDS = 20
 SPEED_NOISE = 0.06
 """Standard deviation of another car's mean speed, as a share of the speed seen."""
 BRAKING_SHARE, BRAKING, SLOWED = 0.35, 5.0, 0.2
 """In this share of worlds a car brakes, by so many m/s², down to this share of its speed: for whoever is before it."""
 BRAKING_BEGINS_S = 3.0
-MARGIN_LONG, MARGIN_WIDE = 0.8, 0.3
-"""Metres beside a car that count as the car."""
+WRECK_SPEED, WRECK_SHARE = 13.0, 0.8
+"""Cars that crashed into each other roll on, losing speed by the factor e in a second; slower ones likely did."""
+MARGINS, SHARES = ((0.8, 0.3), (0.0, 0.0)), np.array([0.7, 0.3])
+"""Metres before and beside a car that count as the car, and what each counts: a plan keeps clear, or doesn't touch."""
 YIELDING = 6.0
 """Metres behind the car from which another one in the same lane brakes in time."""
 LENGTH, WIDTH = 5.0, 2.0
@@ -104,7 +108,7 @@ def own_course(speed: float, target: int) -> tuple[Points, Points]:
     speeds, targets = np.full(len(PLANS), speed), np.full(len(PLANS), float(target))
     far, distances, rewards = np.zeros(len(PLANS)), [], []
     for second in range(HORIZON_S):
-        actions = PLANS[:, second] if second < PLANNED_S else np.full(len(PLANS), FASTER)
+        actions = PLANS[:, min(second, PLANNED_S - 1)]
         nearest = np.clip(np.rint(speeds / SPEED_STEP), 0, 2)
         changed = nearest + (actions == FASTER).astype(float) - (actions == SLOWER)
         targets = np.clip(np.where(actions == IDLE, targets, changed), 0, 2)
@@ -118,18 +122,18 @@ def own_course(speed: float, target: int) -> tuple[Points, Points]:
 
 
 def crashes(own: tuple[Points, Points], other: tuple[Points, Points]) -> Flags:
-    """Return, for each plan and time, whether the car overlaps with another that doesn't yield to it."""
+    """Return, for each margin, plan and time, whether the car overlaps with another that doesn't yield to it."""
     (place, heading), (other_place, other_heading) = own, other
     apart, turn = other_place - place, np.abs(other_heading - heading)
     long = apart[..., 0] * np.cos(heading) + apart[..., 1] * np.sin(heading)
     wide = np.abs(apart[..., 1] * np.cos(heading) - apart[..., 0] * np.sin(heading))
     cosine, sine = np.abs(np.cos(turn)), np.abs(np.sin(turn))
-    reach = (LENGTH + LENGTH * cosine + WIDTH * sine) / 2.0 + MARGIN_LONG
-    breadth = (WIDTH + LENGTH * sine + WIDTH * cosine) / 2.0 + MARGIN_WIDE
-    near = (np.abs(long) < reach) & (wide < breadth)
+    reach = (LENGTH + LENGTH * cosine + WIDTH * sine) / 2.0
+    breadth = (WIDTH + LENGTH * sine + WIDTH * cosine) / 2.0
     in_lane = (wide < WIDTH) & (turn < 0.4)
     yields = np.maximum.accumulate(in_lane & (long < -YIELDING) & (long > -25.0), axis=1)
-    found: Flags = near & ~(yields & (long < 0.0))
+    near = [(np.abs(long) < reach + more_long) & (wide < breadth + more_wide) for more_long, more_wide in MARGINS]
+    found: Flags = np.array(near) & ~(yields & (long < 0.0))
     return found
 
 
@@ -137,11 +141,12 @@ class Policy:
     """Chooses the first action of the best plan, every second anew."""
 
     def __init__(self, obs_space: dict[str, Any], action_space: dict[str, Any], env_meta: dict[str, Any]) -> None:
-        """Take what the contract gives; nothing of it is needed."""
+        """Take how long an episode is: what would happen after its end needs no care."""
+        self.steps = int(env_meta["max_episode_steps"])
 
     def reset(self, episode_index: int) -> None:
         """Begin at 8 m/s."""
-        self.target = 1
+        self.target, self.left = 1, self.steps
         self.generator = np.random.default_rng(0)
 
     def act(self, obs: Points) -> int:
@@ -149,15 +154,17 @@ class Policy:
         cars = obs.astype(float) * np.array([1.0, 100.0, 100.0, 15.0, 15.0])
         speed = float(np.hypot(*cars[0, 3:]))
         distances, rewards = own_course(speed, self.target)
+        rewards[:, self.left :] = 0.0
+        self.left -= 1
         own = on_route(ahead_of(OWN_ROUTE, cars[0, 1:3]), distances)
         others = [self.courses(car[1:3], car[3:]) for car in cars[1:] if car[0]]
         values = np.zeros(len(PLANS))
         for world in range(WORLDS):
-            crashed = np.zeros((len(PLANS), TIMES), dtype=bool)
+            crashed = np.zeros((len(MARGINS), len(PLANS), TIMES), dtype=bool)
             for courses in others:
                 crashed |= crashes(own, courses[world])
-            ended = np.maximum.accumulate(crashed, axis=1)[:, round(1.0 / DT) - 1 :: round(1.0 / DT)]
-            values += (rewards * ~ended).sum(axis=1)
+            ended = np.maximum.accumulate(crashed, axis=2)[..., round(1.0 / DT) - 1 :: round(1.0 / DT)]
+            values += SHARES @ (rewards * ~ended).sum(axis=2)
         best = int(np.argmax(values))
         action = int(PLANS[best, 0])
         nearest = int(np.clip(np.rint(speed / SPEED_STEP), 0, 2))
@@ -184,5 +191,7 @@ class Policy:
             if self.generator.random() < BRAKING_SHARE:
                 begun = times - BRAKING_BEGINS_S * self.generator.random()
                 speeds = np.clip(pace - BRAKING * np.maximum(begun, 0.0), SLOWED * pace, None)
+            if speed < WRECK_SPEED and self.generator.random() < WRECK_SHARE:
+                speeds = speed * np.exp(-times)
             found.append(on_route(chosen, np.cumsum(speeds) * DT))
         return found
