@@ -27,7 +27,7 @@ MOST_LINES, MOST_SHARED_LINES = 210, 400
 FLOORS = {
     "door_key": 0.98,
     "key_corridor": 0.91,
-    "four_rooms": 0.5,
+    "four_rooms": 0.65,
     "obstructed_maze": 0.93,
     "parking": -11.0,
     "fetch_push": -25.0,

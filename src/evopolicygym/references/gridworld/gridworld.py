@@ -93,7 +93,7 @@ class World:
     """Object and colour."""
     places: dict[Cell, float] = field(default_factory=dict)
     """Where in the plan the start may be, with a likelihood each."""
-    _seen_through: dict[Cell, bool] = field(default_factory=dict)
+    _marks: dict[Cell, dict[str, float]] = field(default_factory=dict)
     _views: dict[Pose, int] = field(default_factory=dict)
     _lines: tuple[list[int], list[int]] | None = None
 
@@ -123,8 +123,12 @@ class World:
             news[x, y] = (EMPTY, 0, 0)
         if news:
             self._locate({cell: thing for cell, thing in news.items() if cell not in self.cells})
-            self.cells |= news
-            self._seen_through, self._views, self._lines = {}, {}, None
+            self.add(news)
+
+    def add(self, news: Mapping[Cell, Thing]) -> None:
+        """Take cells into the map that were seen, or can't be otherwise."""
+        self.cells |= news
+        self._views, self._lines = {}, None
 
     def moved(self, action: int) -> None:
         """Take note of an action that will be done now."""
@@ -147,14 +151,19 @@ class World:
 
     def mark(self, cell: Cell) -> dict[str, float]:
         """Return how likely each mark of the plan is at a cell; beyond the plan is wall."""
-        found: dict[str, float] = {}
-        for (ox, oy), likelihood in self.places.items():
-            x, y = cell[0] + ox, cell[1] + oy
-            inside = 0 <= y < len(self.plan) and 0 <= x < len(self.plan[y])
-            mark = self.plan[y][x] if inside else "#"
-            found[mark] = found.get(mark, 0.0) + likelihood
-        whole = sum(found.values()) or 1.0
-        return {mark: likelihood / whole for mark, likelihood in found.items()}
+        if cell not in self._marks:
+            found: dict[str, float] = {}
+            for start, likelihood in self.places.items():
+                mark = self.drawn(cell, start)
+                found[mark] = found.get(mark, 0.0) + likelihood
+            whole = sum(found.values()) or 1.0
+            self._marks[cell] = {mark: likelihood / whole for mark, likelihood in found.items()}
+        return self._marks[cell]
+
+    def drawn(self, cell: Cell, start: Cell) -> str:
+        """Return the plan's mark at a cell where the start is at a place of the plan."""
+        x, y = cell[0] + start[0], cell[1] + start[1]
+        return self.plan[y][x] if 0 <= y < len(self.plan) and 0 <= x < len(self.plan[y]) else "#"
 
     def openness(self, cell: Cell) -> float:
         """Return how likely an unseen cell is no wall."""
@@ -298,9 +307,10 @@ class World:
                     break
             if likelihood:
                 kept[ox, oy] = likelihood
-        if kept:
-            whole = max(kept.values())
-            self.places = {place: likelihood / whole for place, likelihood in kept.items()}
+        whole = max(kept.values(), default=0.0)
+        places = {place: likelihood / whole for place, likelihood in kept.items()}
+        if places and places != self.places:
+            self.places, self._marks = places, {}
 
 
 @cache
