@@ -242,6 +242,7 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     """Play with a live view and print the outcome; an interruption leaves a record that can be taken up again."""
     from rich.console import Console
 
+    from evopolicygym.agents.base import ASK_NO_MODEL
     from evopolicygym.cli.outcome import as_json as outcome_as_json
     from evopolicygym.cli.outcome import show_outcome
     from evopolicygym.cli.progress import RunView
@@ -257,7 +258,8 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         root = paths.root
         view.opened(paths, state)
         agent = state.opened.agent
-        if state.opened.price is None and (agent.model or agent.options.get("model_url")):
+        asks = agent.name not in ASK_NO_MODEL and (agent.model or agent.options.get("model_url"))
+        if state.opened.price is None and asks:
             err().print(
                 f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "
                 f"give it with --price (prices that are known come with evopolicygym[agents]).",
