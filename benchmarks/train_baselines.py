@@ -4,9 +4,10 @@
     python benchmarks/train_baselines.py OUT --minutes 0 --environment reacher --environment acrobot
     python benchmarks/train_baselines.py OUT --episodes 0 --minutes 10 --train-only
 
-In OUT, ``policies/NAME/BUDGET/`` is a policy project with ``training.json``, ``runs/`` holds the run that scored it, and
-``scores/NAME/BUDGET.json`` tells which run that is. What is there is not made anew. Everything is played one after the
-other on one core, so several can be started side by side for different environments. Minutes are of processor time.
+In OUT, ``policies/NAME/BUDGET/`` is a policy project with ``training.json``, ``runs/`` holds the run that scored it,
+and ``scores/NAME/BUDGET.json`` tells which run that is. What is there is not made anew. Everything is played one after
+the other on one core, so several can be started side by side for different environments. Minutes are of processor time.
+Tables call all of one budget by one name, ``PPO/SAC 128 episodes``: in each environment the one that fits.
 """
 
 import argparse
@@ -71,7 +72,8 @@ def scored(out: Path, policy: Path, told: dict[str, Any], options: argparse.Name
     file = out / "scores" / Path(*policy.parts[1:]).with_suffix(".json")
     if file.exists():
         return
-    words = ["run", told["environment"], "--agent", "policy", "--option", f"project={policy}", "--model", told["label"]]
+    label = f"PPO/SAC {told['label'].partition(' ')[2]}"
+    words = ["run", told["environment"], "--agent", "policy", "--option", f"project={policy}", "--model", label]
     words += ["--budget", "1", "--validation", "1", "--held-out", str(options.held_out), "--seed", str(options.seed)]
     words += ["--experiment", options.experiment, "--runs", "runs", "--workers", "1", "--json"]
     print(*words, flush=True)

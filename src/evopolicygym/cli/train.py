@@ -63,10 +63,11 @@ def train(
 @contextmanager
 def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
     """Show a training's progress on stderr; yield what is to be told of it."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as View
 
     columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
-    with Progress(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
+    with View(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
         task = view.add_task(title, total=1.0, note="")
 
         def observe(progress: "Progress") -> None:

@@ -70,7 +70,8 @@ class Policy:
     def scores(self, value: Numbers, vector: Numbers) -> Numbers:
         """Return the last step's numbers: a score for each action, or an action between -1 and 1."""
         for place, step in enumerate(self.steps):
-            weight, bias = self.arrays.get(f"{place}.weight"), self.arrays.get(f"{place}.bias")
+            weight: Any = self.arrays.get(f"{place}.weight")  # none where a step has no numbers
+            bias: Any = self.arrays.get(f"{place}.bias")
             match step["does"]:
                 case "normalise":  # by the mean (bias) and variance (weight) of what was seen in training
                     vector = np.clip((vector - bias) / np.sqrt(weight + LEAST), -FARTHEST, FARTHEST).astype(np.float32)
