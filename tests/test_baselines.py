@@ -201,15 +201,16 @@ def test_it_learns(tmp_path: Path) -> None:
 @trained
 @pytest.mark.usefixtures("short")
 def test_minutes_are_told_as_steps(tmp_path: Path) -> None:
-    """A training by minutes ends after so much processor time, and tells the steps that it was."""
+    """A training ends after so much processor time and tells the steps that it was; so many train the same again."""
     seen: list[Progress] = []
-    training = train(catalog.load("cartpole"), Algorithm.PPO, TrainingBudget(0.01, Unit.MINUTES), 0, seen.append)
-    told = export(training, tmp_path / "project")
+    by_time = train(catalog.load("cartpole"), Algorithm.PPO, TrainingBudget(0.01, Unit.MINUTES), 0, seen.append)
+    told = export(by_time, tmp_path / "by_time")
+    export(small("cartpole", Algorithm.PPO, told["steps"]), tmp_path / "by_steps")
 
-    assert training.progress.seconds >= 0.6
-    assert [progress.done for progress in seen[:-1]] == sorted(progress.done for progress in seen[:-1])
+    assert by_time.progress.seconds >= 0.6
     assert told["label"] == "PPO 0.01 minutes"
     assert told["steps"] == seen[-1].steps > 0
+    assert (tmp_path / "by_time" / WEIGHTS).read_bytes() == (tmp_path / "by_steps" / WEIGHTS).read_bytes()
 
 
 @trained
