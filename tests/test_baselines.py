@@ -3,8 +3,10 @@
 import ast
 import importlib.util
 import json
+import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
@@ -221,6 +223,14 @@ def test_choices_are_refused_to_sac() -> None:
 
 
 @trained
+def test_what_no_network_sees_is_refused() -> None:
+    """An environment whose observations no network here is built for is refused before anything is trained."""
+    lake = replace(catalog.load("cartpole"), name="lake", id="FrozenLake-v1")
+    with pytest.raises(UsageError, match=r"can't be trained in the environment 'lake': they see vectors, tables"):
+        train(lake, Algorithm.PPO, TrainingBudget(5, Unit.EPISODES), 0)
+
+
+@trained
 @pytest.mark.usefixtures("short")
 def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
     """`train` writes a project that tells how it came to be, and the judge scores it as it scores everyone's."""
@@ -249,6 +259,24 @@ def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
     assert scored["submissions"][0]["failed_episodes"] == 0
     assert len(scored["outcome"]["held_out_returns"]) == 2
     assert "holds something already" in str(again.exception)
+
+
+@trained
+@pytest.mark.slow
+def test_the_lot_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    """The script that trains and scores baselines leaves policies, runs and scores, and makes none of them anew."""
+    script = Path(__file__).parent.parent / "benchmarks" / "train_baselines.py"
+    asked = ["--episodes", "2", "--minutes", "0", "--environment", "reacher", "--held-out", "2"]
+    words = [sys.executable, str(script), str(tmp_path), *asked]
+    outputs = [subprocess.run(words, capture_output=True, text=True, check=True).stdout for _ in range(2)]
+    (score,) = tmp_path.glob("scores/reacher/*.json")
+    run = tmp_path / json.loads(score.read_text(encoding="utf-8"))["run"]
+
+    assert outputs[0].startswith("train reacher")
+    assert outputs[1].startswith("environment")
+    assert outputs[0].endswith(outputs[1])
+    assert [path.parent for path in tmp_path.glob("runs/**/run.json")] == [run]
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["agent"]["model"] == "PPO/SAC 2 episodes"
 
 
 @pytest.mark.parametrize("name", sorted(CORE16))

@@ -18,8 +18,10 @@ from evopolicygym.environments.environment import Environment
 
 PICTURE, VECTOR = "picture", "vector"
 """The names of an observation's parts where there is a picture; else it is the vector alone."""
-HIGHEST_RANK = 3
-"""Of arrays that can be seen: height, width, colours."""
+CAR_RACING, MINIGRID = (96, 96, 3), (7, 7, 3)
+"""Shapes of the pictures that can be seen."""
+TABLE = 2
+"""Arrays of so many dimensions at most are seen as they are."""
 
 
 class TrainEnvironment(gymnasium.Env[Any, Any]):
@@ -35,8 +37,8 @@ class TrainEnvironment(gymnasium.Env[Any, Any]):
         observed, acted = self._environment.observation_space, self._environment.action_space
         if not _can_be_seen(observed) or not isinstance(acted, Discrete | Box):
             raise UsageError(
-                f"Baselines can't be trained in the environment {spec.name!r}: they see arrays, goals and MiniGrid's "
-                f"views, and play actions that are a Discrete or a Box."
+                f"Baselines can't be trained in the environment {spec.name!r}: they see vectors, tables, goals, "
+                f"MiniGrid's views and CarRacing's picture, and play actions that are a Discrete or a Box."
             )
         self._schema = to_schema(observed)
         self._shown: Any = self._show(first)
@@ -86,13 +88,12 @@ class TrainEnvironment(gymnasium.Env[Any, Any]):
 def _can_be_seen(space: Space) -> bool:
     match space:
         case Box():
-            return len(space.shape) <= HIGHEST_RANK
+            return len(space.shape) <= TABLE or space.shape == CAR_RACING
         case Dict():
-            return {"image", "direction"} <= dict(space.spaces).keys() or {
-                "observation",
-                "achieved_goal",
-                "desired_goal",
-            } <= dict(space.spaces).keys()
+            parts = dict(space.spaces)
+            view = parts.get("image")
+            is_view = isinstance(view, Box) and view.shape == MINIGRID and "direction" in parts
+            return is_view or {"observation", "achieved_goal", "desired_goal"} <= parts.keys()
         case _:
             return False
 
