@@ -311,6 +311,7 @@ def test_nonsense_is_refused(ask: Callable[[], object], message: str) -> None:
 def test_a_missing_extra_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where torch is not installed, what installs it is said, and nothing is written."""
     monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "evopolicygym.baselines.networks", raising=False)
     left = CliRunner().invoke(app, ["train", "cartpole", "--episodes", "4", "-o", str(tmp_path / "project")])
 
     assert "pip install 'evopolicygym[baselines]'" in str(left.exception)

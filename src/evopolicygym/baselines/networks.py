@@ -1,12 +1,14 @@
-"""Networks: how Stable-Baselines3 is told to build what settings describe."""
+"""Networks: what learns, built by Stable-Baselines3 as settings describe it."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.vec_env import VecNormalize
 
-from evopolicygym.baselines.settings import Algorithm
+from evopolicygym.baselines.settings import OURS, Algorithm
 from evopolicygym.baselines.train_environment import PICTURE, VECTOR
 
 ACTIVATIONS = {"relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
@@ -31,6 +33,32 @@ class PictureFeatures(BaseFeaturesExtractor):  # type: ignore[misc] # of a packa
         """Return (batch, features) of observations by name."""
         seen = self.convolutions(observations[PICTURE])
         return torch.cat([torch.flatten(seen, 1), observations[VECTOR]], dim=1)
+
+
+def learner(
+    algorithm: Algorithm,
+    settings: Mapping[str, Any],
+    environments: Any,  # noqa: ANN401 - a VecEnv
+    seed: int,
+) -> tuple[Any, Any]:
+    """Return an algorithm of Stable-Baselines3 over environments, on one core, and the VecNormalize between them."""
+    torch.set_num_threads(1)
+    is_picture = hasattr(environments.observation_space, "spaces")
+    normaliser = VecNormalize(
+        environments,
+        norm_obs=settings["normalise_observations"] and not is_picture,
+        norm_reward=settings["normalise_rewards"],
+        gamma=settings["gamma"],
+    )
+    model = {Algorithm.PPO: PPO, Algorithm.SAC: SAC}[algorithm](
+        "MultiInputPolicy" if is_picture else "MlpPolicy",
+        normaliser,
+        **{name: value for name, value in settings.items() if name not in OURS | {"policy_kwargs"}},
+        policy_kwargs=policy_arguments(algorithm, settings),
+        seed=seed,
+        device="cpu",
+    )
+    return model, normaliser
 
 
 def policy_arguments(algorithm: Algorithm, settings: Mapping[str, Any]) -> dict[str, Any]:

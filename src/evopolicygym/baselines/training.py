@@ -11,7 +11,7 @@ from typing import Any
 
 from evopolicygym.baselines.budget import TrainingBudget, Unit
 from evopolicygym.baselines.deal import Deal
-from evopolicygym.baselines.settings import OURS, Algorithm, settings_of
+from evopolicygym.baselines.settings import Algorithm, settings_of
 from evopolicygym.baselines.train_environment import TrainEnvironment
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
@@ -66,36 +66,14 @@ def train(
     Raises ``MissingExtra`` where Stable-Baselines3 or torch is not installed, ``UsageError`` where the algorithm can't
     play the environment's actions or no network can see its observations.
     """
-    try:
-        import torch
-        from stable_baselines3 import PPO, SAC
-        from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-
-        from evopolicygym.baselines.networks import policy_arguments
-    except ModuleNotFoundError as error:
-        raise MissingExtra("Training a baseline", EXTRA, str(error.name)) from error
-    torch.set_num_threads(1)
+    environments_of, learner_of = _library()
     settings = settings_of(spec.name, algorithm)
     deal = Deal(spec.name, budget.episodes)
     many = 1 if budget.unit is Unit.EPISODES else settings["parallel"]
-    environments = DummyVecEnv([lambda: TrainEnvironment(spec, deal) for _ in range(many)])
+    environments = environments_of([lambda: TrainEnvironment(spec, deal) for _ in range(many)])
     try:
         _refuse_misfit(spec, algorithm, environments.action_space)
-        vector_seen = not hasattr(environments.observation_space, "spaces")
-        normaliser = VecNormalize(
-            environments,
-            norm_obs=settings["normalise_observations"] and vector_seen,
-            norm_reward=settings["normalise_rewards"],
-            gamma=settings["gamma"],
-        )
-        model = {Algorithm.PPO: PPO, Algorithm.SAC: SAC}[algorithm](
-            "MlpPolicy" if vector_seen else "MultiInputPolicy",
-            normaliser,
-            **{name: value for name, value in settings.items() if name not in OURS | {"policy_kwargs"}},
-            policy_kwargs=policy_arguments(algorithm, settings),
-            seed=seed,
-            device="cpu",
-        )
+        model, normaliser = learner_of(algorithm, settings, environments, seed)
         clock = _Clock(budget, deal)
 
         def follow(found: Mapping[str, Any], _globals: Mapping[str, Any]) -> bool:
@@ -103,12 +81,23 @@ def train(
             observe(progress)
             return progress.done < 1
 
-        model.learn(int(budget.amount) if budget.unit is Unit.STEPS else ENDLESS, callback=follow)
+        model.learn(ENDLESS, callback=follow)
     finally:
         environments.close()
     last = clock.progress(model.num_timesteps)
     updates = int(model._n_updates)  # noqa: SLF001 - told nowhere else
     return Training(spec, algorithm, budget, seed, settings, model, normaliser, deal.dealt, updates, last)
+
+
+def _library() -> tuple[Any, Any]:
+    """Return what steps environments and what makes a learner; raise ``MissingExtra`` where these aren't installed."""
+    try:
+        from stable_baselines3.common.vec_env import DummyVecEnv
+
+        from evopolicygym.baselines.networks import learner
+    except ModuleNotFoundError as error:
+        raise MissingExtra("Training a baseline", EXTRA, str(error.name)) from error
+    return DummyVecEnv, learner
 
 
 class _Clock:
