@@ -24,8 +24,8 @@ run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, and Ray
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[gepa,openevolve,ray]'
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray and torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]'
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.installed-dev ## Lint, formatting and types

@@ -19,7 +19,7 @@ from whole_runs import Told, config, played, state_kept_in
 
 VERBS = [
     *("run", "resume", "suite", "suites", "environments", "show", "leaderboard", "compare", "diagnose", "report"),
-    *("export", "verify", "post-hoc", "check", "reveal"),
+    *("train", "export", "verify", "post-hoc", "check", "reveal"),
 ]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 ESCAPE = "\x1b"

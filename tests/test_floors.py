@@ -20,6 +20,7 @@ ROOMS = {
     "rollout": 3,
     "agents": 3,
     "analysis": 3,
+    "baselines": 3,
     "environments": 2,
     "sandbox": 2,
     "records": 2,
@@ -27,10 +28,11 @@ ROOMS = {
     "serving": 2,
     "core": 1,
 }
-MAKING = {"environments", "sandbox", "rollout", "agents", "judge", "runs", "references"}
+MAKING = {"environments", "sandbox", "rollout", "agents", "judge", "runs", "references", "baselines"}
 NEVER = {
     "agents": {"environments", "records", "rollout", "judge"},
     "judge": {"environments", "agents"},
+    "baselines": {"sandbox", "records", "references"},
     "analysis": MAKING,
     "export": MAKING,
     "report": MAKING,

@@ -20,6 +20,7 @@ AGENTS = Registry(
             "base",
             "cli_agent",
             "evaluator",
+            "given_project",
             "linear_search",
             "model_door",
             "model_search",
@@ -32,6 +33,9 @@ AGENTS = Registry(
         }
     ),
 )
+
+ASK_NO_MODEL = frozenset({"policy"})
+"""Agents whose model is what tables call it by, and nothing that could be asked or paid for."""
 
 
 def refuse_choices(config: AgentConfig) -> None:

@@ -4,12 +4,12 @@ For measuring a reference by the rules of a run, and for seeing what a good scor
 are not told here but in ``references/``.
 """
 
-import shutil
 from pathlib import Path
 from threading import Event
 
 from evopolicygym import references
 from evopolicygym.agents.base import refuse_choices
+from evopolicygym.agents.given_project import replace, submit_once
 from evopolicygym.agents.referee import Referee, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 
@@ -37,17 +37,12 @@ def make(config: AgentConfig) -> Agent:
 
 
 def _play(system: Path, referee: Referee) -> str:
-    info = referee.info()
-    environment = str(info.env_meta["env"])
+    environment = str(referee.info().env_meta["env"])
     lay(environment, system)
-    referee.submit(info.cases(0, info.portion(info.episode_budget, info.episode_budget)), KEY)
+    submit_once(referee, KEY)
     return f"the reference policy of {environment}, submitted once"
 
 
 def lay(environment: str, system: Path) -> None:
     """Have a directory hold an environment's reference and nothing else; raise ``UsageError`` where there is none."""
-    laid = references.files_of(environment)
-    for old in system.iterdir():
-        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    for name, content in laid.items():
-        (system / name).write_bytes(content)
+    replace(system, references.files_of(environment))

@@ -23,6 +23,7 @@ from evopolicygym.cli import (
     show,
     suite,
     suites,
+    train,
     verify,
     view,
 )
@@ -52,7 +53,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Play": (run.run, resume.resume, suite.suite, suites.suites, environments.environments),
+    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train, environments.environments),
     "Look": (
         *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
         *(film.film, report.report, export.export),

@@ -249,6 +249,7 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     """Play with a live view and print the outcome; an interruption leaves a record that can be taken up again."""
     from rich.console import Console
 
+    from evopolicygym.agents.base import ASK_NO_MODEL
     from evopolicygym.cli.outcome import as_json as outcome_as_json
     from evopolicygym.cli.outcome import show_outcome
     from evopolicygym.cli.progress import RunView
@@ -264,8 +265,9 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         root = paths.root
         view.opened(paths, state)
         agent = state.opened.agent
-        # A program without a model's door may name its model, for tables; nothing of it is counted.
-        asks = agent.options.get("model_url") or (agent.model and not agent.command)
+        # A program or a policy without a model's door may name its model, for tables; nothing of it is counted.
+        named = agent.model and not agent.command and agent.name not in ASK_NO_MODEL
+        asks = agent.options.get("model_url") or named
         if state.opened.price is None and asks:
             err().print(
                 f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "

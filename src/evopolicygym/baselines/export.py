@@ -1,0 +1,127 @@
+"""Export: a training as a policy project that numpy plays: ``policy.py``, ``network.json``, ``weights.npz``.
+
+``training.json`` beside them tells what was trained, for how long, with what; no policy reads it.
+"""
+
+import json
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.baselines.settings import Algorithm
+from evopolicygym.baselines.training import Training
+from evopolicygym.core.errors import UsageError
+from evopolicygym.environments.versions import versions
+
+POLICY, NETWORK, WEIGHTS, TOLD = "policy.py", "network.json", "weights.npz", "training.json"
+LAST = 20
+"""Episodes over whose returns a training's end is told."""
+
+
+def refuse_occupied(directory: Path) -> None:
+    """Raise ``UsageError`` where a project can't be written into a directory without mixing it with something else."""
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise UsageError(f"{directory} holds something already; a new or an empty directory is needed.")
+
+
+def export(training: Training, directory: Path) -> dict[str, Any]:
+    """Write a training's policy into a directory that is new or empty; return what ``training.json`` tells."""
+    refuse_occupied(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    steps, arrays = network_of(training)
+    source = files("evopolicygym.baselines.project").joinpath(POLICY)
+    (directory / POLICY).write_bytes(source.read_bytes())
+    (directory / NETWORK).write_text(json.dumps({"steps": steps}, indent=1) + "\n", encoding="utf-8")
+    np.savez(directory / WEIGHTS, **arrays)
+    told = told_of(training)
+    (directory / TOLD).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return told
+
+
+def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the steps from an observation to an action's numbers, and the arrays of those that have some."""
+    steps: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+
+    def add(does: str, weight: Any = None, bias: Any = None, **more: float) -> None:  # noqa: ANN401 - arrays
+        if weight is not None:
+            arrays[f"{len(steps)}.weight"], arrays[f"{len(steps)}.bias"] = weight, bias
+        steps.append({"does": does, **more})
+
+    if training.normaliser.norm_obs:
+        seen = training.normaliser.obs_rms
+        add("normalise", seen.var, seen.mean)
+    before, after = _modules(training)
+    for module in before:
+        _add_module(add, module)
+    add("flatten")
+    for module in after:
+        _add_module(add, module)
+    if training.algorithm is Algorithm.SAC:
+        add("tanh")
+    return steps, arrays
+
+
+def told_of(training: Training) -> dict[str, Any]:
+    """Return what ``training.json`` tells of a training."""
+    returns = list(training.progress.returns)
+    return {
+        "label": f"{training.algorithm.upper()} {training.budget}",
+        "environment": training.spec.name,
+        "algorithm": training.algorithm,
+        "budget": {training.budget.unit: training.budget.amount},
+        "seed": training.seed,
+        "cases": "train cases of the public split, in order",
+        "episodes": training.episodes,
+        "steps": training.progress.steps,
+        "updates": training.updates,
+        "processor_seconds": round(training.progress.seconds),
+        "mean_return_of_first_episodes": _mean(returns[:LAST]),
+        "mean_return_of_last_episodes": _mean(returns[-LAST:]),
+        "settings": dict(training.settings),
+        "versions": {
+            **versions(training.spec),
+            **{package: version(package) for package in ("stable_baselines3", "torch")},
+        },
+    }
+
+
+def _modules(training: Training) -> tuple[list[Any], list[Any]]:
+    """Return torch's modules of the deterministic policy: those over a picture, and those after it."""
+    policy = training.model.policy
+    if training.algorithm is Algorithm.SAC:
+        extractor, after = policy.actor.features_extractor, [policy.actor.latent_pi, policy.actor.mu]
+    else:
+        extractor, after = policy.pi_features_extractor, [policy.mlp_extractor.policy_net, policy.action_net]
+    return _leaves([getattr(extractor, "convolutions", None)]), _leaves(after)
+
+
+def _leaves(modules: list[Any]) -> list[Any]:
+    return [leaf for module in modules if module is not None for leaf in module.modules() if not list(leaf.children())]
+
+
+def _add_module(add: Any, module: Any) -> None:  # noqa: ANN401 - of torch
+    match type(module).__name__:
+        case "Conv2d":
+            add("convolve", _array(module.weight), _array(module.bias), stride=module.stride[0])
+        case "Linear":
+            add("multiply", _array(module.weight), _array(module.bias))
+        case "ReLU":
+            add("relu")
+        case "Tanh":
+            add("tanh")
+        case "Hardtanh":  # around the mean action where exploration depends on the state (gSDE)
+            add("limit", to=module.max_val)
+        case name:
+            raise NotImplementedError(f"a {name} in a policy's network has no counterpart in {POLICY}")
+
+
+def _array(tensor: Any) -> Any:  # noqa: ANN401 - torch to numpy
+    return tensor.detach().numpy().astype(np.float32)
+
+
+def _mean(returns: list[float]) -> float | None:
+    return round(float(np.mean(returns)), 4) if returns else None
