@@ -230,8 +230,8 @@ def document() -> str:
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first held-out cases of the public split (how many stands with
-each number in the specs), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
+Mean returns with standard errors over the first held-out cases of the public split (256, or 32 where the specs say
+so), by `make anchors`, which plays all anchors through the same sandbox as any policy. *random*
 draws actions uniformly; *idle* is the zero or no-op action at every step; *reference* is the policy that a person
 wrote ([references](references.md)), on the cases of the runs in `results/`; *degenerate* ends episodes early on
 purpose, which in parking (full throttle into a wall) pays more than most driving. *paper* is the random column of
@@ -244,10 +244,8 @@ the environment knows success and they were measured.
 """
 NOTES = """
 Random play in the Fetch pair never solves a case by itself: a return is 0 where the block happens to start within 5 cm
-of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little:
-none of ours is one, and 4 of the paper's 32 were (-43.75 = -50 · 28/32). Over all 256 held-out cases of that split
-random scores -47.42 ± 0.67 (`python benchmarks/anchors.py fetch_pick_and_place --cases 256`); the standard error of a
-mean over 32 such cases is 1.9, and the paper's lies 1.9 of these from it.
+of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4
+of the paper's 32 were (-43.75 = -50 · 28/32), which lies 1.9 standard errors of such a mean from ours.
 """
 
 

@@ -1,6 +1,6 @@
 """How often nominal 95 % intervals hold the truth, on synthetic entries whose true scores are known.
 
-    python benchmarks/intervals.py                 the scenarios that no choice was made by, 200 tables each
+    python benchmarks/intervals.py                 200 tables of each scenario
     python benchmarks/intervals.py --tables 1000
 
 Scenarios differ in what returns are spread by: effects of runs, of cases that all agents share, and of a run on a case;
@@ -60,7 +60,10 @@ SCENARIOS = (
     Scenario("6 agents, all vary alike", 6, 1.0, 1.0, 1.0, normal),
     Scenario("6 agents, cases vary most", 6, 0.4, 2.0, 1.0, normal),
     Scenario("6 agents, all skewed", 6, 1.0, 1.0, 1.0, skewed),
+    Scenario("4 agents, runs and cases", 4, 1.0, 1.0, 0.3, normal),
+    Scenario("5 agents, little varies", 5, 0.3, 0.3, 0.6, skewed),
 )
+"""The last two came after all choices were made."""
 
 
 def main() -> None:

@@ -14,10 +14,13 @@ from evopolicygym.analysis.pairing import pairing
 from evopolicygym.analysis.published import paper, shipped, shipped_names
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.score_table import RANDOM, Choice, score_table
+from evopolicygym.analysis.sheets import scores_sheets
+from evopolicygym.analysis.tables_out import Number
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.environments import catalog
 from records_of_runs import TASKS, changed, real_document, write, write_many
 
+BOTH = [paper(), shipped("anchors")]
 FEW = ["acrobot", "reacher", "door_key"]
 
 
@@ -83,6 +86,38 @@ def test_a_shipped_table_knows_the_tasks_as_the_specs_do(name: str) -> None:
     """Families and kinds of shipped tables are those of the specs."""
     for task, of in shipped(name).tasks.items():
         assert (catalog.load(task).family, catalog.load(task).kind) == (of.family, of.kind)
+
+
+def test_shipped_runs_are_an_entry_with_intervals() -> None:
+    """What ships as runs has its repeats, intervals and success beside published means, and can be normalised by."""
+    board = leaderboard(score_table([], [paper(), shipped("references")], Choice()), normalise="reference")
+    found = by_label(board)["reference"]
+    acrobot = found.tasks["acrobot"]
+
+    assert (found.entry.kind, len(acrobot.cell.runs), acrobot.cell.success_rate) == ("reference", 1, 1.0)
+    assert acrobot.cell.interval
+    assert acrobot.normalised
+    assert acrobot.normalised.value == 1
+
+
+def test_the_last_table_with_uniform_random_has_it() -> None:
+    """Of two shipped tables with anchors, the later one's stands, with its standard error."""
+    first, last = (leaderboard(score_table([], [*tables], Choice())) for tables in (BOTH, BOTH[::-1]))
+    means = [by_label(board)["Uniform random"].tasks["acrobot"].cell for board in (first, last)]
+
+    assert [cell.mean for cell in means] == [shipped("anchors").scores("acrobot")["Uniform random"], -499.15625]
+    assert [cell.standard_error is None for cell in means] == [False, True]
+
+
+def test_tasks_by_entries() -> None:
+    """Means have a column for each entry and digits that tell them apart; rates stand where any is known."""
+    means, rates = scores_sheets(leaderboard(score_table([], BOTH, Choice())))
+    door_key = next(row for row in means.rows if row[0] == "door_key")
+
+    assert [column.heading for column in means.columns][:2] == ["task", "GPT-5.5 (Codex)"]
+    assert door_key[1] == Number(0.986223, 4)
+    assert {row[0] for row in rates.rows} >= {"acrobot", "fetch_push"}
+    assert "reacher" not in {row[0] for row in rates.rows}
 
 
 # Runs

@@ -156,13 +156,15 @@ class Resampler:
 def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None) -> Interval:
     """Return the symmetric percentile interval of a statistic, widened as Student's is against the normal.
 
-    It reaches as far to both sides as 95 % of replicates lie from the value (Hall 1988). Ranks and norms of noisy
-    means are biased, and their replicates more so, in the same direction: an interval of the replicates' own
-    percentiles would be pushed further away from the truth. It stays within bounds that the statistic can't leave.
+    It reaches as far to both sides as 95 % of replicates lie from the value (Hall 1988), and farther by the replicates'
+    bias: ranks and norms of noisy means are biased, and their replicates once more in the same direction, so the truth
+    lies about as far from the value on the other side. An interval of the replicates' own percentiles would be pushed
+    away from it. It stays within bounds that the statistic can't leave.
     """
     if not np.isfinite(replicates).all() or not math.isfinite(value):
         return Interval(math.nan, math.nan)
     reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * student(freedom) / _NORMAL
+    reach += abs(float(replicates.mean()) - value)
     low, high = value - reach, value + reach
     return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
 

@@ -163,8 +163,8 @@ class _Making:
         repeats = {len(cell.runs) for entry in self._table.entries for cell in entry.cells.values() if cell.runs}
         if repeats and min(repeats) == 1:
             yield "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
-        if any(entry.source and entry is not self._table.anchor for entry in self._table.entries):
-            yield "Shipped entries have means without cases: they have no interval, and no tier."
+        if any(not entry.runs and entry is not self._table.anchor for entry in self._table.entries):
+            yield "Entries that were published as means alone have no interval, and no tier."
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
         """Return the entries that one is ranked among on a task, itself included."""

@@ -266,13 +266,19 @@ def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:
 
 
 def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
-    """Return uniform random: as runs' specs have it, measured on many cases, else as the last shipped table has it."""
-    cells: dict[str, Cell] = {}
+    """Return uniform random: as runs' specs have it, else as the last shipped table has it, else its runs' specs."""
+    cells = _measured(run for table in shipped for run in table.runs)
     for table in shipped:
         for entry in table.entries:
             cells |= _means(entry, names) if entry.kind == ANCHOR else {}
-    measured = {run.task: run.random_anchor for run in (*(run for one in shipped for run in one.runs), *runs)}
-    for task, anchor in measured.items():
-        if anchor and task in names:
-            cells[task] = Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)
+    cells |= _measured(runs)
+    cells = {task: cell for task, cell in cells.items() if task in names}
     return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None
+
+
+def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
+    anchors = {run.task: run.random_anchor for run in runs if run.random_anchor}
+    return {
+        task: Cell(one.mean, one.standard_error, published_success_rate=one.success_rate)
+        for task, one in anchors.items()
+    }

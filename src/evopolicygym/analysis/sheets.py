@@ -79,18 +79,22 @@ def scores_sheets(board: Leaderboard) -> list[Sheet]:
     """Return tasks by entries, the best entry first: held-out means, and success rates where any are known."""
     columns = tuple(_column(one.entry.label) for one in board.standings)
 
-    def by_task(title: str, of: Callable[[TaskScore], Cell], notes: tuple[str, ...] = ()) -> Sheet:
-        rows = [
-            (task.name, *(of(one.tasks[task.name]) if task.name in one.tasks else None for one in board.standings))
-            for task in board.tasks
-        ]
-        return Sheet(title, (_column("task"), *columns), tuple(row for row in rows if any(row[1:])), notes)
+    def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Sheet:
+        lines = {task.name: line([one.tasks.get(task.name) for one in board.standings]) for task in board.tasks}
+        rows = [(task, *cells) for task, cells in lines.items() if any(cell is not None for cell in cells)]
+        return Sheet(title, (_column("task"), *columns), tuple(rows))
 
-    sheets = [
-        by_task("Held-out mean ± s.e.", lambda score: Number(score.cell.mean, 2, score.cell.standard_error)),
-        by_task("Success rate", lambda score: _percent(score.cell.success_rate), board.notes),
-    ]
-    return [sheet for sheet in sheets if sheet.rows]
+    def means(scores: list[TaskScore | None]) -> list[Cell]:
+        largest = max(abs(one.cell.mean) for one in scores if one)
+        digits = 4 if largest <= 1 else 2
+        return [Number(one.cell.mean, digits, one.cell.standard_error) if one else None for one in scores]
+
+    def rates(scores: list[TaskScore | None]) -> list[Cell]:
+        return [_percent(one.cell.success_rate) if one else None for one in scores]
+
+    sheets = [by_task("Held-out mean ± s.e.", means), by_task("Success rate", rates)]
+    shown = [sheet for sheet in sheets if sheet.rows]
+    return [*shown[:-1], replace(shown[-1], notes=board.notes)]
 
 
 def pairing_sheet(pair: Pairing) -> Sheet:

@@ -81,7 +81,7 @@ def shown(cell: Cell) -> str:
 
 def _number(number: Number) -> str:
     if number.percent:
-        return f"{number.value:.0%}"
+        return f"{100 * number.value:.3g}%"
     text = f"{number.value:,.{number.digits}f}"
     if number.error is not None:
         text += f" ± {number.error:,.{number.digits}f}"
