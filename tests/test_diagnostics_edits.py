@@ -1,6 +1,9 @@
 """What a change is: structural, parametric or none; read from a stranger's files without running them."""
 
 import ast
+import gc
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -148,3 +151,22 @@ def test_a_change_is_the_same_both_ways(one: dict[str, str], other: dict[str, st
 
     assert classify(before, after) is classify(after, before)
     assert classify(before, before) is Edit.NONE
+
+
+def test_threads_may_read_at_the_same_time() -> None:
+    """A page's parts are made in threads, and each reads its files as it would alone."""
+    line = b"def f%d(x):\n    return [(x + %d) * (x - 1) if x else {x: (x, [x])}]\n"
+    content = b"".join(line % (number, number) for number in range(60))
+    alone = read_source(content)
+
+    def give_way(_phase: str, _details: dict[str, int]) -> None:
+        time.sleep(0)  # while a tree is half made, as a collection's callback may
+
+    gc.callbacks.append(give_way)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            together = list(pool.map(read_source, [content] * 32))
+    finally:
+        gc.callbacks.remove(give_way)
+
+    assert set(together) == {alone}

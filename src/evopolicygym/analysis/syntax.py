@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 MOST_BYTES = 1 << 20
@@ -21,6 +22,8 @@ UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LITERAL = "literal"
+_PARSING = Lock()
+"""Held while parsing: Python 3.11 counts the depth of all threads' trees together and raises ``SystemError`` for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
         return Source(content.count(b"\n"))
     lines = sum(not line.isspace() for line in content.splitlines() if line)
     try:
-        with warnings.catch_warnings():
+        with _PARSING, warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(content)
     except UNPARSABLE:

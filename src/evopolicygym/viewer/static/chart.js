@@ -37,7 +37,8 @@ export function scale([low, high], [from, to]) {
 }
 
 function plain(value) {
-  return value.toLocaleString("en", { maximumFractionDigits: 6, maximumSignificantDigits: 6 }).replace("-", "−");
+  const text = value.toLocaleString("en", { maximumFractionDigits: 6, maximumSignificantDigits: 6 });
+  return text === "-0" ? "0" : text.replace("-", "−");
 }
 
 const bubble = h("div", { class: "bubble", role: "status", hidden: true });
