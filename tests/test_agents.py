@@ -75,7 +75,7 @@ def test_names() -> None:
     """The agents that a config can name are the files that make one."""
     assert AGENTS.names() == [
         "claude_code", "codex", "command", "gemini", "gepa", "kimi_code", "mini_swe_agent", "neutral", "opencode",
-        "openevolve", "qwen", "random", "random_search", "reference", "scripted", "tuner",
+        "openevolve", "policy", "qwen", "random", "random_search", "reference", "scripted", "tuner",
     ]  # fmt: skip
 
 

@@ -263,7 +263,7 @@ def test_other_versions_are_refused(stopped: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(LocalExecutor, "grounds", property(elsewhere))
     before = RunPaths(stopped).journal.read_bytes()
 
-    with pytest.raises(RecordError, match=f"begun with {named} .*, here is 0.1"):
+    with pytest.raises(RecordError, match=f"begun with: {named} .* then, 0.1 here"):
         take_up(stopped)
     assert before == RunPaths(stopped).journal.read_bytes()
 

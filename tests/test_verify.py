@@ -11,7 +11,7 @@ import pytest
 from dying import play_toy
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import EpisodePlayed, Event, RunFinished
+from evopolicygym.core.event import EpisodePlayed, Event, RunFinished, RunOpened
 from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.records.journal import Journal
@@ -204,6 +204,17 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
 
     assert wrong(at_home) == []
     assert [one.position for one in replay(at_home.root, workers=1) if not one.same] == [1]
+
+
+def test_other_versions_hinder_no_replay(at_home: RunPaths) -> None:
+    """Where a run was begun under other versions its score plays again all the same, and it is told which."""
+    first, *rest = events(at_home)
+    assert isinstance(first, RunOpened)
+    forge(at_home, [replace(first, versions={**first.versions, "numpy": "0.1"}), *rest])
+    (found,) = {(one.same, *one.other_versions) for one in replay(at_home.root, workers=1)}
+
+    assert found[0]
+    assert found[1].startswith("numpy 0.1 then, ")
 
 
 def test_what_has_no_score_can_t_be_played_again(at_home: RunPaths) -> None:

@@ -37,9 +37,11 @@ def verify(
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
         again = play_again(run, workers, executor, address)
-        played = track(again, "playing held-out again", total, console=err(), disable=as_json)
+        played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         different = [one.position for one in played if not one.same]
         detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
+        if versions := next((one.other_versions for one in played), ()):
+            detail += f"; under other versions: {', '.join(versions)}"
         found.append({"what": "replay", "ok": not different, "detail": detail})
         for one, finding in zip(found, audited, strict=False):
             if finding.settled_by_replay and not different:

@@ -24,7 +24,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.filming import Order, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.revisit import revisited
-from evopolicygym.runs.run import dealer
+from evopolicygym.runs.run import dealer, other_versions
 
 ALL = "all"
 
@@ -218,9 +218,4 @@ def _played_again(
 
 def _doubt(opened: RunOpened) -> str:
     """Return which versions are others here than those that the run was played with."""
-    here = versions(opened.task.environment)
-    return ", ".join(
-        f"{name} {opened.versions.get(name, 'absent')} then, {here.get(name, 'absent')} here"
-        for name in sorted(opened.versions.keys() | here.keys())
-        if opened.versions.get(name) != here.get(name)
-    )
+    return ", ".join(other_versions(opened, versions(opened.task.environment)))

@@ -17,6 +17,8 @@ class Replayed:
     position: int
     recorded: Episode
     again: Episode
+    other_versions: tuple[str, ...] = ()
+    """How versions here differ from the run's, in words: no hindrance where both are the same all the same."""
 
     @property
     def same(self) -> bool:
@@ -34,11 +36,11 @@ def replay(
 
     Raises what ``revisited`` raises.
     """
-    with revisited(root, workers, executor_name, executor_address) as run:
+    with revisited(root, workers, executor_name, executor_address, any_versions=True) as run:
         state = run.record.state
         checkpoint = state.selected.checkpoint if state.selected else ""
         recorded = state.rollout(Split.HELD_OUT, checkpoint).episodes
         for position, again in run.held_out(checkpoint):
             then = recorded[position]
             if then is not None:
-                yield Replayed(position, then, again)
+                yield Replayed(position, then, again, run.other_versions)

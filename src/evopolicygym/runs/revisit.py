@@ -1,4 +1,4 @@
-"""Playing cases of a finished run again, under the versions and at the isolation level that it was played.
+"""Playing cases of a finished run again, at the isolation level and, but for replays, under the versions of then.
 
 What is made of the episodes is not told here but in ``replay.py``, ``post_hoc.py`` and ``film.py``; none of them
 changes the score.
@@ -21,7 +21,7 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, taken_up
-from evopolicygym.runs.run import check_fingerprint, dealer
+from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Revisit:
     record: RunRecord
     _executor: Executor
     _dealer: Dealer
+    other_versions: tuple[str, ...] = ()
+    """How versions here differ from the run's, in words; only where that was allowed."""
 
     def held_out(self, checkpoint: str) -> Iterator[tuple[int, Episode]]:
         """Yield the index of every held-out case with what a candidate's checkpoint makes of it; in any order."""
@@ -63,12 +65,17 @@ class Revisit:
 
 @contextmanager
 def revisited(
-    root: Path, workers: int | None = None, executor_name: str = LOCAL, executor_address: str = ""
+    root: Path,
+    workers: int | None = None,
+    executor_name: str = LOCAL,
+    executor_address: str = "",
+    *,
+    any_versions: bool = False,
 ) -> Iterator[Revisit]:
     """Open a run's executor once more.
 
     Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
-    the versions here are not the run's.
+    the protocol, or without ``any_versions`` a version, is not the run's.
     """
     record = read_run(root.resolve())
     state = record.state
@@ -79,5 +86,8 @@ def revisited(
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
         with opened_executor(config, place / "workers", place / "simulators.log") as executor:
-            check_fingerprint(state.opened, executor.grounds)
-            yield Revisit(record, executor, dealer(state, owner))
+            check_protocol(state.opened)
+            if not any_versions:
+                check_fingerprint(state.opened, executor.grounds)
+            others = other_versions(state.opened, executor.grounds.versions)
+            yield Revisit(record, executor, dealer(state, owner), others)

@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -209,15 +209,25 @@ def _executor(paths: RunPaths, config: RunConfig) -> AbstractContextManager[Exec
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
     """Refuse to go on under other versions than the run was begun with."""
+    check_protocol(opened)
+    if others := other_versions(opened, grounds.versions):
+        raise RecordError(
+            f"This is not what the run was begun with: {', '.join(others)}. Its numbers would not be comparable; "
+            f"install what was there then to go on."
+        )
+
+
+def check_protocol(opened: RunOpened) -> None:
+    """Refuse a run of another protocol."""
     if opened.protocol_version != PROTOCOL_VERSION:
         raise RecordError(
             f"The run was begun with protocol_version {opened.protocol_version}, here is {PROTOCOL_VERSION}: go on "
             f"with a version of evopolicygym that keeps that protocol."
         )
-    for name in sorted(opened.versions.keys() | grounds.versions.keys()):
-        then, here = opened.versions.get(name), grounds.versions.get(name)
-        if then != here:
-            raise RecordError(
-                f"The run was begun with {name} {then or 'absent'}, here is {here or 'none'}: its numbers would not be "
-                f"comparable. Install {name}=={then} to go on."
-            )
+
+
+def other_versions(opened: RunOpened, here: Mapping[str, str]) -> tuple[str, ...]:
+    """Return, in words, the packages that are not as they were when the run was begun."""
+    names = sorted(opened.versions.keys() | here.keys())
+    pairs = {name: (opened.versions.get(name, "absent"), here.get(name, "absent")) for name in names}
+    return tuple(f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now)
