@@ -87,6 +87,22 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert len(gone) >= 4
 
 
+def test_programs_side_by_side_crowd_no_core(tmp_path: Path) -> None:
+    """Two executors of one worker each are pinned to cores of their own, or to none."""
+    with (
+        local_executor("process", spec("Plain"), tmp_path / "one", workers=1) as one,
+        local_executor("process", spec("Plain"), tmp_path / "other", workers=1) as other,
+    ):
+        one.play(policy(), 0)
+        other.play(policy(), 0)
+        first, second = (
+            os.sched_getaffinity(ground.executor._seats[0].process.pid)  # type: ignore[attr-defined] # looks inside
+            for ground in (one, other)
+        )
+
+    assert first != second or len(first) > 1 or os.cpu_count() == 1
+
+
 def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
     """A case whose simulator fails on a valid action is played again, and only the last attempt counts."""
     played = faulty.play_one(policy(), RAISES_ONCE)

@@ -20,6 +20,7 @@ from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout.cores import claim
 from evopolicygym.rollout.executors.base import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
@@ -59,14 +60,17 @@ class LocalExecutor:
 
         ``scratch`` is a directory that this executor makes and removes, ``log`` the file that simulators and zygotes
         print into, ``workers`` how many play at once (by default one for each core that this process may use),
-        ``cores`` what they are pinned to, one after another (by default a core each, if there are as many).
+        ``cores`` what they are pinned to, one after another (by default a core each that no other program has claimed,
+        and none where there isn't one, so that programs side by side don't crowd one core).
         """
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._log, self._scratch = log, scratch
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        usable = cores or sorted(os.sched_getaffinity(0))
-        count = workers or len(usable)
+        there = len(cores or os.sched_getaffinity(0))
+        count = workers or there
+        self._claims = [claim() for _ in range(count)] if count <= there and not cores else []
+        usable = cores or [one.core for one in self._claims]
         places = [usable[place] if count <= len(usable) else None for place in range(count)]
         configs = (
             WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S)
@@ -133,6 +137,8 @@ class LocalExecutor:
         """Stop all workers and remove what they wrote."""
         for seat in self._seats:
             self._stop(seat)
+        for one in self._claims:
+            one.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self, config: WorkerConfig) -> Seat:
