@@ -115,7 +115,7 @@ def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[Ser
         page.wait_for_selector(".verdict")
         assert page.locator(".chart svg g.c0 .dot, .chart svg g.c1 .dot").count() >= 3
         assert {evolver, random} <= set(page.url.split("/"))
-        found.open("#/task/cartpole", ".chart svg .curve")
+        found.open("#/task/cartpole", "svg a")
         assert page.locator("svg a").count() == 4
         wide = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0
