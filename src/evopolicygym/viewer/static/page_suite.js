@@ -152,19 +152,24 @@ function costChart(entries) {
 }
 
 const MOST_ROWS = 200;
+let chosen = []; // ids of the runs that are ticked, two at most; they stay so when the page is drawn anew
 
 function runList(listed, filter) {
   const found = listed.runs.filter((run) => matches(filter, run.entry, run.task, run.family, run.stage, run.place));
-  const chosen = [];
-  const compare = h("a", { class: "button", hidden: true }, "Compare the two");
+  const compare = h("a", { class: "button" }, "Compare the two");
+  const boxes = new Map();
+  const follow = () => {
+    for (const [id, box] of boxes) box.checked = chosen.includes(id);
+    compare.hidden = chosen.length !== 2;
+    compare.setAttribute("href", `#/compare/${[...chosen].sort().join("/")}`);
+  };
   const choose = (run) => {
     const box = h("input", { type: "checkbox", "aria-label": `Choose ${run.entry} on ${run.task} to compare`, change: () => {
-      if (box.checked) chosen.push([run.id, box]);
-      else chosen.splice(chosen.findIndex(([id]) => id === run.id), 1);
-      if (chosen.length > 2) chosen.shift()[1].checked = false;
-      compare.hidden = chosen.length !== 2;
-      if (chosen.length === 2) compare.setAttribute("href", `#/compare/${chosen.map(([id]) => id).sort().join("/")}`);
+      chosen = box.checked ? [...chosen, run.id].slice(-2) : chosen.filter((id) => id !== run.id);
+      follow();
     } });
+    box.checked = chosen.includes(run.id);
+    boxes.set(run.id, box);
     return box;
   };
   const columns = [
@@ -183,8 +188,10 @@ function runList(listed, filter) {
   let most = MOST_ROWS;
   const draw = () => place.replaceChildren(
     table(columns, found.slice(0, most), { caption: "Runs" }),
-    found.length > most ? h("button", { type: "button", class: "plain", click: () => { most += 1000; draw(); } }, `Show more of ${count(found.length)} runs`) : "");
+    found.length > most ? h("button", { type: "button", class: "plain", click: () => { most += 1000; draw(); follow(); } }, `Show more of ${count(found.length)} runs`) : "");
   draw();
+  chosen = chosen.filter((id) => listed.runs.some((run) => run.id === id));
+  follow();
   return section("Runs", null, h("p", { class: "compare" }, compare),
     found.length ? place : nothing(listed.runs.length ? `No run matches “${filter}”.` : "There are no runs here yet.", "Play one: ", h("code", null, "evopolicygym run acrobot")),
     listed.problems.length ? h("details", { class: "warning" }, h("summary", null, `${count(listed.problems.length)} can’t be read`), h("ul", null, listed.problems.map((one) => h("li", null, h("code", null, one.place), ` ${one.reason}`)))) : null);
