@@ -161,14 +161,13 @@ def shipped_table() -> str:
     lines += [f'{spec.name} = {{ family = "{spec.family}", kind = "{spec.kind}" }}' for spec in specs]
     for kind, (name, entry_kind) in ENTRIES.items():
         anchors = {spec.name: anchor for spec in specs if (anchor := getattr(spec, f"{kind}_anchor"))}
+        if not anchors:
+            continue
+        rates = {task: one.success_rate for task, one in anchors.items() if one.success_rate is not None}
         parts = {
-            "scores": {task: f"{anchor.mean:.6g}" for task, anchor in anchors.items()},
-            "standard_errors": {task: f"{anchor.standard_error:.3g}" for task, anchor in anchors.items()},
-            "success_rates": {
-                task: f"{anchor.success_rate:.4g}"
-                for task, anchor in anchors.items()
-                if anchor.success_rate is not None
-            },
+            "scores": {task: one.mean for task, one in anchors.items()},
+            "standard_errors": {task: one.standard_error for task, one in anchors.items()},
+            "success_rates": rates,
         }
         lines += ["", "[[entries]]", f'name = "{name}"', f'kind = "{entry_kind}"']
         for part, values in parts.items():

@@ -3,11 +3,16 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from browsers import browser
 from evopolicygym.cli import console
 from fakes import RunMaker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -34,3 +39,10 @@ def new_run(tmp_path: Path) -> Iterator[RunMaker]:
     maker = RunMaker(tmp_path)
     with maker.stack:
         yield maker
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[Browser]":
+    """Start a browser for a file's tests; they are skipped where there is none."""
+    with browser() as running:
+        yield running

@@ -1,7 +1,6 @@
 """Static pages in a real browser, opened from a disk: a directory and a single file show what the served site shows."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from typer.testing import CliRunner
 
-from browsers import browser, met
+from browsers import met
 from evopolicygym.cli.main import app
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.shelf import Shelf
@@ -34,12 +33,6 @@ class Written:
     random: str
     episode: str
     """The evolver's first held-out one."""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from browsers import Met, axe, browser, met
+from browsers import Met, axe, met
 from diagnosed import known_run, recorded
 from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.serving import ServedViewer
@@ -23,12 +23,6 @@ REPORT = [
     {"name": "x", "kind": "table", "title": "X", "says": "It.", "computed": "As `x`.", "files": ["tables/x.csv"]},
 ]
 GRAVE = {"serious", "critical"}
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browsers import browser, met
+from browsers import met
 from diagnosed import known_run, recorded
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.serving import ServedViewer
@@ -14,12 +14,6 @@ from viewed import hostile_run, real_runs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from browsers import Met, browser, met
+from browsers import Met, met
 from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
@@ -64,12 +64,6 @@ class Shown:
     filmed: str
     driven: Told
     agents: Told
-
-
-@pytest.fixture(scope="module")
-def chromium() -> "Iterator[Browser]":
-    with browser() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -86,8 +86,9 @@ def revisited(
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
         with opened_executor(config, place / "workers", place / "simulators.log") as executor:
-            check_protocol(state.opened)
-            if not any_versions:
+            if any_versions:
+                check_protocol(state.opened)
+            else:
                 check_fingerprint(state.opened, executor.grounds)
             others = other_versions(state.opened, executor.grounds.versions)
             yield Revisit(record, executor, dealer(state, owner), others)
