@@ -1,0 +1,141 @@
+"""Shortcuts: a simulator that does less work plays the same episodes, bit for bit."""
+
+import copy
+import importlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.environments import catalog, shortcuts
+from evopolicygym.environments.environment import Environment
+
+SHORTENED = ("car_racing", "parking", "roundabout")
+KINEMATICS = {"type": "Kinematics", "features": ["x", "presence", "vy", "cos_h", "long_off"]}
+"""Of another choice and order than roundabout's own."""
+
+
+@pytest.mark.parametrize("name", SHORTENED)
+def test_a_shortcut_is_used_with_the_versions_it_was_compared_with(name: str) -> None:
+    """What plays is the shortcut's class, which is a kind of the simulator's own."""
+    ours, theirs = _classes(name)
+
+    assert ours.__module__.startswith(shortcuts.__name__)
+    assert issubclass(ours, theirs)
+
+
+@pytest.mark.parametrize("name", SHORTENED)
+def test_with_other_versions_the_simulator_plays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shortcut that was compared with another version is left alone."""
+    monkeypatch.setattr(shortcuts, "version", lambda _: "99.0")
+    shortcuts.entry_point.cache_clear()
+    try:
+        ours, theirs = _classes(name)
+    finally:
+        shortcuts.entry_point.cache_clear()
+
+    assert ours is theirs
+
+
+@pytest.mark.parametrize(
+    ("name", "seeds", "steps"), [("car_racing", 1, 120), ("parking", 3, 80), ("roundabout", 8, 11)]
+)
+def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -> None:
+    """Observations, rewards, endings and what info tells are those of ``gymnasium.make``, over whole episodes."""
+    for seed in range(seeds):
+        _compare(catalog.load(name), seed, steps)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "seeds", "steps"), [("car_racing", 6, 1000), ("parking", 40, 500), ("roundabout", 60, 11)]
+)
+def test_a_shortcut_plays_many_of_the_same_episodes(name: str, seeds: int, steps: int) -> None:
+    """The same over many cases, played to their ends."""
+    for seed in range(100, 100 + seeds):
+        _compare(catalog.load(name), seed, steps)
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        KINEMATICS | {"order": "shuffled"},
+        KINEMATICS | {"normalize": False, "absolute": True, "observe_intentions": True},
+        KINEMATICS | {"vehicles_count": 3, "see_behind": True, "clip": False},
+        {"type": "OccupancyGrid"},
+    ],
+)
+def test_other_ways_to_observe_a_roundabout_stay_the_same(observation: dict[str, Any]) -> None:
+    """What an author's spec asks highway-env to observe is what it observes."""
+    spec = replace(catalog.load("roundabout"), arguments={"config": {"observation": observation}})
+    for seed in range(3):
+        _compare(spec, seed, 6)
+
+
+@pytest.mark.parametrize("name", ["parking", "roundabout"])
+def test_the_nearest_lane_is_the_original_s(name: str) -> None:
+    """Anywhere on the road and off it, also where lanes are equally near, the lane found is the simulator's own."""
+    environment = Environment(catalog.load(name))
+    environment.reset(3)
+    network = environment._simulator.unwrapped.road.network  # type: ignore[attr-defined]
+    original = type(network).__mro__[1].get_closest_lane_index
+    places = np.random.default_rng(0)
+    positions = [*places.uniform(-100, 100, (400, 2)), *places.integers(-24, 25, (200, 2)).astype(float), np.zeros(2)]
+    headings = [*places.uniform(-9, 9, 300), *places.integers(-4, 5, 300) * np.pi / 4, 0.0]
+
+    found = [network.get_closest_lane_index(*where) for where in zip(positions, headings, strict=True)]
+
+    assert found == [original(network, *where) for where in zip(positions, headings, strict=True)]
+    assert len(set(found)) > 10
+    assert network.get_closest_lane_index(positions[0]) == original(network, positions[0])
+    environment.close()
+
+
+def _classes(name: str) -> tuple[type, type]:
+    """Return what plays an environment, and what gymnasium registers for it."""
+    spec = catalog.load(name)
+    environment = Environment(spec)
+    module, _, kind = str(gymnasium.spec(spec.id).entry_point).partition(":")
+    environment.close()
+    return type(environment._simulator.unwrapped), getattr(importlib.import_module(module), kind)
+
+
+def _compare(spec: EnvironmentSpec, seed: int, steps: int) -> None:
+    """Play one episode with a shortcut and without, side by side."""
+    short = Environment(spec)
+    plain = gymnasium.make(spec.id, disable_env_checker=True, **copy.deepcopy(spec.arguments))
+    first, _ = plain.reset(seed=seed)
+    assert _bits(short.reset(seed)) == _bits(first)
+    for action in _wandering(plain.action_space, seed, steps):
+        observation, reward, terminated, truncated, info = plain.step(action)
+        ours = short.step(action)
+        assert _bits(ours[0]) == _bits(observation)
+        assert ours[1:4] == (float(reward), bool(terminated), bool(truncated))  # type: ignore[arg-type]
+        assert repr(ours[4]) == repr(info)
+        if terminated or truncated:
+            break
+    short.close()
+    plain.close()
+
+
+def _wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]:
+    """Yield actions that stay the same for a while, so that an episode gets somewhere; those of a car brake little."""
+    random, action = np.random.default_rng(seed), space.sample()
+    for step in range(steps):
+        if step == 0 or random.random() < 0.1:
+            if isinstance(space, spaces.Box):
+                action = random.uniform(0.4 * space.low, 0.4 * space.high).astype(space.dtype)
+                action[2:] *= random.random() < 0.2
+            else:
+                action = int(random.integers(space.n))  # type: ignore[attr-defined]
+        yield action
+
+
+def _bits(observation: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
+    parts = observation.items() if isinstance(observation, dict) else [("", observation)]
+    return [(name, part.shape, part.dtype.str.encode() + part.tobytes()) for name, part in parts]
