@@ -246,10 +246,10 @@ Random play in the Fetch pair never solves a case by itself: a return is 0 where
 of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4
 of the paper's 32 were (-43.75 = -50 · 28/32), which lies 1.9 standard errors of such a mean from ours.
 
-Three of the simulators play with shortcuts: parts of parking, roundabout and car_racing are written anew, so that a
-step costs a fifth, two fifths and half of the original's, and not one bit of an episode changes.
-`tests/test_shortcuts.py` plays both side by side; with versions of highway-env or gymnasium that were not compared, the
-original plays ([decisions/0003-shortcuts.md](decisions/0003-shortcuts.md)).
+Seven of the simulators play with shortcuts: parts of parking, roundabout, car_racing and the MiniGrid four are written
+anew, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
+changes. `tests/test_shortcuts.py` plays both side by side; with versions of highway-env, gymnasium or minigrid that
+were not compared, the original plays ([decisions/0003-shortcuts.md](decisions/0003-shortcuts.md)).
 """
 
 

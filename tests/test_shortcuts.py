@@ -14,8 +14,9 @@ from gymnasium import spaces
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.environments import catalog, shortcuts
 from evopolicygym.environments.environment import Environment
+from specs import MINIGRID
 
-SHORTENED = ("car_racing", "parking", "roundabout")
+SHORTENED = ("car_racing", "parking", "roundabout", *MINIGRID)
 KINEMATICS = {"type": "Kinematics", "features": ["x", "presence", "vy", "cos_h", "long_off"]}
 """Of another choice and order than roundabout's own."""
 
@@ -43,22 +44,31 @@ def test_with_other_versions_the_simulator_plays_as_it_is(name: str, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("name", "seeds", "steps"), [("car_racing", 1, 120), ("parking", 3, 80), ("roundabout", 8, 11)]
+    ("name", "seeds", "steps"),
+    [("car_racing", 1, 120), ("parking", 3, 80), ("roundabout", 8, 11), *((name, 6, 250) for name in MINIGRID)],
 )
 def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -> None:
-    """Observations, rewards, endings and what info tells are those of ``gymnasium.make``, over whole episodes."""
+    """Observations, rewards, endings and what info tells are those of ``gymnasium.make``."""
     for seed in range(seeds):
         _compare(catalog.load(name), seed, steps)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "seeds", "steps"), [("car_racing", 6, 1000), ("parking", 40, 500), ("roundabout", 60, 11)]
+    ("name", "seeds", "steps"),
+    [("car_racing", 6, 1000), ("parking", 40, 500), ("roundabout", 60, 11), *((name, 100, 1000) for name in MINIGRID)],
 )
 def test_a_shortcut_plays_many_of_the_same_episodes(name: str, seeds: int, steps: int) -> None:
     """The same over many cases, played to their ends."""
     for seed in range(100, 100 + seeds):
         _compare(catalog.load(name), seed, steps)
+
+
+@pytest.mark.parametrize("arguments", [{"see_through_walls": True}, {"agent_view_size": 3}, {"agent_view_size": 11}])
+def test_other_views_of_a_grid_stay_the_same(arguments: dict[str, Any]) -> None:
+    """A view of another size, or through walls, is what minigrid itself shows."""
+    spec = catalog.load("door_key")
+    _compare(replace(spec, arguments=spec.arguments | arguments), 3, 150)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +146,10 @@ def _wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]
         yield action
 
 
-def _bits(observation: Any) -> list[tuple[str, tuple[int, ...], bytes]]:
+def _bits(observation: Any) -> list[tuple[str, Any]]:
+    """Return what makes an observation: its parts, arrays by dtype, shape and bytes."""
     parts = observation.items() if isinstance(observation, dict) else [("", observation)]
-    return [(name, part.shape, part.dtype.str.encode() + part.tobytes()) for name, part in parts]
+    return [
+        (name, (part.dtype, part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part)
+        for name, part in parts
+    ]

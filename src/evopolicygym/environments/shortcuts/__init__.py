@@ -21,12 +21,15 @@ class Shortcut:
 
 
 _HERE = "evopolicygym.environments.shortcuts"
+_GYMNASIUM, _HIGHWAY, _MINIGRID = ("gymnasium", "1.3.0"), ("highway-env", "1.11"), ("minigrid", "3.1.0")
 SHORTCUTS = {
-    "gymnasium.envs.box2d.car_racing:CarRacing": Shortcut(f"{_HERE}.car_racing:CarRacing", ("gymnasium", "1.3.0")),
-    "highway_env.envs.parking_env:ParkingEnv": Shortcut(f"{_HERE}.highway:ParkingEnv", ("highway-env", "1.11")),
-    "highway_env.envs.roundabout_env:RoundaboutEnv": Shortcut(
-        f"{_HERE}.highway:RoundaboutEnv", ("highway-env", "1.11")
-    ),
+    "gymnasium.envs.box2d.car_racing:CarRacing": Shortcut(f"{_HERE}.car_racing:CarRacing", _GYMNASIUM),
+    "highway_env.envs.parking_env:ParkingEnv": Shortcut(f"{_HERE}.highway:ParkingEnv", _HIGHWAY),
+    "highway_env.envs.roundabout_env:RoundaboutEnv": Shortcut(f"{_HERE}.highway:RoundaboutEnv", _HIGHWAY),
+    "minigrid.envs:DoorKeyEnv": Shortcut(f"{_HERE}.minigrid:DoorKeyEnv", _MINIGRID),
+    "minigrid.envs:FourRoomsEnv": Shortcut(f"{_HERE}.minigrid:FourRoomsEnv", _MINIGRID),
+    "minigrid.envs:KeyCorridorEnv": Shortcut(f"{_HERE}.minigrid:KeyCorridorEnv", _MINIGRID),
+    "minigrid.envs:ObstructedMaze_Full_V1": Shortcut(f"{_HERE}.minigrid:ObstructedMazeEnv", _MINIGRID),
 }
 """By the entry point that is registered."""
 

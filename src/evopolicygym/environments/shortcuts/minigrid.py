@@ -1,0 +1,100 @@
+"""The MiniGrid four, whose view is looked up in a list and not cut out, turned and copied cell by cell.
+
+For every step, minigrid makes a grid of the cells in front of the agent, turns it by a quarter up to four times, each
+time into a new grid, and writes what is visible into an array, cell by cell. Here, which cell of the world stands where
+in the view is worked out once, by minigrid's own turning, and then looked up.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from minigrid.core.constants import OBJECT_TO_IDX
+from minigrid.core.grid import Grid
+from minigrid.core.world_object import Wall, WorldObj
+from minigrid.envs.doorkey import DoorKeyEnv as OriginalDoorKey
+from minigrid.envs.fourrooms import FourRoomsEnv as OriginalFourRooms
+from minigrid.envs.keycorridor import KeyCorridorEnv as OriginalKeyCorridor
+from minigrid.envs.obstructedmaze_v1 import ObstructedMaze_Full_V1 as OriginalObstructedMaze
+
+_EMPTY, _UNSEEN = (OBJECT_TO_IDX["empty"], 0, 0), (0, 0, 0)
+_WALL = Wall()
+"""What lies beyond the edges of the world."""
+
+
+class _LookedUpView:
+    """What the agent sees, found by looking up."""
+
+    def gen_obs(self: Any) -> dict[str, Any]:
+        """Return the view, (columns, rows, 3) uint8 from minigrid's codes, the direction and the mission."""
+        size = self.agent_view_size
+        left, top, _, _ = self.get_view_exts()
+        ahead = _square(self.grid, left, top, size)
+        view = [ahead[place] for place in _turned(size, self.agent_dir)]
+        seen = [True] * (size * size) if self.see_through_walls else _seen(view, size)
+        view[size * (size - 1) + size // 2] = self.carrying
+        codes = [
+            (_EMPTY if cell is None else cell.encode()) if visible else _UNSEEN
+            for cell, visible in zip(view, seen, strict=True)
+        ]
+        rows_of_columns = np.array(codes, np.uint8).reshape(size, size, 3)
+        image = np.ascontiguousarray(rows_of_columns.transpose(1, 0, 2))
+        return {"image": image, "direction": self.agent_dir, "mission": self.mission}
+
+
+def _square(grid: Grid, left: int, top: int, size: int) -> list[WorldObj | None]:
+    """Return a square's cells, row by row, with walls where it reaches over the world's edges."""
+    before, behind = max(0, -left), max(0, left + size - grid.width)
+    cells: list[WorldObj | None] = []
+    for row in range(top, top + size):
+        if 0 <= row < grid.height:
+            start = row * grid.width + left
+            cells += [_WALL] * before + grid.grid[start + before : start + size - behind] + [_WALL] * behind
+        else:
+            cells += [_WALL] * size
+    return cells
+
+
+@cache
+def _turned(size: int, direction: int) -> list[int]:
+    """Return which cell of a square stands at each place of the view of an agent that looks in a direction."""
+    grid: Any = Grid(size, size)
+    grid.grid = list(range(size * size))  # places, where a world's objects would be
+    for _ in range(direction + 1):
+        grid = grid.rotate_left()
+    return list(grid.grid)
+
+
+def _seen(view: list[WorldObj | None], size: int) -> list[bool]:
+    """Return which places light reaches from the agent's, the middle of the last row: row by row away from it."""
+    opaque = [cell is not None and not cell.see_behind() for cell in view]
+    seen = [False] * len(view)
+    seen[size * (size - 1) + size // 2] = True
+    for row in range(size * (size - 1), -1, -size):
+        for place in range(row, row + size - 1):
+            if seen[place] and not opaque[place]:
+                seen[place + 1] = True
+                if row:
+                    seen[place + 1 - size] = seen[place - size] = True
+        for place in range(row + size - 1, row, -1):
+            if seen[place] and not opaque[place]:
+                seen[place - 1] = True
+                if row:
+                    seen[place - 1 - size] = seen[place - size] = True
+    return seen
+
+
+class DoorKeyEnv(_LookedUpView, OriginalDoorKey):
+    """minigrid's, with its view looked up."""
+
+
+class KeyCorridorEnv(_LookedUpView, OriginalKeyCorridor):
+    """minigrid's, with its view looked up."""
+
+
+class FourRoomsEnv(_LookedUpView, OriginalFourRooms):
+    """minigrid's, with its view looked up."""
+
+
+class ObstructedMazeEnv(_LookedUpView, OriginalObstructedMaze):
+    """minigrid's, with its view looked up."""
