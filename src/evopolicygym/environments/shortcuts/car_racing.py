@@ -27,9 +27,7 @@ class _Pieces:
 
     def in_sight(self, zoom: float, translation: tuple[float, float], angle: float) -> list[int]:
         """Return which pieces the window may show, as turned by an angle, rad, stretched and moved, pixels."""
-        cosine, sine = np.cos(angle), np.sin(angle)
-        turned = self._centers @ np.array([[cosine, sine], [-sine, cosine]])
-        x, y = (turned * zoom + np.asarray(translation)).T
+        x, y = (self._centers @ _turn(angle) * zoom + np.asarray(translation)).T
         reach = self._radii * zoom + _MARGIN
         across = (x >= -reach) & (x <= original.WINDOW_W + reach)
         return list(np.flatnonzero(across & (y >= -reach) & (y <= original.WINDOW_H + reach)))
@@ -38,15 +36,18 @@ class _Pieces:
 class CarRacing(original.CarRacing):
     """Gymnasium's, with frames of what is in sight."""
 
+    surf: Any
     _road: _Pieces
     _road_of: object = None
     """The list that ``_road`` was made from; a reset makes a new one."""
 
     def _render_road(self, zoom: float, translation: tuple[float, float], angle: float) -> None:
         draw: Any = self._draw_colored_polygon
-        window, bounds = (zoom, translation, angle), original.PLAYFIELD
-        field = [(bounds, bounds), (bounds, -bounds), (-bounds, -bounds), (-bounds, bounds)]
-        draw(self.surf, field, self.bg_color, *window, clip=False)
+        window = (zoom, translation, angle)
+        if _shows_field_only(*window):
+            self.surf.fill(self.bg_color)
+        else:
+            draw(self.surf, _FIELD, self.bg_color, *window, clip=False)
         for index in _GRASS.in_sight(*window):
             draw(self.surf, _GRASS.polygons[index], self.grass_color, *window)
         if self._road_of is not self.road_poly:
@@ -54,6 +55,20 @@ class CarRacing(original.CarRacing):
         for index in self._road.in_sight(*window):
             color = [int(part) for part in self.road_poly[index][1]]  # it changes where the car has been
             draw(self.surf, self._road.polygons[index], color, *window)
+
+
+def _turn(angle: float) -> Any:  # noqa: ANN401 - an array
+    """Return the matrix that turns row vectors by an angle, rad."""
+    cosine, sine = np.cos(angle), np.sin(angle)
+    return np.array([[cosine, sine], [-sine, cosine]])
+
+
+def _shows_field_only(zoom: float, translation: tuple[float, float], angle: float) -> bool:
+    """Return whether every corner of the window, made larger by the margin, lies within the field."""
+    across = (-_MARGIN, original.WINDOW_W + _MARGIN)
+    corners = np.array([(x, y) for x in across for y in (-_MARGIN, original.WINDOW_H + _MARGIN)])
+    places = (corners - np.asarray(translation)) / zoom @ _turn(-angle)
+    return bool(np.abs(places).max() < original.PLAYFIELD)
 
 
 def _grass() -> list[_Points]:
@@ -71,3 +86,4 @@ def _grass() -> list[_Points]:
 
 
 _GRASS = _Pieces(_grass())
+_FIELD = [(across * original.PLAYFIELD, up * original.PLAYFIELD) for across, up in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
