@@ -1,7 +1,7 @@
 """Makes the tables of runs that ship, and the reference anchors, from the records in ``results/``.
 
     python benchmarks/shipped.py take RUNS references     slim records of RUNS into results/, by agent and environment
-    python benchmarks/shipped.py write                    results/ into analysis/data/*.jsonl, specs and docs
+    python benchmarks/shipped.py write                    results/ into analysis/data/*.jsonl, specs and docs/
 
 ``results/`` holds what was measured once, with the experiment's secret revealed beside it: anyone can play it again
 (``evopolicygym verify --replay RUN``). Records are slimmed by the hidden episodes' files, which ``--replay`` makes
@@ -11,6 +11,8 @@ anew; with ``--documents`` by all but ``run.json``, which is what tables read.
 import argparse
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 from anchors import Measured, write_anchors, write_tables
@@ -26,6 +28,24 @@ KEPT = ("journal.jsonl", "run.json", "checkpoints", "workspace/feedback")
 EXPERIMENT = ("experiment.json", "revealed.json")
 KINDS = {"references": "reference", "baselines": "baseline"}
 """The tables that are made, and what their entries are."""
+DOCUMENT = ROOT / "docs" / "results.md"
+COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --format markdown"
+"""What makes the one table of all that ships."""
+HEAD = f"""\
+# Results
+
+What was measured so far, as
+
+```
+evopolicygym {COMMAND}
+```
+
+prints it from what ships: the paper's four agents (means over 32 cases), anchors ([environments](environments.md)),
+policies that people wrote ([references](references.md)), trained ones ([baselines](baselines.md)), and optimisers that
+had an agent's 128 episodes. Where runs ship, their mean is over all repeats' held-out cases; their records lie in
+[results/](../results/README.md).
+
+"""
 
 
 def main() -> None:
@@ -45,6 +65,7 @@ def main() -> None:
         for table, kind in KINDS.items():
             write(table, kind)
         write_reference_anchors()
+        write_document()
 
 
 def take(experiment: Path, place: Path, agents: list[str] | None, kept: tuple[str, ...]) -> None:
@@ -84,6 +105,13 @@ def write_reference_anchors() -> None:
     for run in load_results([RESULTS / "references"]).runs:
         write_anchors(Measured(run.task, {"reference": anchor_of(run)}))
     write_tables()
+
+
+def write_document() -> None:
+    """Write the table of everything into the docs."""
+    words = [sys.executable, "-m", "evopolicygym", *COMMAND.split()]
+    table = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    DOCUMENT.write_text(HEAD + table, encoding="utf-8")
 
 
 def anchor_of(run: RunResult) -> Anchor:

@@ -5,10 +5,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from evopolicygym import references
 from evopolicygym.analysis.published import shipped
 from evopolicygym.analysis.results import load_results
+from evopolicygym.cli.main import app
 from evopolicygym.environments import catalog
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.replay import replay
@@ -88,3 +90,11 @@ def test_anchors_ship_as_the_specs_have_them() -> None:
         anchor = catalog.load(task).random_anchor
         assert anchor is not None
         assert mean == pytest.approx(anchor.mean, rel=1e-5)
+
+
+def test_the_table_of_everything_is_what_its_command_prints() -> None:
+    """docs/results.md holds a command, and what it prints."""
+    text = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    command = text.partition("```\nevopolicygym ")[2].partition("\n```")[0]
+
+    assert CliRunner().invoke(app, command.split()).stdout == text[text.index("**Held-out mean") :]
