@@ -107,7 +107,44 @@ def test_what_no_suite_can_be(tmp_path: Path, changes: dict[str, Any], complaint
 def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None:
     """An agent of ours that can't be made as it is asked for stops a suite before its first run."""
     with pytest.raises(UsageError, match="asks no model"):
-        suites.refuse_unknown_agents(plan(suite(tmp_path, "random", "tuner:gpt")))
+        suites.looked_over(plan(suite(tmp_path, "random", "tuner:gpt")))
+
+
+PRICE = {"input": 1.0, "output": 10.0}
+
+
+@pytest.mark.parametrize(
+    ("models", "prices", "warned"),
+    [((), None, 0), (("unheard", "unheard"), None, 1), (("unheard", "unknown"), None, 2), (("unheard",), PRICE, 0)],
+)
+def test_a_model_without_a_price_is_told_before_the_first_run(
+    tmp_path: Path,
+    models: tuple[str, ...],
+    prices: dict[str, float] | None,
+    warned: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What would be played without its cost being counted is told once for each model."""
+    monkeypatch.setenv("A_KEY", "secret")
+    door = {"name": "neutral", "model_url": "http://127.0.0.1:9/v1", "model_key": "A_KEY"}
+    asking = [
+        door | {"model": model, "label": f"agent {place}"} | ({"price": prices} if prices else {})
+        for place, model in enumerate(models)
+    ]
+    asked = suite(tmp_path, repeats=2, agents=[suites.entry("random"), *asking])
+
+    warnings = suites.looked_over(plan(asked))
+
+    assert len(warnings) == warned
+    assert all(repr(model) in " ".join(warnings) for model in models if not prices)
+
+
+def test_a_limit_of_cost_without_a_price_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit that could not be kept stops a suite before its first run."""
+    monkeypatch.setenv("A_KEY", "secret")
+    door = {"name": "neutral", "model": "unheard", "model_url": "http://127.0.0.1:9/v1", "model_key": "A_KEY"}
+    with pytest.raises(UsageError, match="the price of 'unheard' at this server is not known"):
+        suites.looked_over(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
 
 
 @pytest.mark.parametrize(

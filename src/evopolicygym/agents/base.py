@@ -34,9 +34,6 @@ AGENTS = Registry(
     ),
 )
 
-ASK_NO_MODEL = frozenset({"policy"})
-"""Agents whose model is what tables call it by, and nothing that could be asked or paid for."""
-
 
 def refuse_choices(config: AgentConfig) -> None:
     """Raise ``UsageError`` where a config chooses something for an agent that leaves nothing to choose."""

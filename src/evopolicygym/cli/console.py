@@ -35,6 +35,11 @@ def complain(message: str) -> None:
     err().print(Text("Error: ", style="bold red"), Text(message), sep="", soft_wrap=True)
 
 
+def warn(message: str) -> None:
+    """Print what its user should know, and what hinders nothing."""
+    err().print(f"Warning: {message}", soft_wrap=True, markup=False)
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """Return a number for a table; a dash for none."""
     return "-" if value is None else f"{value:,.{digits}f}"

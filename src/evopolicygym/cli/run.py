@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,13 +249,13 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     """Play with a live view and print the outcome; an interruption leaves a record that can be taken up again."""
     from rich.console import Console
 
-    from evopolicygym.agents.base import ASK_NO_MODEL
     from evopolicygym.cli.outcome import as_json as outcome_as_json
     from evopolicygym.cli.outcome import show_outcome
     from evopolicygym.cli.progress import RunView
     from evopolicygym.core.run import RunState
     from evopolicygym.records.paths import RunPaths
     from evopolicygym.records.reader import read_run
+    from evopolicygym.runs.prices import unpriced
 
     view = RunView(Console(quiet=True) if as_json else err())
     root: Path | None = None
@@ -264,17 +264,8 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         nonlocal root
         root = paths.root
         view.opened(paths, state)
-        agent = state.opened.agent
-        # A program or a policy without a model's door may name its model, for tables; nothing of it is counted.
-        named = agent.model and not agent.command and agent.name not in ASK_NO_MODEL
-        asks = agent.options.get("model_url") or named
-        if state.opened.price is None and asks:
-            err().print(
-                f"Warning: the price of the model {agent.model!r} at its server is not known, so cost is not counted; "
-                f"give it with --price (prices that are known come with evopolicygym[agents]).",
-                soft_wrap=True,
-                markup=False,
-            )
+        if warning := unpriced(state.opened.agent, state.opened.price):
+            warn(warning)
 
     try:
         with interruptible(), view.live():

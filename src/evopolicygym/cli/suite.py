@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, out
+from evopolicygym.cli.console import INTERRUPTED, complain, err, out, warn
 
 if TYPE_CHECKING:
     from evopolicygym.runs.suites.records import RunResult
@@ -68,7 +68,7 @@ def suite(
     """
     from evopolicygym.runs.suites.document import check, directory_of
     from evopolicygym.runs.suites.records import found
-    from evopolicygym.runs.suites.suite import entry, load, plan, refuse_unknown_agents
+    from evopolicygym.runs.suites.suite import entry, load, looked_over, plan
 
     given = {
         "agents": [entry(text) for text in agent] if agent else None,
@@ -90,8 +90,10 @@ def suite(
     }
     asked = load(name, {option: value for option, value in given.items() if value is not None})
     planned = plan(asked)
-    refuse_unknown_agents(planned)
+    warnings = looked_over(planned)
     check(asked)
+    for warning in warnings:
+        warn(warning)
     directory = directory_of(asked)
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)

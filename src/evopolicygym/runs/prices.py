@@ -7,7 +7,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Any
 
-from evopolicygym.core.agent import Agent
+from evopolicygym.agents.base import make
+from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import PriceSnapshot, Rates, Tier
@@ -29,7 +30,7 @@ def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
     Raises ``UsageError`` where a limit is asked for that can't be kept: of cost or tokens for an agent without a
     model's door, of cost without a price.
     """
-    url, allowance = str(getattr(agent, "model_url", "")), config.agent.allowance
+    url, allowance = _model_url(agent), config.agent.allowance
     if not url:
         if allowance.asks_usage or config.price:
             raise UsageError(
@@ -47,6 +48,16 @@ def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
     return price
 
 
+def unpriced(agent: AgentConfig, price: PriceSnapshot | None) -> str:
+    """Return a warning where an agent asks a model whose price is not known; else nothing."""
+    if price or not _model_url(make(agent)):
+        return ""
+    return (
+        f"the price of the model {agent.model!r} at its server is not known, so cost is not counted; give it with "
+        f"--price, or as price in a suite's file (prices that are known come with evopolicygym[agents])."
+    )
+
+
 def looked_up(model: str, url: str) -> PriceSnapshot | None:
     """Return the price of a model at a server as ``genai-prices`` has it; None where it doesn't, or isn't installed."""
     try:
@@ -58,6 +69,11 @@ def looked_up(model: str, url: str) -> PriceSnapshot | None:
         return _snapshot(model, found.get_prices(datetime.fromisoformat(now())))
     except (LookupError, ValueError, TypeError, AttributeError):
         return None
+
+
+def _model_url(agent: Agent) -> str:
+    """Return where an agent's model is asked, through a door that counts; empty for an agent without one."""
+    return str(getattr(agent, "model_url", ""))
 
 
 def _snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: ANN401 - another distribution's, of any version

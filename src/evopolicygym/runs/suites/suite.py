@@ -27,6 +27,7 @@ from evopolicygym.runs.config import (
     overlaid,
     read_table,
 )
+from evopolicygym.runs.prices import price_of, unpriced
 
 
 class EntryTable(AgentTable):
@@ -122,14 +123,14 @@ def entry(text: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def refuse_unknown_agents(runs: Iterable[PlannedRun]) -> None:
-    """Raise ``UsageError`` where an agent of ours can't be made as it is asked for.
+def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
+    """Return warnings about a suite's agents; raise ``UsageError`` where one of ours can't be made as it is asked for.
 
     One from outside is made in the process of its run only: what it does there touches no other.
     """
-    for config in {run.entry: run.config.agent for run in runs}.values():
-        if ":" not in config.name:
-            make(config)
+    configs = {run.entry: run.config for run in runs if ":" not in run.config.agent.name}.values()
+    found = [unpriced(config.agent, price_of(config, make(config.agent))) for config in configs]
+    return tuple(dict.fromkeys(warning for warning in found if warning))
 
 
 def _agent(entry: EntryTable) -> dict[str, Any]:
