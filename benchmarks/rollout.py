@@ -1,11 +1,11 @@
-"""How fast rollouts are, beside the plain loop that nothing can beat: prints one table; ``make bench`` runs it.
+"""How fast rollouts are, beside the plain loop: prints one table; ``make bench`` runs it.
 
 Ours is what a submission costs: policies behind the wall, a fresh process an episode, every step written to disk. The
 limit is what anybody writes, ``gymnasium.make`` and a loop around it: the same environment with the same policy in one
-process, unrecorded. The floor is that loop with every observation's bytes sent through ``cat``: what two processes cost
-a step on this machine even if the other one does nothing. All play in turn on the same core, slice by slice, so that a
-noisy machine disturbs all; medians are shown. What the engine does is not told here but in
-``docs/decisions/0001-rollout-transport.md``.
+process, unrecorded; what plays with shortcuts (``environments/shortcuts/``) can be quicker. The floor is that loop with
+every observation's bytes sent through ``cat``: what two processes cost a step on this machine even if the other one
+does nothing. All play in turn on the same core, slice by slice, so that a noisy machine disturbs all; medians are
+shown. What the engine does is not told here but in ``docs/decisions/0001-rollout-transport.md``.
 """
 
 import argparse
@@ -83,7 +83,7 @@ class Row:
     feedback_ms: float
     """What writing one whole episode's steps to disk takes."""
     fixed_ms: float
-    """An episode of one step, less the plain loop's same."""
+    """An episode of one step, less making, resetting and stepping the same environment in one process."""
     unconfined_fixed_ms: float
     all_cores: float | None
     """Steps a second with a worker on every core, over cores times the one-core figure; None on a single core."""
@@ -129,11 +129,11 @@ class Bench:
         steps = sum(episode.length for _, episode in executor.play(self.checkpoint, context, jobs, print))
         return (perf_counter() - began) / steps
 
-    def plain(self, episodes: int, max_steps: int | None = None, before_step: Callable[[], object] = int) -> float:
+    def plain(self, episodes: int, before_step: Callable[[], object] = int) -> float:
         """Play as many episodes here, in the same process; return seconds a step."""
         began, steps = perf_counter(), 0
         for seed in range(episodes):
-            steps += self._plain_episode(seed, max_steps or self.spec.max_steps, before_step)
+            steps += self._plain_episode(seed, before_step)
         return (perf_counter() - began) / steps
 
     def through_cat(self, episodes: int, frame: bytes) -> float:
@@ -155,8 +155,8 @@ class Bench:
                 os.close(there)
                 os.close(back)
 
-    def _plain_episode(self, seed: int, max_steps: int, before_step: Callable[[], object]) -> int:
-        environment = gymnasium.make(self.spec.id, max_episode_steps=max_steps, **self.spec.arguments)
+    def _plain_episode(self, seed: int, before_step: Callable[[], object]) -> int:
+        environment = gymnasium.make(self.spec.id, max_episode_steps=self.spec.max_steps, **self.spec.arguments)
         schema = {"type": type(environment.action_space).__name__}
         policy, steps, ended = self._policy({}, schema, {}), 0, False
         policy.reset(seed)
@@ -167,6 +167,16 @@ class Bench:
             ended, steps = terminated or truncated, steps + 1
         environment.close()
         return steps
+
+    def short(self, episodes: int) -> float:
+        """Make, reset and step an environment as ours does, here, so many times; return seconds each."""
+        began = perf_counter()
+        for seed in range(episodes):
+            environment = Environment(self.spec)
+            environment.reset(seed)
+            environment.step(environment.idle_action)
+            environment.close()
+        return (perf_counter() - began) / episodes
 
     def _fresh_directory(self) -> Path:
         self._played += 1
@@ -218,15 +228,15 @@ def measure(spec: EnvironmentSpec, root: Path, slices: int) -> Row:
 def _fixed(bench: Bench, slices: int) -> tuple[float, float]:
     """Return what an episode costs beside its environment, in seconds: behind the wall, and without one."""
     with bench.executor("bubblewrap", 1, 1) as ours, bench.executor("none", 1, 1) as unconfined:
-        plain_s, ours_s, unconfined_s = paired(
+        short_s, ours_s, unconfined_s = paired(
             [
-                lambda: bench.plain(SHORT_EPISODES, 1),
+                lambda: bench.short(SHORT_EPISODES),
                 lambda: bench.ours(ours, SHORT_EPISODES, 1),
                 lambda: bench.ours(unconfined, SHORT_EPISODES, 1),
             ],
             slices,
         )
-    return ours_s - plain_s, unconfined_s - plain_s
+    return ours_s - short_s, unconfined_s - short_s
 
 
 def _all_cores(bench: Bench, episodes: int, slices: int) -> float | None:
