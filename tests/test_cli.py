@@ -354,10 +354,12 @@ def test_reveal(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_environments(shell: Shell) -> None:
-    """Every environment is listed, with its anchors."""
+    """Every environment is listed, with its anchors, in full on a terminal of 80 columns."""
     left = shell("environments")
 
     assert left.code == 0
+    assert "…" not in left.out
+    assert re.search(r"half_cheetah .* -285\.13 .* 4,095\.35", left.out)
     assert all(re.search(rf"^ *{name} ", left.out, re.MULTILINE) for name in catalog.names())
     assert ESCAPE not in left.out
 

@@ -13,6 +13,8 @@ evopolicygym environments
 
 evopolicygym environments --json | jq '.[].name'
 """
+WIDE = 100
+"""Columns of a terminal from which on gymnasium's ids are shown."""
 
 
 def environments(
@@ -20,8 +22,10 @@ def environments(
 ) -> None:
     """List the environments with their anchors."""
     from dataclasses import asdict
+    from itertools import groupby
 
     from rich.table import Table
+    from rich.text import Text
 
     from evopolicygym.core.environment import EnvironmentSpec
     from evopolicygym.environments.catalog import load, names
@@ -31,14 +35,17 @@ def environments(
     if as_json:
         typer.echo(dumps([asdict(spec) for spec in specs], indent=2))
         return
+    wide = out().width >= WIDE
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("name", "family", "kind", "gymnasium id"):
-        table.add_column(heading)
-    for heading in ("steps", "random", "idle"):
-        table.add_column(heading, justify="right")
-    for spec in sorted(specs, key=lambda spec: (spec.family, spec.name)):
-        anchors = (anchor.mean if anchor else None for anchor in (spec.random_anchor, spec.idle_anchor))
-        table.add_row(
-            spec.name, spec.family, spec.kind.value, spec.id, str(spec.max_steps), *(number(mean) for mean in anchors)
-        )
+    for heading in ("name", "kind", *(["gymnasium id"] if wide else [])):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("steps", "random", "idle", "reference"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for family, members in groupby(sorted(specs, key=lambda spec: (spec.family, spec.name)), lambda spec: spec.family):
+        table.add_row(Text(family, "bold"))
+        for spec in members:
+            anchors = (spec.random_anchor, spec.idle_anchor, spec.reference_anchor)
+            means = (number(anchor.mean if anchor else None) for anchor in anchors)
+            words = (f"  {spec.name}", spec.kind.value, *([spec.id] if wide else []), str(spec.max_steps))
+            table.add_row(*words, *means)
     out().print(table)
