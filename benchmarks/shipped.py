@@ -15,10 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anchors import Measured, write_anchors, write_tables
+from anchors import Measured, rated, shown, write_anchors, write_tables
+from evopolicygym.analysis.published import paper
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.score import estimate
+from evopolicygym.environments import catalog
 from evopolicygym.records.reader import find_runs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,6 +31,10 @@ EXPERIMENT = ("experiment.json", "revealed.json")
 KINDS = {"references": "reference", "baselines": "baseline"}
 """The tables that are made, and what their entries are."""
 DOCUMENT = ROOT / "docs" / "results.md"
+BASELINES = ROOT / "docs" / "baselines.md"
+BASELINES_HEAD = """\
+| environment | | steps | processor time | held-out | success | uniform random |
+|---|---|---|---|---|---|---|"""
 COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --format markdown"
 """What makes the one table of all that ships."""
 HEAD = f"""\
@@ -66,6 +72,7 @@ def main() -> None:
             write(table, kind)
         write_reference_anchors()
         write_document()
+        write_baselines()
 
 
 def take(experiment: Path, place: Path, agents: list[str] | None, kept: tuple[str, ...]) -> None:
@@ -112,6 +119,29 @@ def write_document() -> None:
     words = [sys.executable, "-m", "evopolicygym", *COMMAND.split()]
     table = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
     DOCUMENT.write_text(HEAD + table, encoding="utf-8")
+
+
+def write_baselines() -> None:
+    """Put what was trained, and what it scored, into the table of its document."""
+    text = BASELINES.read_text(encoding="utf-8")
+    begin = text.index("| environment |")
+    end = text.index("\n\n", begin)
+    BASELINES.write_text(text[:begin] + baselines_table() + text[end:], encoding="utf-8")
+
+
+def baselines_table() -> str:
+    """Return a row for each trained policy: budget, steps, processor time and score beside uniform random's."""
+    rows, order = [], list(paper().tasks)
+    for run in load_results([RESULTS / "baselines" / "policy"]).runs:
+        (training,) = run.root.glob("checkpoints/*/training.json")
+        told = json.loads(training.read_text(encoding="utf-8"))
+        found = anchor_of(run)
+        row = (
+            f"| {run.task} | {told['label']} | {told['steps']:,} | {told['processor_seconds']:,} s | {shown(found)} | "
+            f"{rated(found)} | {shown(catalog.load(run.task).random_anchor)} |"
+        )
+        rows.append((order.index(run.task), told["processor_seconds"], row))
+    return "\n".join((BASELINES_HEAD, *(row for *_, row in sorted(rows))))
 
 
 def anchor_of(run: RunResult) -> Anchor:
