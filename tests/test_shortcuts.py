@@ -118,7 +118,8 @@ def _classes(name: str) -> tuple[type, type]:
 def _compare(spec: EnvironmentSpec, seed: int, steps: int) -> None:
     """Play one episode with a shortcut and without, side by side."""
     short = Environment(spec)
-    plain = gymnasium.make(spec.id, disable_env_checker=True, **copy.deepcopy(spec.arguments))
+    arguments = copy.deepcopy(spec.arguments)
+    plain = gymnasium.make(spec.id, max_episode_steps=spec.max_steps, disable_env_checker=True, **arguments)
     first, _ = plain.reset(seed=seed)
     assert _bits(short.reset(seed)) == _bits(first)
     for action in _wandering(plain.action_space, seed, steps):
