@@ -10,6 +10,7 @@ import pytest
 from browsers import browser
 from evopolicygym.cli import console
 from fakes import RunMaker
+from shell import Shell
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -39,6 +40,13 @@ def new_run(tmp_path: Path) -> Iterator[RunMaker]:
     maker = RunMaker(tmp_path)
     with maker.stack:
         yield maker
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Return a shell of 120 columns that is no terminal."""
+    monkeypatch.setenv("COLUMNS", "120")
+    return Shell(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")

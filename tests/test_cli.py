@@ -6,15 +6,12 @@ import runpy
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from evopolicygym import __version__
-from evopolicygym.cli import main as cli
-from evopolicygym.environments import catalog
+from shell import ESCAPE, Shell
 from whole_runs import Told, config, played, state_kept_in
 
 VERBS = [
@@ -22,47 +19,6 @@ VERBS = [
     *("train", "export", "verify", "post-hoc", "check", "reveal"),
 ]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
-ESCAPE = "\x1b"
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """How the program left."""
-
-    code: int
-    out: str
-    err: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shell:
-    """Types commands."""
-
-    monkeypatch: pytest.MonkeyPatch
-    capsys: pytest.CaptureFixture[str]
-
-    def __call__(self, *arguments: object) -> Left:
-        self.monkeypatch.setattr(sys, "argv", ["evopolicygym", *map(str, arguments)])
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as leaving:
-            code = leaving.code or 0
-        captured = self.capsys.readouterr()
-        return Left(code, captured.out, captured.err)
-
-    def json(self, *arguments: object) -> Any:
-        """Return what a command printed, all of which must be one JSON value."""
-        left = self(*arguments, "--json")
-        assert left.err == ""
-        return json.loads(left.out)
-
-
-@pytest.fixture
-def shell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Return a shell of 120 columns that is no terminal."""
-    monkeypatch.setenv("COLUMNS", "120")
-    return Shell(monkeypatch, capsys)
 
 
 @pytest.fixture(scope="module")
@@ -350,44 +306,7 @@ def test_reveal(shell: Shell, tmp_path: Path) -> None:
     assert owner.secret.hex() == json.loads(Path(left.out.strip()).read_text())["secret"]
 
 
-# Environments and checks
-
-
-def test_environments(shell: Shell) -> None:
-    """Every environment is listed, with its anchors, in full on a terminal of 80 columns."""
-    left = shell("environments")
-
-    assert left.code == 0
-    assert "…" not in left.out
-    assert re.search(r"half_cheetah .* -285\.13 .* 4,095\.35", left.out)
-    assert all(re.search(rf"^ *{name} ", left.out, re.MULTILINE) for name in catalog.names())
-    assert ESCAPE not in left.out
-
-
-def test_environments_in_json(shell: Shell) -> None:
-    """With --json the whole specs are printed."""
-    found = shell.json("environments")
-
-    assert catalog.names() == [one["name"] for one in found]
-    assert all(one["objective"] and one["max_steps"] for one in found)
-
-
-def test_check_environment(shell: Shell) -> None:
-    """A part that keeps its contract leaves with 0."""
-    found = shell.json("check", "environment", "cartpole")
-
-    assert found["ok"]
-    assert all(one["ok"] for one in found["findings"])
-
-
-def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
-    """A part that breaks its contract leaves with 1 and says where."""
-    good = Path(catalog.__file__).with_name("specs") / "cartpole.toml"
-    (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
-    left = shell("check", "environment", tmp_path / "mine.toml")
-
-    assert left.code == 1
-    assert "FAILED" in left.out
+# Tables out
 
 
 def test_export_says_what_it_wrote(shell: Shell, run: Told, tmp_path: Path) -> None:

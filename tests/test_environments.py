@@ -18,7 +18,8 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
-from specs import CARTPOLE, MINIGRID, every, random_steps
+from plain_gymnasium import assert_plays_as_plain
+from specs import CARTPOLE, MINIGRID, every
 
 
 class Scripted(gymnasium.Env[Any, Any]):
@@ -153,16 +154,7 @@ def test_what_a_simulator_raises_comes_through(scripted: EnvironmentSpec) -> Non
 @pytest.mark.parametrize("name", ["acrobot", "bipedal_walker", "half_cheetah", "four_rooms", "fetch_push"])
 def test_episodes_are_those_of_plain_gymnasium(name: str) -> None:
     """The same seed and actions give the same bits as ``gymnasium.make``."""
-    spec = catalog.load(name)
-    seen = random_steps(spec, 30)
-    plain = gymnasium.make(spec.id, disable_env_checker=True)
-    plain.reset(seed=5)
-
-    for _, action, after, reward, _ in seen:
-        observation, their_reward, *_ = plain.step(action)
-        np.testing.assert_equal(after, observation)
-        assert reward == their_reward
-    plain.close()
+    assert_plays_as_plain(catalog.load(name), 5, 30)
 
 
 @pytest.mark.parametrize("name", MINIGRID)

@@ -1,19 +1,16 @@
 """Shortcuts: a simulator that does less work plays the same episodes, bit for bit."""
 
-import copy
 import importlib
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.environments import catalog, shortcuts
 from evopolicygym.environments.environment import Environment
+from plain_gymnasium import assert_plays_as_plain
 from specs import MINIGRID
 
 SHORTENED = ("car_racing", "parking", "roundabout", *MINIGRID)
@@ -50,7 +47,7 @@ def test_with_other_versions_the_simulator_plays_as_it_is(name: str, monkeypatch
 def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -> None:
     """Observations, rewards, endings and what info tells are those of ``gymnasium.make``."""
     for seed in range(seeds):
-        _compare(catalog.load(name), seed, steps)
+        assert_plays_as_plain(catalog.load(name), seed, steps)
 
 
 @pytest.mark.slow
@@ -61,14 +58,14 @@ def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -
 def test_a_shortcut_plays_many_of_the_same_episodes(name: str, seeds: int, steps: int) -> None:
     """The same over many cases, played to their ends."""
     for seed in range(100, 100 + seeds):
-        _compare(catalog.load(name), seed, steps)
+        assert_plays_as_plain(catalog.load(name), seed, steps)
 
 
 @pytest.mark.parametrize("arguments", [{"see_through_walls": True}, {"agent_view_size": 3}, {"agent_view_size": 11}])
 def test_other_views_of_a_grid_stay_the_same(arguments: dict[str, Any]) -> None:
     """A view of another size, or through walls, is what minigrid itself shows."""
     spec = catalog.load("door_key")
-    _compare(replace(spec, arguments=spec.arguments | arguments), 3, 150)
+    assert_plays_as_plain(replace(spec, arguments=spec.arguments | arguments), 3, 150)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +81,7 @@ def test_other_ways_to_observe_a_roundabout_stay_the_same(observation: dict[str,
     """What an author's spec asks highway-env to observe is what it observes."""
     spec = replace(catalog.load("roundabout"), arguments={"config": {"observation": observation}})
     for seed in range(3):
-        _compare(spec, seed, 6)
+        assert_plays_as_plain(spec, seed, 6)
 
 
 @pytest.mark.parametrize("name", ["parking", "roundabout"])
@@ -113,44 +110,3 @@ def _classes(name: str) -> tuple[type, type]:
     module, _, kind = str(gymnasium.spec(spec.id).entry_point).partition(":")
     environment.close()
     return type(environment._simulator.unwrapped), getattr(importlib.import_module(module), kind)
-
-
-def _compare(spec: EnvironmentSpec, seed: int, steps: int) -> None:
-    """Play one episode with a shortcut and without, side by side."""
-    short = Environment(spec)
-    arguments = copy.deepcopy(spec.arguments)
-    plain = gymnasium.make(spec.id, max_episode_steps=spec.max_steps, disable_env_checker=True, **arguments)
-    first, _ = plain.reset(seed=seed)
-    assert _bits(short.reset(seed)) == _bits(first)
-    for action in _wandering(plain.action_space, seed, steps):
-        observation, reward, terminated, truncated, info = plain.step(action)
-        ours = short.step(action)
-        assert _bits(ours[0]) == _bits(observation)
-        assert ours[1:4] == (float(reward), bool(terminated), bool(truncated))  # type: ignore[arg-type]
-        assert repr(ours[4]) == repr(info)
-        if terminated or truncated:
-            break
-    short.close()
-    plain.close()
-
-
-def _wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]:
-    """Yield actions that stay the same for a while, so that an episode gets somewhere; those of a car brake little."""
-    random, action = np.random.default_rng(seed), space.sample()
-    for step in range(steps):
-        if step == 0 or random.random() < 0.1:
-            if isinstance(space, spaces.Box):
-                action = random.uniform(0.4 * space.low, 0.4 * space.high).astype(space.dtype)
-                action[2:] *= random.random() < 0.2
-            else:
-                action = int(random.integers(space.n))  # type: ignore[attr-defined]
-        yield action
-
-
-def _bits(observation: Any) -> list[tuple[str, Any]]:
-    """Return what makes an observation: its parts, arrays by dtype, shape and bytes."""
-    parts = observation.items() if isinstance(observation, dict) else [("", observation)]
-    return [
-        (name, (part.dtype, part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part)
-        for name, part in parts
-    ]

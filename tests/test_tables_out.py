@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 
 from evopolicygym.analysis.bootstrap import Interval
 from evopolicygym.analysis.tables_out import Column, Number, Sheet, written
-from evopolicygym.cli import main as cli
 from evopolicygym.core.errors import UnknownName
 from records_of_runs import changed, real_document, write, write_many
+from shell import ESCAPE, Shell
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}"
 SHEET = Sheet(
@@ -36,17 +35,6 @@ sys.meta_path.insert(0, Refusing())
 from evopolicygym.cli.main import main
 main()
 """
-
-
-def typed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> str:
-    """Return what a command printed on stdout."""
-    monkeypatch.setenv("COLUMNS", "120")  # the program's console is made once in a process of tests
-    monkeypatch.setattr(sys, "argv", ["evopolicygym", *map(str, arguments)])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    captured = capsys.readouterr()
-    assert not left.value.code, captured.err
-    return captured.out
 
 
 @pytest.fixture
@@ -94,11 +82,9 @@ def test_a_format_that_there_is_not() -> None:
         written([SHEET], "word")
 
 
-def test_the_papers_figures_through_the_command(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_papers_figures_through_the_command(shell: Shell) -> None:
     """leaderboard --with paper --json gives the paper's own aggregates."""
-    entries = json.loads(typed(capsys, monkeypatch, "leaderboard", "--with", "paper", "--json"))["entries"]
+    entries = shell.json("leaderboard", "--with", "paper")["entries"]
 
     assert [one["rank_score"]["value"] for one in entries] == [0.890625, 0.75, 0.53125, 0.359375, 0.109375]
     assert [(one["wins"], one["top_2"]) for one in entries] == [(9, 16), (5, 12), (1, 3), (1, 1), (0, 0)]
@@ -110,47 +96,41 @@ def test_the_papers_figures_through_the_command(
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "latex"])
-def test_hostile_names_are_text(
-    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_hostile_names_are_text(runs: Path, shell: Shell, form: str) -> None:
     """A name from a record is printed as it is spelled, in every format, with every task's table."""
-    found = typed(capsys, monkeypatch, "leaderboard", runs, "--format", form, "--per-task")
+    found = shell("leaderboard", runs, "--format", form, "--per-task").out
 
     assert "good" in found
-    assert "\x1b" not in found
+    assert ESCAPE not in found
     if form in {"table", "csv"}:
         assert "\\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}" in found
 
 
-def test_compare_through_the_command(
-    runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_through_the_command(runs: Path, shell: Shell) -> None:
     """Two labels, or a label and a shipped entry, are compared task by task."""
-    bad = next(one for one in labels(runs, capsys, monkeypatch) if one.startswith("\\x1b"))
-    found: dict[str, Any] = json.loads(typed(capsys, monkeypatch, "compare", "good", bad, runs, "--json"))
-    beside = typed(capsys, monkeypatch, "compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper")
+    bad = next(one for one in labels(shell, runs) if one.startswith("\\x1b"))
+    found: dict[str, Any] = shell.json("compare", "good", bad, runs)
+    beside = shell("compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper").out
 
     assert (found["first"], len(found["tasks"]), found["tasks"][0]["paired"]) == ("good", 2, True)
     assert found["probability_of_improvement"]["value"] == 0.5
     assert "acrobot" in beside
 
 
-def test_compare_of_two_directories(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compare_of_two_directories(tmp_path: Path, shell: Shell) -> None:
     """Two runs of one agent are compared by their directories."""
     document = real_document(tmp_path / "real")
     one, other = (
         write(tmp_path / "runs", changed(document, "acrobot", "same", [mean, mean - 1], seed))
         for seed, mean in enumerate((-80.0, -90.0))
     )
-    found = json.loads(typed(capsys, monkeypatch, "compare", one, other, "--json"))
+    found = shell.json("compare", one, other)
 
     assert found["tasks"][0]["difference"] == 10.0
 
 
-def labels(runs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    found = json.loads(typed(capsys, monkeypatch, "leaderboard", runs, "--json"))
+def labels(shell: Shell, runs: Path) -> list[str]:
+    found = shell.json("leaderboard", runs)
     return [one["entry"] for one in found["entries"]]
 
 

@@ -1,0 +1,44 @@
+"""What the command line tells of environments, and of parts that are checked."""
+
+import re
+from pathlib import Path
+
+from evopolicygym.environments import catalog
+from shell import ESCAPE, Shell
+
+
+def test_environments(shell: Shell) -> None:
+    """Every environment is listed, with its anchors, in full on a terminal of 80 columns."""
+    left = shell("environments")
+
+    assert left.code == 0
+    assert "…" not in left.out
+    assert re.search(r"half_cheetah .* -285\.13 .* 4,095\.35", left.out)
+    assert all(re.search(rf"^ *{name} ", left.out, re.MULTILINE) for name in catalog.names())
+    assert ESCAPE not in left.out
+
+
+def test_environments_in_json(shell: Shell) -> None:
+    """With --json the whole specs are printed."""
+    found = shell.json("environments")
+
+    assert catalog.names() == [one["name"] for one in found]
+    assert all(one["objective"] and one["max_steps"] for one in found)
+
+
+def test_check_environment(shell: Shell) -> None:
+    """A part that keeps its contract leaves with 0."""
+    found = shell.json("check", "environment", "cartpole")
+
+    assert found["ok"]
+    assert all(one["ok"] for one in found["findings"])
+
+
+def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
+    """A part that breaks its contract leaves with 1 and says where."""
+    good = Path(catalog.__file__).with_name("specs") / "cartpole.toml"
+    (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
+    left = shell("check", "environment", tmp_path / "mine.toml")
+
+    assert left.code == 1
+    assert "FAILED" in left.out
