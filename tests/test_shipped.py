@@ -98,3 +98,15 @@ def test_the_table_of_everything_is_what_its_command_prints() -> None:
     command = text.partition("```\nevopolicygym ")[2].partition("\n```")[0]
 
     assert CliRunner().invoke(app, command.split()).stdout == text[text.index("**Held-out mean") :]
+
+
+def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
+    """docs/baselines.md tells the steps, the processor time and the score of every trained policy's run."""
+    text = (RESULTS.parent / "docs" / "baselines.md").read_text(encoding="utf-8")
+
+    for run in load_results([RESULTS / "baselines" / "policy"]).runs:
+        (file,) = run.root.glob("checkpoints/*/training.json")
+        training = json.loads(file.read_bytes())
+        trained = f"| {run.task} | {training['label']} | {training['steps']:,} | {training['processor_seconds']:,} s | "
+        (row,) = (line for line in text.splitlines() if line.startswith(trained))
+        assert float(row.removeprefix(trained).partition(" ")[0]) == pytest.approx(run.score, rel=1e-3)
