@@ -30,6 +30,8 @@ KEPT = ("journal.jsonl", "run.json", "checkpoints", "workspace/feedback")
 EXPERIMENT = ("experiment.json", "revealed.json")
 KINDS = {"references": "reference", "baselines": "baseline"}
 """The tables that are made, and what their entries are."""
+SECOND_SPLIT = "second_split"
+"""Records of references on other hidden cases, which no table shows."""
 DOCUMENT = ROOT / "docs" / "results.md"
 BASELINES = ROOT / "docs" / "baselines.md"
 BASELINES_HEAD = """\
@@ -60,7 +62,7 @@ def main() -> None:
     verbs = parser.add_subparsers(dest="verb", required=True)
     taking = verbs.add_parser("take", help="copy runs into results/")
     taking.add_argument("experiment", type=Path, help="the directory of an experiment that is revealed")
-    taking.add_argument("table", choices=KINDS)
+    taking.add_argument("table", choices=[*KINDS, SECOND_SPLIT])
     taking.add_argument("--agents", nargs="+", help="default: all of the experiment")
     taking.add_argument("--documents", action="store_true", help="keep each run.json alone")
     verbs.add_parser("write", help="make the tables")
