@@ -229,13 +229,13 @@ def document() -> str:
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first 256 held-out cases of the public split, by `make anchors`, which plays
-all anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or no-op action
-at every step; *reference* is the policy that a person wrote ([references](references.md)), on the cases of the runs in
-`results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) pays more than most
-driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our standard errors ours
-lies from it; its own, over 32 cases, are some three times as large. Success rates are those of random, idle, reference
-and degenerate, where the environment knows success.
+Mean returns with standard errors over the first 256 held-out cases of the public split, by `make anchors`, which
+plays all anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or
+no-op action at every step; *reference* is the policy that a person wrote ([references](references.md)), on the cases
+of the runs in `results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall)
+pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
+standard errors ours lies from it; its own, over 32 cases, are some three times as large. Success rates are those of
+random, idle, reference and degenerate, where the environment knows success.
 
 | name | gymnasium id | family | kind | steps | random | paper | apart | idle | reference | degenerate | success |
 |---|---|---|---|---|---|---|---|---|---|---|---|
