@@ -1,7 +1,7 @@
 """Episodes beside those of plain gymnasium: the same observations, rewards, endings and info, bit for bit."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -12,26 +12,7 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 
 
-def assert_plays_as_plain(spec: EnvironmentSpec, seed: int, steps: int) -> None:
-    """Play one episode in an environment of ours and in ``gymnasium.make``'s, side by side."""
-    ours = Environment(spec)
-    arguments = copy.deepcopy(spec.arguments)
-    plain = gymnasium.make(spec.id, max_episode_steps=spec.max_steps, disable_env_checker=True, **arguments)
-    first, _ = plain.reset(seed=seed)
-    assert _bits(ours.reset(seed)) == _bits(first)
-    for action in _wandering(plain.action_space, seed, steps):
-        observation, reward, terminated, truncated, info = plain.step(action)
-        after = ours.step(action)
-        assert _bits(after[0]) == _bits(observation)
-        assert after[1:4] == (float(reward), bool(terminated), bool(truncated))  # type: ignore[arg-type]
-        assert repr(after[4]) == repr(info)
-        if terminated or truncated:
-            break
-    ours.close()
-    plain.close()
-
-
-def _wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]:
+def wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]:
     """Yield actions that stay the same for a while, so that an episode gets somewhere; those of a car brake little."""
     random, action = np.random.default_rng(seed), space.sample()
     for step in range(steps):
@@ -42,6 +23,37 @@ def _wandering(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]
             else:
                 action = int(random.integers(space.n))  # type: ignore[attr-defined]
         yield action
+
+
+def sampled(space: spaces.Space[Any], seed: int, steps: int) -> Iterator[Any]:
+    """Yield actions drawn from all of the space, each by itself."""
+    space.seed(seed)
+    for _ in range(steps):
+        yield space.sample()
+
+
+def assert_plays_as_plain(
+    spec: EnvironmentSpec,
+    seed: int,
+    steps: int,
+    actions: Callable[[spaces.Space[Any], int, int], Iterator[Any]] = wandering,
+) -> None:
+    """Play one episode in an environment of ours and in ``gymnasium.make``'s, side by side."""
+    ours = Environment(spec)
+    arguments = copy.deepcopy(spec.arguments)
+    plain = gymnasium.make(spec.id, max_episode_steps=spec.max_steps, disable_env_checker=True, **arguments)
+    first, _ = plain.reset(seed=seed)
+    assert _bits(ours.reset(seed)) == _bits(first)
+    for action in actions(plain.action_space, seed, steps):
+        observation, reward, terminated, truncated, info = plain.step(action)
+        after = ours.step(action)
+        assert _bits(after[0]) == _bits(observation)
+        assert after[1:4] == (float(reward), bool(terminated), bool(truncated))  # type: ignore[arg-type]
+        assert repr(after[4]) == repr(info)
+        if terminated or truncated:
+            break
+    ours.close()
+    plain.close()
 
 
 def _bits(observation: Any) -> list[tuple[str, Any]]:

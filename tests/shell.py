@@ -38,8 +38,15 @@ class Shell:
         captured = self.capsys.readouterr()
         return Left(code, captured.out, captured.err)
 
+    def printed(self, *arguments: object) -> str:
+        """Return what a command printed on stdout; it must leave with 0."""
+        left = self(*arguments)
+        assert left.code == 0, left.err
+        return left.out
+
     def json(self, *arguments: object) -> Any:
         """Return what a command printed, all of which must be one JSON value."""
         left = self(*arguments, "--json")
+        assert left.code == 0, left.err
         assert left.err == ""
         return json.loads(left.out)

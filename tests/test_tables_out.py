@@ -98,7 +98,7 @@ def test_the_papers_figures_through_the_command(shell: Shell) -> None:
 @pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "latex"])
 def test_hostile_names_are_text(runs: Path, shell: Shell, form: str) -> None:
     """A name from a record is printed as it is spelled, in every format, with every task's table."""
-    found = shell("leaderboard", runs, "--format", form, "--per-task").out
+    found = shell.printed("leaderboard", runs, "--format", form, "--per-task")
 
     assert "good" in found
     assert ESCAPE not in found
@@ -110,7 +110,7 @@ def test_compare_through_the_command(runs: Path, shell: Shell) -> None:
     """Two labels, or a label and a shipped entry, are compared task by task."""
     bad = next(one for one in labels(shell, runs) if one.startswith("\\x1b"))
     found: dict[str, Any] = shell.json("compare", "good", bad, runs)
-    beside = shell("compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper").out
+    beside = shell.printed("compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper")
 
     assert (found["first"], len(found["tasks"]), found["tasks"][0]["paired"]) == ("good", 2, True)
     assert found["probability_of_improvement"]["value"] == 0.5
