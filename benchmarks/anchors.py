@@ -15,6 +15,7 @@ import json
 import math
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -187,7 +188,8 @@ def deviation(name: str, random: Anchor | None) -> float | None:
 
 def line(one: Measured) -> str:
     """Return one environment's numbers, for the terminal."""
-    found = "; ".join(f"{kind} {shown(anchor)} {rated(anchor)}" for kind, anchor in one.anchors.items())
+    digits = digits_of(one.anchors.values())
+    found = "; ".join(f"{kind} {shown(anchor, digits)} {rated(anchor)}" for kind, anchor in one.anchors.items())
     apart = deviation(one.name, one.anchors.get("random"))
     return f"{one.name}: {found}" + ("" if apart is None else f"; random's s.e. from the paper's: {away(apart)}")
 
@@ -199,14 +201,19 @@ def away(apart: float | None) -> str:
     return f"{apart:+.1f}" if math.isfinite(apart) else "see below"
 
 
-def shown(found: Anchor | None) -> str:
+def shown(found: Anchor | None, digits: int = 2) -> str:
     """Return an anchor's mean for a table."""
-    return f"{found.mean:.2f} ± {found.standard_error:.2f}" if found else ""
+    return f"{found.mean:.{digits}f} ± {found.standard_error:.{digits}f}" if found else ""
+
+
+def digits_of(anchors: Iterable[Anchor | None]) -> int:
+    """Return how many digits behind the point tell one environment's anchors apart: more where returns are below 1."""
+    return 4 if max((abs(one.mean) for one in anchors if one), default=1) < 1 else 2
 
 
 def rated(found: Anchor | None) -> str:
     """Return an anchor's success rate for a table."""
-    return "" if found is None or found.success_rate is None else f"{found.success_rate:.0%}"
+    return "" if found is None or found.success_rate is None else f"{found.success_rate:.1%}".replace(".0%", "%")
 
 
 def document() -> str:
@@ -217,11 +224,12 @@ def document() -> str:
         published = paper().scores(spec.name).get("Uniform random")
         anchors = (spec.random_anchor, spec.idle_anchor, spec.reference_anchor, spec.degenerate_anchor)
         random, idle, reference, degenerate = anchors
+        digits = digits_of(anchors)
         rates = " / ".join(rated(anchor) or "-" for anchor in anchors) if any(map(rated, anchors)) else ""
         rows.append(
-            f"| {spec.name} | {spec.id} | {spec.family} | {spec.kind} | {spec.max_steps} | {shown(random)} | "
-            f"{'' if published is None else f'{published:.2f}'} | {away(deviation(spec.name, random))} | "
-            f"{shown(idle)} | {shown(reference)} | {shown(degenerate)} | {rates} |"
+            f"| {spec.name} | {spec.id} | {spec.family} | {spec.kind} | {spec.max_steps} | {shown(random, digits)} | "
+            f"{'' if published is None else f'{published:.{digits}f}'} | {away(deviation(spec.name, random))} | "
+            f"{shown(idle, digits)} | {shown(reference, digits)} | {shown(degenerate, digits)} | {rates} |"
         )
     return HEAD + "\n".join(rows) + "\n" + NOTES
 

@@ -15,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from anchors import Measured, rated, shown, write_anchors, write_tables
-from evopolicygym.analysis.published import paper
+from anchors import Measured, digits_of, rated, shown, write_anchors, write_tables
+from evopolicygym.analysis.published import AGENT, paper
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.score import estimate
@@ -33,6 +33,10 @@ KINDS = {"references": "reference", "baselines": "baseline"}
 SECOND_SPLIT = "second_split"
 """Records of references on other hidden cases, which no table shows."""
 DOCUMENT = ROOT / "docs" / "results.md"
+REFERENCES = ROOT / "docs" / "references.md"
+REFERENCES_HEAD = """\
+| environment | held-out | success | paper | standard errors above it |
+|---|---|---|---|---|"""
 BASELINES = ROOT / "docs" / "baselines.md"
 BASELINES_HEAD = """\
 | environment | | steps | processor time | held-out | success | uniform random |
@@ -74,7 +78,8 @@ def main() -> None:
             write(table, kind)
         write_reference_anchors()
         write_document()
-        write_baselines()
+        write_table(REFERENCES, references_table())
+        write_table(BASELINES, baselines_table())
 
 
 def take(experiment: Path, place: Path, agents: list[str] | None, kept: tuple[str, ...]) -> None:
@@ -123,12 +128,23 @@ def write_document() -> None:
     DOCUMENT.write_text(HEAD + table, encoding="utf-8")
 
 
-def write_baselines() -> None:
-    """Put what was trained, and what it scored, into the table of its document."""
-    text = BASELINES.read_text(encoding="utf-8")
-    begin = text.index("| environment |")
-    end = text.index("\n\n", begin)
-    BASELINES.write_text(text[:begin] + baselines_table() + text[end:], encoding="utf-8")
+def write_table(document: Path, table: str) -> None:
+    """Put a table into its document, where the one that begins with the same head is."""
+    head, text = table.partition("\n")[0], document.read_text(encoding="utf-8")
+    begin = text.index(head)
+    document.write_text(text[:begin] + table + text[text.index("\n\n", begin) :], encoding="utf-8")
+
+
+def references_table() -> str:
+    """Return a row for each reference: its score, and how many of its standard errors it is above the paper's best."""
+    rows, runs = [], {run.task: run for run in load_results([RESULTS / "references"]).runs}
+    for task in paper().tasks:
+        found = anchor_of(runs[task])
+        digits = digits_of([found])
+        best = max(one.scores[task] for one in paper().entries if one.kind == AGENT)
+        above = (found.mean - best) / found.standard_error
+        rows.append(f"| {task} | {shown(found, digits)} | {rated(found)} | {best:.{digits}f} | {above:+.1f} |")
+    return "\n".join((REFERENCES_HEAD, *rows))
 
 
 def baselines_table() -> str:
@@ -137,10 +153,11 @@ def baselines_table() -> str:
     for run in load_results([RESULTS / "baselines" / "policy"]).runs:
         (training,) = run.root.glob("checkpoints/*/training.json")
         told = json.loads(training.read_text(encoding="utf-8"))
-        found = anchor_of(run)
+        found, random = anchor_of(run), catalog.load(run.task).random_anchor
+        digits = digits_of([found, random])
         row = (
-            f"| {run.task} | {told['label']} | {told['steps']:,} | {told['processor_seconds']:,} s | {shown(found)} | "
-            f"{rated(found)} | {shown(catalog.load(run.task).random_anchor)} |"
+            f"| {run.task} | {told['label']} | {told['steps']:,} | {told['processor_seconds']:,} s | "
+            f"{shown(found, digits)} | {rated(found)} | {shown(random, digits)} |"
         )
         rows.append((order.index(run.task), told["processor_seconds"], row))
     return "\n".join((BASELINES_HEAD, *(row for *_, row in sorted(rows))))

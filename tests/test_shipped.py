@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym import references
-from evopolicygym.analysis.published import shipped
+from evopolicygym.analysis.published import AGENT, paper, shipped
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
 from evopolicygym.environments import catalog
@@ -115,3 +115,17 @@ def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
         trained = f"| {run.task} | {training['label']} | {training['steps']:,} | {training['processor_seconds']:,} s | "
         (row,) = (line for line in text.splitlines() if line.startswith(trained))
         assert float(row.removeprefix(trained).partition(" ")[0]) == pytest.approx(run.score, rel=1e-3)
+
+
+@pytest.mark.parametrize("task", RECORDS)
+def test_the_table_of_references_is_that_of_the_records(task: str) -> None:
+    """docs/references.md tells the score of every reference beside the best that the paper has."""
+    text = (RESULTS.parent / "docs" / "references.md").read_text(encoding="utf-8")
+    (run,) = load_results([RECORDS[task]]).runs
+    best = max(one.scores[task] for one in paper().entries if one.kind == AGENT)
+
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| {task} | "))
+    held_out, _, published, above = (cell.strip() for cell in row.split("|")[2:-1])
+    mean = float(held_out.partition(" ")[0])
+    assert (mean, float(published)) == (pytest.approx(run.score, rel=2e-3), pytest.approx(best, rel=2e-3))
+    assert (float(above) > 0) == (run.score > best)
