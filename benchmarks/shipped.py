@@ -46,7 +46,7 @@ COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --form
 HEAD = f"""\
 # Results
 
-What was measured so far, as
+What was measured, as
 
 ```
 evopolicygym {COMMAND}
