@@ -153,7 +153,10 @@ def test_films_are_copied_and_links_are_not(runs: Path, tmp_path: Path) -> None:
     assert [path.read_bytes() for path in (tmp_path / "pages").rglob("*.mp4")] == [b"0123456789"]
     assert (tmp_path / "pages" / "film" / run / "train-3-0.mp4").is_file()
     assert kept_documents(tmp_path / "pages")[name]["film"]
-    assert not documents_within(tmp_path / "one.html")[name]["film"]
+    told = documents_within(tmp_path / "one.html")
+    assert not told[name]["film"]
+    assert kept_documents(tmp_path / "pages")[f"run/{run}/submission/3"]["films"] == ["train-3-0"]
+    assert told[f"run/{run}/submission/3"]["films"] == []
 
 
 def test_a_stranger_s_words_end_no_script(tmp_path: Path) -> None:

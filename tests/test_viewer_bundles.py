@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from diagnosed import known_run, recorded
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
 from evopolicygym.viewer import bundle_episode, bundle_submission, step_columns
@@ -19,7 +21,7 @@ from evopolicygym.viewer.library import Library
 from evopolicygym.viewer.model_use import ModelUse, uses_between
 from evopolicygym.viewer.reading import below, shown, within
 from evopolicygym.viewer.shelf import Shelf
-from viewed import HOSTILE, known
+from viewed import HOSTILE, known, write_film
 
 
 def test_a_run_on_its_time_line(tmp_path: Path) -> None:
@@ -272,3 +274,18 @@ def test_live_records_are_read(tmp_path: Path) -> None:
     assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
     assert overview(place, run_text(place))["stage"] == "open"
     assert replace(place, shown="x").stamp() == place.stamp()
+
+
+def test_films_of_one_case_of_two_experiments(tmp_path: Path) -> None:
+    """Cases of two experiments bear the same number and are two cases, each with the films of its own runs."""
+    opened, *events = known_run()
+    assert isinstance(opened, RunOpened)
+    for commitment in ("a", "b"):
+        for seed in (0, 1):
+            told = replace(opened, run_id=f"{commitment}{seed}", seed=seed, commitment=commitment)
+            write_film(recorded(tmp_path / told.run_id, [told, *events]).paths)
+    films = json.loads(Library(Shelf([tmp_path])).document(f"task/{opened.task.environment.name}"))["films"]
+
+    assert [(one["split"], one["case"]) for one in films] == [("held_out", 0)] * 2
+    assert [[film["seed"] for film in one["films"]] for one in films] == [[0, 1]] * 2
+    assert [len({film["run"].split("-")[0][0] for film in one["films"]}) for one in films] == [1, 1]

@@ -1,7 +1,12 @@
 """The viewer's site over real HTTP: read-only, for this machine's own pages, and nothing but runs."""
 
+import http.client
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -174,3 +179,20 @@ def test_no_directory(tmp_path: Path) -> None:
     """A place that isn't there is refused before anything is served."""
     with pytest.raises(UsageError, match="no directory"):
         ServedViewer([tmp_path / "nowhere"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_program_ends_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
+    """``evopolicygym view`` tells its address, answers there, and leaves without a complaint when it is interrupted."""
+    recorded(tmp_path / "runs" / "known", known_run())
+    words = [sys.executable, "-m", "evopolicygym", "view", "--no-open", str(tmp_path / "runs")]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().partition("http://")[2].partition("/")[0]
+        with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+            connection.request("GET", "/data/runs.json")
+            status = connection.getresponse().status
+        process.send_signal(number)
+        _, complaints = process.communicate(timeout=30)
+
+    assert (status, process.returncode, complaints) == (200, 0, "")

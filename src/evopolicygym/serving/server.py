@@ -30,8 +30,9 @@ class Server:
         self._servers: list[uvicorn.Server] = []
         self._tasks: list[asyncio.Future[None]] = []
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
+        self._ended = threading.Event()
+        self._name = name
+        threading.Thread(target=self._answer, name=name, daemon=True).start()
 
     def serve(self, listener: socket.socket) -> str:
         """Answer on a listening socket; return where that is, without a slash at the end.
@@ -57,9 +58,12 @@ class Server:
         return f"http://{host}:{port}"
 
     def wait(self) -> None:
-        """Return when the server is closed; an interruption of the program gets through."""
-        while self._thread.is_alive():
-            self._thread.join(LOOK_S)
+        """Return when the server is closed; an interruption of the program gets through.
+
+        A thread whose ``join`` was interrupted counts as ended before Python 3.13, so none is joined here.
+        """
+        while not self._ended.wait(LOOK_S):
+            pass
 
     def close(self, finish: Callable[[], Awaitable[None]] | None = None) -> None:
         """Answer no more; requests under way are cut off, then ``finish`` runs where they ran."""
@@ -67,8 +71,12 @@ class Server:
             return
         asyncio.run_coroutine_threadsafe(self._shut(finish), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
+        self._ended.wait()
         self._loop.close()
+
+    def _answer(self) -> None:
+        self._loop.run_forever()
+        self._ended.set()
 
     async def _run(self, server: uvicorn.Server, listener: socket.socket) -> None:
         task = asyncio.ensure_future(server.serve(sockets=[listener]))
@@ -77,7 +85,7 @@ class Server:
         while not server.started and not task.done():  # noqa: ASYNC110 - uvicorn offers no event for it
             await asyncio.sleep(0.001)
         if not server.started:
-            raise EvoPolicyGymError(f"The server of the {self._thread.name} didn't start.")
+            raise EvoPolicyGymError(f"The server of the {self._name} didn't start.")
 
     async def _shut(self, finish: Callable[[], Awaitable[None]] | None) -> None:
         for server in self._servers:  # not by uvicorn's own way, which takes its time

@@ -34,8 +34,9 @@ def films_bundle(runs: Iterable[tuple[Mapping[str, Any], RunRecord]]) -> list[di
                 "return": place.episode.episode_return if place.episode else place.episode_return,
                 "film": film_shown(film_read(record, file) if file else None, place),
             })  # fmt: skip
-    shown = sorted((ORDER[split], case, split.value, films) for (_, split, case), films in cases.items() if films[1:])
-    return [{"split": split, "case": case, "films": films} for _, case, split, films in shown[:MOST_CASES]]
+    several = [(split, case, films) for (_, split, case), films in cases.items() if films[1:]]
+    several.sort(key=lambda one: (ORDER[one[0]], one[1]))
+    return [{"split": split.value, "case": case, "films": films} for split, case, films in several[:MOST_CASES]]
 
 
 def _films(record: RunRecord) -> Iterator[tuple[tuple[Split, int], str]]:

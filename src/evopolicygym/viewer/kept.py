@@ -176,9 +176,7 @@ class Keeper:
         self.tally.bytes += film.path.stat().st_size
 
     def _side_by_side(self, made: dict[str, Any]) -> list[Film]:
-        """Return the films of a task's document; where films are not kept, the document has none."""
-        if not self._films and "films" in made:
-            made["films"] = []
+        """Return the films of a task's document."""
         return [
             Film(f"film/{one['run']}/{one['name']}.mp4", path)
             for case in made.get("films", ())
@@ -187,22 +185,25 @@ class Keeper:
         ]
 
     def _film(self, name: str, made: dict[str, Any]) -> Film | None:
-        """Return the film of an episode; where films are not kept, the document says that there is none."""
+        """Return the film of an episode; where it is gone, the document says that there is none."""
         if not made.get("film"):
             return None
         _, run, _, episode = name.split("/")
-        path = self._library.film(run, episode) if self._films else None
+        path = self._library.film(run, episode)
         if path is None:
             made["film"] = None
             return None
         return Film(f"film/{run}/{episode}.mp4", path)
 
     def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
+        """Return a document; where films are not kept, it says that there is none."""
         try:
             made: dict[str, Any] = json.loads(self._library.document(name))
         except (EvoPolicyGymError, OSError) as error:
             problems[name] = shown(str(error))
             return None
+        if not self._films:
+            made.update({key: nothing for key, nothing in (("film", None), ("films", [])) if key in made})
         return made
 
     def _count(self, documents: Iterable[Kept]) -> None:
