@@ -29,6 +29,7 @@ from evopolicygym.core.score import normalised, rank_scores
 TASKS, CASES, REPLICATES = 16, 32, 500
 ANCHOR = -6.0
 REPEATS = (2, 3, 5, 10)
+DRAWS = 20_000
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 
@@ -87,12 +88,21 @@ def coverage(scenario: Scenario, repeats: int, tables: int, seed: int) -> Mappin
     """Return, for each kind of interval, the share that holds the truth."""
     random = np.random.default_rng(seed)
     held: dict[str, list[bool]] = defaultdict(list)
+    apart = runs_apart(scenario, random)
     for trial in range(tables):
         truth = truths(scenario, random)
         table = drawn(scenario, truth, repeats, random)
-        for name, low, true, high in intervals(table, truth, Resampler(REPLICATES, trial)):
+        for name, low, true, high in intervals(table, truth, apart, Resampler(REPLICATES, trial)):
             held[name].append(low <= true <= high)
     return {name: float(np.mean(values)) for name, values in held.items()}
+
+
+def runs_apart(scenario: Scenario, random: np.random.Generator) -> np.ndarray:
+    """Return draws of how far the means of two runs of equal agents lie apart on the same cases."""
+    of_runs = scenario.runs * scenario.draw(random, (2, DRAWS))
+    rest = scenario.rest * scenario.draw(random, (2, DRAWS, CASES)).mean(axis=2)
+    one, other = of_runs + rest
+    return np.asarray(one - other)
 
 
 def truths(scenario: Scenario, random: np.random.Generator) -> dict[str, dict[str, float]]:
@@ -121,9 +131,12 @@ def drawn(
 
 
 def intervals(
-    table: ScoreTable, truth: Mapping[str, Mapping[str, float]], resampler: Resampler
+    table: ScoreTable, truth: Mapping[str, Mapping[str, float]], apart: np.ndarray, resampler: Resampler
 ) -> Iterator[tuple[str, float, float, float]]:
-    """Yield the name, the low end, the true value and the high end of each interval of a table."""
+    """Yield the name, the low end, the true value and the high end of each interval of a table.
+
+    ``apart`` are draws of how far two runs of equal agents lie apart on the same cases.
+    """
     ranks = [rank_scores({**means, "random": ANCHOR}) for means in truth.values()]
     norms = {
         agent: np.mean([normalised(means[agent], ANCHOR, max(means.values())) for means in truth.values()])
@@ -145,6 +158,10 @@ def intervals(
             yield "normalised", interval.low, float(norms[label]), interval.high
     for first, second in pairwise(norms):
         found = pairing(table, first, second, resampler)
+        if found.improvement.interval:
+            interval = found.improvement.interval
+            true = np.mean([np.mean(means[first] - means[second] + apart > 0) for means in truth.values()])
+            yield "compare: improvement", interval.low, float(true), interval.high
         for difference in found.tasks:
             if difference.interval:
                 true = truth[difference.task][first] - truth[difference.task][second]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evopolicygym.analysis.bootstrap import Block, Floats, Resampler, Sample, stretched, student
+from evopolicygym.analysis.bootstrap import Block, Floats, Resampler, Sample, share_interval, stretched, student
 
 
 def synthetic(
@@ -122,3 +122,14 @@ def test_little_or_odd_data_raises_nothing(returns: list[list[float]]) -> None:
     Resampler(10).means(sample)
 
     assert not found.low > found.high
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 16, 80])
+def test_the_interval_of_a_share_never_covers_too_little(count: int) -> None:
+    """Whatever the true share of wins is, at least 95 % of intervals hold it; none is without a width."""
+    intervals = [share_interval(wins / count, count) for wins in range(count + 1)]
+    for true in np.linspace(0.001, 0.999, 97):
+        weights = stats.binom.pmf(range(count + 1), count, true)
+        held = [one.low <= true <= one.high for one in intervals]
+        assert weights[held].sum() >= 0.95
+    assert all(one.low < one.high for one in intervals)

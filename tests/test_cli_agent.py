@@ -168,6 +168,21 @@ def test_events_of_any_kind(line: bytes, tmp_path: Path) -> None:
     assert listener.conversation == "one"
 
 
+def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:
+    """A tool that goes on in another conversation than it was told counts from there, and nothing is taken off."""
+    told = ('{"type": "thread.started", "thread_id": "%s"}\n{"type": "turn.completed", "usage": {"input_tokens": %d, '
+            '"output_tokens": 9}}\n')  # fmt: skip
+    used = []
+    for name, amount in (("one", 700), ("one", 900), ("other", 50)):
+        listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
+        listener.recall()
+        listener.hear((told % (name, amount)).encode())
+        used.append(listener.of_this_call()["input"])
+        listener.keep()
+
+    assert used == [700, 200, 50]
+
+
 @pytest.mark.parametrize("name", ["--last", "../x", "a b", "x" * 200, ""])
 def test_names_of_conversations(name: str, tmp_path: Path) -> None:
     """A conversation's name that could be an option or a path is none."""

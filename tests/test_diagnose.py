@@ -91,6 +91,23 @@ def test_many_runs_by_entry_and_kind(run: Path) -> None:
     }
 
 
+def test_one_damaged_run_of_many(run: Path) -> None:
+    """A run that can't be read, or isn't finished, is named and left out; alone, it is an error or is told as it is."""
+    finished = known_run()
+    recorded(run.parent / "open", [event for event in finished if event is not finished[-1]])
+    (recorded(run.parent / "torn", finished).paths.journal).write_text("no journal\n")
+    left = typed(run.parent, "--only", "budget,cost")
+    document = json.loads(diagnose(run.parent, "--only", "budget,cost", "--json"))
+
+    assert left.exit_code == 0
+    assert [one["run"] for one in document["runs"]] == [str(run)]
+    assert [Path(one["run"]).name for one in document["problems"]] == ["open", "torn"]
+    assert "not finished" in document["problems"][0]["reason"]
+    assert "not finished" in left.stderr
+    assert typed(run.parent / "torn").exit_code != 0
+    assert diagnose(run.parent / "open", "--only", "budget")
+
+
 def test_a_run_that_is_named_twice_counts_once(run: Path) -> None:
     """A run's directory and one above it mean the same run."""
     document = json.loads(diagnose(run, run.parent, "--only", "cost", "--json"))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evopolicygym.analysis.bootstrap import Resampler
+from evopolicygym.analysis.bootstrap import Resampler, share_interval
 from evopolicygym.analysis.leaderboard import Leaderboard, Standing, leaderboard
 from evopolicygym.analysis.pairing import pairing
 from evopolicygym.analysis.published import paper, shipped, shipped_names
@@ -181,7 +181,23 @@ def test_a_run_without_a_score_counts_as_random(tmp_path: Path, document: dict[s
 
     assert anchor is not None
     assert by_label(board)["failing"].tasks["acrobot"].cell.mean == anchor.mean
+    assert by_label(board)["failing"].tasks["acrobot"].cell.success_rate == anchor.success_rate
     assert any("without a checkpoint" in note for note in board.notes)
+
+
+def test_a_run_without_a_score_counts_in_the_success_rate(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Of two runs of which one failed, the success rate is that of the other and of uniform random in the mean."""
+    failed = changed(document, "acrobot", "half", [0.0])
+    failed["outcome"] |= {"status": "no_ok_submit", "held_out_returns": None, "score": None, "success_rate": None}
+    scored = changed(document, "acrobot", "half", [-60.0, -70.0], 1)
+    scored["outcome"] |= {"success_rate": 1.0}
+    write(tmp_path / "runs", failed)
+    write(tmp_path / "runs", scored)
+    anchor = catalog.load("acrobot").random_anchor
+
+    assert anchor is not None
+    assert anchor.success_rate is not None
+    assert by_label(board_of(tmp_path / "runs"))["half"].success_rate == (1 + anchor.success_rate) / 2
 
 
 def test_entries_that_lack_tasks_change_nobodys_rank(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -277,7 +293,20 @@ def test_the_probability_of_improvement(tmp_path: Path, document: dict[str, Any]
     pair = pairing(score_table(load_results([tmp_path / "runs"]).runs, []), "one", "other", Resampler(300))
 
     assert pair.improvement.value == fmean([(1 + 1 + 0 + 0.5) / 4, 0.0])
-    assert pair.improvement.interval is not None
+    assert pair.improvement.interval == share_interval(5 / 16, 2)
+
+
+def test_a_pair_is_normalised_as_the_leaderboard_is(tmp_path: Path, document: dict[str, Any]) -> None:
+    """An agent that lacks tasks is 1 of the normalised score in neither."""
+    write(tmp_path / "runs", changed(document, "acrobot", "tuner", [-60.0] * 32))
+    table = score_table(load_results([tmp_path / "runs"]).runs, [paper()])
+    labels = ["GPT-5.5 (Codex)", "MiniMax-M3 (Claude Code)"]
+    first, second = (by_label(leaderboard(table))[one].tasks["acrobot"].normalised for one in labels)
+    (found,) = (one for one in pairing(table, *labels, Resampler(100)).tasks if one.task == "acrobot")
+
+    assert first is not None
+    assert second is not None
+    assert found.normalised == pytest.approx(first.value - second.value)
 
 
 def test_entries_without_a_common_task_are_told(tmp_path: Path, document: dict[str, Any]) -> None:

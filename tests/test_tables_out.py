@@ -129,6 +129,31 @@ def test_compare_of_two_directories(tmp_path: Path, shell: Shell) -> None:
     assert found["tasks"][0]["difference"] == 10.0
 
 
+def test_compare_of_a_directory_with_a_label(tmp_path: Path, shell: Shell) -> None:
+    """A directory is told from other runs that bear its label, and from shipped ones; the same runs are refused."""
+    document = real_document(tmp_path / "real")
+    one, other = (
+        write(tmp_path / place, changed(document, "acrobot", "tuner", [mean, mean - 1], seed))
+        for seed, (place, mean) in enumerate((("one", -80.0), ("other", -90.0)))
+    )
+    found = shell.json("compare", "tuner", other, tmp_path / "one")
+    beside = shell.json("compare", one, "tuner", "--with", "baselines", "--mix")
+    refused = shell("compare", one, one / "..", tmp_path / "one")
+
+    assert found["tasks"][0]["difference"] == 10.0
+    assert (found["first"], found["second"]) == ("tuner", f"tuner ({other})")
+    assert beside["first"] == f"tuner ({one})"
+    assert (refused.code, "with itself" in refused.err) == (2, True)
+
+
+def test_compare_of_shipped_runs(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of shipped tables of runs are known by their labels where there are no runs."""
+    monkeypatch.chdir(tmp_path)
+    found = shell.json("compare", "reference", "tuner", "--with", "references,baselines")
+
+    assert len(found["tasks"]) == 11
+
+
 def labels(shell: Shell, runs: Path) -> list[str]:
     found = shell.json("leaderboard", runs)
     return [one["entry"] for one in found["entries"]]

@@ -105,7 +105,7 @@ class Listener:
 
     def _take(self, heard: Heard) -> None:
         if heard.conversation != self.conversation and CONVERSATION.fullmatch(heard.conversation):
-            self.conversation = heard.conversation
+            self.conversation, self.totals = heard.conversation, {}
             self.keep()
         before = self.usage if self.tool.usage_adds_up else {}
         self.usage |= {name: amount + before.get(name, 0) for name, amount in heard.usage.items()}

@@ -60,7 +60,7 @@ class OpenCode(Tool):
                 spoken = tokens(counts, output="output", reasoning="reasoning")
                 spoken["output"] += spoken["reasoning"]
                 whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
-                return Heard(conversation, usage=whole | tokens(part, cost="cost"))
+                return Heard(conversation, usage=whole)
             case _:
                 return Heard(conversation)
 

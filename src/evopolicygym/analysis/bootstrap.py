@@ -120,9 +120,9 @@ class Resampler:
 
     def means(self, sample: Sample) -> Floats:
         """Return a sample's mean in each replicate."""
-        return sample.mean + self._of_runs(sample) + self.of_cases(sample)
+        return sample.mean + self._of_runs(sample) + self._of_cases(sample)
 
-    def of_cases(self, sample: Sample) -> Floats:
+    def _of_cases(self, sample: Sample) -> Floats:
         """Return what the drawn cases add to a sample's mean, by replicate."""
         added, runs = np.zeros(self.replicates), sum(len(block.returns) for block in sample.blocks)
         for block in sample.blocks:
@@ -148,10 +148,6 @@ class Resampler:
         """Return how often each of ``count`` is drawn, as its share, by replicate."""
         return self._random.multinomial(count, np.full(count, 1 / count), self.replicates) / count
 
-    def runs(self, count: int) -> NDArray[np.int64]:
-        """Return which of ``count`` runs are drawn, by replicate."""
-        return self._random.integers(count, size=(self.replicates, count))
-
 
 def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None) -> Interval:
     """Return the symmetric percentile interval of a statistic, widened as Student's is against the normal.
@@ -167,6 +163,19 @@ def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[fl
     reach += abs(float(replicates.mean()) - value)
     low, high = value - reach, value + reach
     return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
+
+
+def share_interval(share: float, count: int) -> Interval:
+    """Return the interval of a mean of ``count`` independent draws between 0 and 1, whatever their distribution.
+
+    It holds every mean whose binary relative entropy from the share is at most log(2 / 0.05) / count, which never
+    covers too little (Hoeffding 1963, theorem 1), and has a width even where all draws are the same.
+    """
+    means = np.linspace(0, 1, 10_001)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parts = [np.where(one > 0, one * np.log(one / at), 0.0) for one, at in ((share, means), (1 - share, 1 - means))]
+    held = means[sum(parts) <= math.log(2 / (1 - COVERAGE)) / count]
+    return Interval(min(float(held.min()), share), max(float(held.max()), share))
 
 
 def reach_of(variances: Sequence[float], freedoms: Sequence[float]) -> float:

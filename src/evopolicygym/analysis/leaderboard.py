@@ -71,10 +71,9 @@ class Standing:
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
         """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't tell it."""
-        told = [of(score.cell) for score in self.tasks.values()]
-        if not told or not all(told) or any(value is None for values in told for value in values):
-            return None
-        return math.fsum(fmean(value for value in values if value is not None) for values in told)
+        told = [mean_told(of(score.cell)) for score in self.tasks.values()]
+        known = [value for value in told if value is not None]
+        return math.fsum(known) if told and len(known) == len(told) else None
 
     @property
     def tokens(self) -> float | None:
@@ -101,6 +100,12 @@ class Leaderboard:
     notes: tuple[str, ...]
 
 
+def mean_told(values: Sequence[float | None]) -> float | None:
+    """Return the mean of what repeats tell; None where any doesn't tell it."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
 def leaderboard(
     table: ScoreTable, *, normalise: str = "best", partial: bool = False, resampler: Resampler | None = None
 ) -> Leaderboard:
@@ -118,6 +123,15 @@ def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
     full = {entry.label: len(entry.cells) == len(table.tasks) for entry in table.entries}
     alone = not any(full[entry.label] for entry in table.entries if entry is not table.anchor)
     return {entry.label: partial or alone or full[entry.label] or entry is table.anchor for entry in table.entries}
+
+
+def best_among(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> list[Entry]:
+    """Return the entries whose best is 1 of the normalised score on a task: agents that count, or all of another kind.
+
+    ``counts`` is of ``ranked_among``; where no agent of the task counts, all of its agents are taken.
+    """
+    found = [entry for entry in table.entries if entry.kind == kind and task in entry.cells]
+    return ([entry for entry in found if counts[entry.label]] or found) if kind == AGENT else found
 
 
 class _Making:
@@ -188,9 +202,7 @@ class _Making:
 
     def _normalised(self, entry: Entry, task: str) -> Score | None:
         anchor = self._table.anchor
-        bests = [one for one in self._table.entries if one.kind == self._best_kind and task in one.cells]
-        if self._best_kind == AGENT and not self._partial:
-            bests = [one for one in bests if self._counts[one.label]] or bests
+        bests = best_among(self._table, task, self._counts, self._best_kind)
         if anchor is None or task not in anchor.cells or not bests:
             return None
         low, best = anchor.cells[task].mean, max(_number(one.cells[task].mean) for one in bests)

@@ -4,7 +4,7 @@ The standings of many entries are told in ``leaderboard.py``.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +16,10 @@ from evopolicygym.analysis.bootstrap import (
     Sample,
     joint_freedom,
     reach_of,
+    share_interval,
     stretched,
 )
-from evopolicygym.analysis.leaderboard import UNIT, Score
-from evopolicygym.analysis.published import AGENT
+from evopolicygym.analysis.leaderboard import Score, best_among, ranked_among
 from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import normalised
@@ -46,7 +46,7 @@ class TaskDifference:
     paired: bool
     """Whether both were played on the same cases."""
     improvement: float
-    """Share of pairs of repeats in which the first is better, ties half."""
+    """Share of pairs of repeats in which the first is better, ties half, on the cases that were played."""
     normalised: float | None
     """The difference of normalised scores."""
     most: CaseDifference | None
@@ -76,7 +76,7 @@ class Pairing:
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
     """Return how two entries of a table differ; raise ``UsageError`` where they have no task in common.
 
-    Scores are normalised by the best agent of the whole table.
+    Scores are normalised as in the leaderboard of the whole table.
     """
     one, other = table.entry(first), table.entry(second)
     names = [task.name for task in table.tasks if task.name in one.cells and task.name in other.cells]
@@ -84,19 +84,12 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
         raise UsageError(
             f"{first!r} and {second!r} have no task in common: {', '.join(one.cells)} against {', '.join(other.cells)}."
         )
-    resampler = resampler or Resampler()
-    scales = {name: _scale(table, name) for name in names}
-    over = [_improvement_over(one.cells[name], other.cells[name], resampler) for name in names]
-    tasks = [_difference(name, one.cells[name], other.cells[name], scales[name]) for name in names]
-    improvements = [task.improvement for task in tasks]
-    if _uncertain(one, other, names):
-        freedoms = [_freedom(one.cells[name], other.cells[name]) for name in names]
-        improvement = _score(improvements, over, freedoms, UNIT)
-    else:
-        improvement = Score(float(np.mean(improvements)), None)
+    counts = ranked_among(table, partial=False)
+    scales = {name: scale for name in names if (scale := _scale(table, name, counts))}
+    tasks = [_difference(name, one.cells[name], other.cells[name], scales.get(name)) for name in names]
     return Pairing(
-        one, other, tuple(sorted(tasks, key=_apart, reverse=True)), improvement,
-        _normalised(table, one, other, names, resampler),
+        one, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(one, other, tasks),
+        _normalised(one, other, scales, resampler or Resampler()),
     )  # fmt: skip
 
 
@@ -151,28 +144,15 @@ def _improvement(one: Floats, other: Floats) -> float:
     return float((better + same / 2).mean())
 
 
-def _improvement_over(one: Cell, other: Cell, resampler: Resampler) -> Floats:
-    """Return the probability of improvement on one task, by replicate."""
-    mine, theirs = _drawn(one, resampler), _drawn(other, resampler)
-    better, same = mine[:, :, None] > theirs[:, None, :], mine[:, :, None] == theirs[:, None, :]
-    return np.asarray((better + same / 2).mean(axis=(1, 2)))
+def _improvement_over(one: Entry, other: Entry, tasks: Sequence[TaskDifference]) -> Score:
+    """Return the mean over tasks, with the interval that repeats give: each is drawn anew, on the same cases.
 
-
-def _drawn(cell: Cell, resampler: Resampler) -> Floats:
-    """Return the means of drawn runs over drawn cases: replicates by runs."""
-    means = _means(cell)
-    if cell.sample is None:
-        return np.broadcast_to(means, (resampler.replicates, len(means)))
-    return np.asarray(means[resampler.runs(len(means))] + resampler.of_cases(cell.sample)[:, None])
-
-
-def _score(
-    values: Sequence[float], over: Sequence[Floats], freedoms: Sequence[float], bounds: tuple[float, float]
-) -> Score:
-    """Return the mean over tasks, with the interval that its replicates give."""
-    freedom = joint_freedom([float(each.var()) for each in over], freedoms)
-    value = float(np.mean(values))
-    return Score(value, stretched(value, np.mean(over, axis=0), freedom, bounds))
+    On a task with m repeats on the side that has fewer, the share is a mean of means of m independent pairs, so what
+    bounds the mean of m draws between 0 and 1 per task bounds it too (Hoeffding 1963, theorem 1 and section 5b).
+    """
+    value = float(np.mean([task.improvement for task in tasks]))
+    repeats = [len(s.runs) for task in tasks for entry in (one, other) if (s := entry.cells[task.task].sample)]
+    return Score(value, share_interval(value, len(tasks) * min(repeats)) if repeats else None)
 
 
 def _freedom(one: Cell, other: Cell) -> float:
@@ -181,39 +161,36 @@ def _freedom(one: Cell, other: Cell) -> float:
 
 
 def _normalised(
-    table: ScoreTable, one: Entry, other: Entry, names: Sequence[str], resampler: Resampler
+    one: Entry, other: Entry, scales: Mapping[str, tuple[float, float]], resampler: Resampler
 ) -> Score | None:
     """Return the mean difference of normalised scores; scales are taken as they are, not drawn."""
-    known = {name: scale for name in names if (scale := _scale(table, name)) is not None}
-    if not known:
+    if not scales:
         return None
     values, over = [], []
-    for name, (low, best) in known.items():
+    for name, (low, best) in scales.items():
         mine, theirs = one.cells[name], other.cells[name]
         values.append(_norm_difference(mine, theirs, (low, best)))
         drawn = [np.clip((_replicates(cell, resampler) - low) / (best - low), 0, 1) for cell in (mine, theirs)]
         over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
     value = float(np.mean(values))
-    if not _uncertain(one, other, list(known)):
+    if not any(one.cells[name].sample or other.cells[name].sample for name in scales):
         return Score(value, None)
-    return _score(values, over, [_freedom(one.cells[name], other.cells[name]) for name in known], (-1.0, 1.0))
+    freedoms = [_freedom(one.cells[name], other.cells[name]) for name in scales]
+    freedom = joint_freedom([float(each.var()) for each in over], freedoms)
+    return Score(value, stretched(value, np.mean(over, axis=0), freedom, (-1.0, 1.0)))
 
 
-def _scale(table: ScoreTable, task: str) -> tuple[float, float] | None:
+def _scale(table: ScoreTable, task: str, counts: Mapping[str, bool]) -> tuple[float, float] | None:
     """Return what 0 and 1 of the normalised score are on a task; None where there is no such scale."""
     if table.anchor is None or task not in table.anchor.cells:
         return None
     low = table.anchor.cells[task].mean
-    best = max((one.cells[task].mean for one in table.entries if one.kind == AGENT and task in one.cells), default=low)
+    best = max((one.cells[task].mean for one in best_among(table, task, counts)), default=low)
     return (low, best) if best > low else None
 
 
 def _norm_difference(one: Cell, other: Cell, scale: tuple[float, float]) -> float:
     return normalised(one.mean, *scale) - normalised(other.mean, *scale)
-
-
-def _uncertain(one: Entry, other: Entry, names: Sequence[str]) -> bool:
-    return any(one.cells[name].sample or other.cells[name].sample for name in names)
 
 
 def _replicates(cell: Cell, resampler: Resampler) -> Floats:

@@ -65,8 +65,8 @@ class Cell:
 
     @property
     def success_rate(self) -> float | None:
-        """The mean over repeats; None where the environment knows no success."""
-        known = [run.success_rate for run in self.runs if run.success_rate is not None]
+        """The mean over repeats, of one without a score uniform random's; None where the environment knows none."""
+        known = [rate for run in self.runs if (rate := _success_rate(run)) is not None]
         return sum(known) / len(known) if known else self.published_success_rate
 
 
@@ -241,6 +241,12 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
         blocks[run.task, run.commitment, len(returns)].append(returns)
     sample = Sample(tuple(Block(cases, np.array(returns, dtype=float)) for cases, returns in blocks.items()))
     return Cell(sample.mean, sample.standard_error, tuple(repeats), sample)
+
+
+def _success_rate(run: RunResult) -> float | None:
+    if run.held_out_returns or run.random_anchor is None:
+        return run.success_rate
+    return run.random_anchor.success_rate
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from evopolicygym.analysis.bootstrap import Interval
 from evopolicygym.analysis.diagnostics.base import Table
-from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing, TaskScore
+from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_told
 from evopolicygym.analysis.pairing import Pairing
 from evopolicygym.analysis.score_table import Entry
 from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
@@ -220,13 +220,12 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     score = one.tasks[task]
     cell, runs = score.cell, score.cell.runs
     interval = cell.interval
-    tokens = [run.tokens for run in runs if run.tokens is not None]
-    cost = [run.cost for run in runs if run.cost is not None]
+    tokens, cost = mean_told([run.tokens for run in runs]), mean_told([run.cost for run in runs])
     return (
         score.rank, one.entry.label, len(runs) or None, Number(cell.mean, 2, cell.standard_error),
         f"{interval.low:,.2f} to {interval.high:,.2f}" if interval else None,
         _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
-        round(sum(tokens) / len(tokens)) if tokens else None, Number(sum(cost) / len(cost), 2) if cost else None,
+        None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None,
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """``evopolicygym compare``: two entries, task by task and case by case."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,30 +38,29 @@ def compare(
     from evopolicygym.analysis.results import Results, load_results
     from evopolicygym.analysis.score_table import Choice, score_table
     from evopolicygym.analysis.sheets import pairing_document, pairing_sheet
-    from evopolicygym.cli.tables import places, print_sheet, tell_problems
+    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UsageError
     from evopolicygym.records.jsontext import dumps
 
-    beside = [shipped_table(name.strip()) for name in shipped.split(",") if name.strip()]
+    beside = [shipped_table(name) for name in names(shipped)]
     named = {side: load_results([Path(side)]) for side in (first, second) if Path(side).is_dir()}
     looked_up = [side for side in (first, second) if side not in named]
-    shipped_labels = {entry.name for table in beside for entry in table.entries}
+    shipped_labels = {one.name for table in beside for one in table.entries}
+    shipped_labels |= {run.label for table in beside for run in table.runs}
     needed = any(side not in shipped_labels for side in looked_up)
     loaded = load_results(places(runs, needed=needed and bool(looked_up)))
-    labels = {side: _one_label(side, results) for side, results in named.items()}
-    if len(set(labels.values())) < len(labels):  # the same entry from two places
-        labels = {side: f"{label} ({side})" for side, label in labels.items()}
-    if first == second:
+    of_sides = [{run.root for run in results.runs} for results in named.values()]
+    if first == second or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{first!r} can't be compared with itself; two labels or two directories are asked for.")
+    here = set().union(*of_sides)
+    labels = _labels(named, {run.label for run in loaded.runs if run.root not in here} | shipped_labels)
     everything = Results(
         _joined(loaded, named, labels), (*loaded.problems, *(one for each in named.values() for one in each.problems))
     )
-    table = score_table(
-        everything.runs, beside, Choice([one.strip() for one in by.split(",") if one.strip()], None, mix)
-    )
+    table = score_table(everything.runs, beside, Choice(names(by), None, mix))
     pair = pairing(table, labels.get(first, first), labels.get(second, second))
     if as_json:
-        problems = [{"run": str(one.root), "reason": one.reason} for one in everything.problems]
+        problems = problems_document(everything.problems)
         typer.echo(dumps({**pairing_document(pair), "notes": table.notes, "problems": problems}, indent=2))
         return
     tell_problems(everything.problems)
@@ -78,6 +78,13 @@ def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, st
 
     here = {run.root: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
     return (*here.values(), *(run for run in loaded.runs if run.root not in here))
+
+
+def _labels(named: "dict[str, Results]", others: set[str]) -> dict[str, str]:
+    """Return what the runs of each named place are called: their label, with the place where another bears it too."""
+    found = {side: _one_label(side, results) for side, results in named.items()}
+    taken = Counter([*found.values(), *others])
+    return {side: label if taken[label] == 1 else f"{label} ({side})" for side, label in found.items()}
 
 
 def _one_label(side: str, results: "Results") -> str:

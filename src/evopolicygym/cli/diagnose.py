@@ -1,6 +1,6 @@
 """``evopolicygym diagnose``: how an agent improved, in one run or over many."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,8 @@ from evopolicygym.cli.console import out
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.diagnostics.base import Table
+    from evopolicygym.analysis.results import Problem
+    from evopolicygym.records.reader import RunRecord
 
 EXAMPLES = """
 Examples:
@@ -27,49 +29,75 @@ class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"
     MARKDOWN = "markdown"
+    LATEX = "latex"
 
 
 def diagnose(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs, or directories with runs below them.")],
-    only: Annotated[list[str] | None, typer.Option(help="A diagnostic's name; may be given several times.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="A diagnostic's name; several with commas, or again.")] = None,
     form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Tell how an agent improved: of one run by submission, of many by agent and kind of task."""
     from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, group_of, in_short, over_runs
-    from evopolicygym.records.reader import read_run, runs_meant
+    from evopolicygym.analysis.results import Problem
+    from evopolicygym.cli.tables import names, tell_problems
+    from evopolicygym.records.reader import runs_meant
 
-    diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    groups, measured = [], []
-    roots = runs_meant(runs)
-    for root in roots:
-        record = read_run(root)
+    asked = names(",".join(only or ()))
+    diagnostics = {name: DIAGNOSTICS.load(name) for name in asked or DIAGNOSTICS.names()}
+    roots, problems = runs_meant(runs), list[Problem]()
+    groups, measured = [], dict[Path, dict[str, Any]]()
+    for record in _records(roots, problems):
         groups.append(group_of(record.state))
-        measured.append({name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()})
+        measured[record.paths.root] = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
     together = [
-        over_runs(name, diagnostic, [(group, one[name]) for group, one in zip(groups, measured, strict=True)])
+        over_runs(name, diagnostic, [(group, one[name]) for group, one in zip(groups, measured.values(), strict=True)])
         for name, diagnostic in diagnostics.items()
     ]
     if as_json:
-        _print_json(roots, measured, together)
-    elif len(roots) > 1:
+        _print_json(measured, together, problems)
+        return
+    tell_problems(problems)
+    if len(roots) > 1:
         _print([(table, None) for table in together], form)
     else:
-        parts = [(name, diagnostic, measured[0][name]) for name, diagnostic in diagnostics.items()]
+        parts = [(name, diagnostic, measured[roots[0]][name]) for name, diagnostic in diagnostics.items()]
         _print([(one.table(found), in_short(name, one, found)) for name, one, found in parts], form)
 
 
-def _print_json(roots: list[Path], measured: list[dict[str, Any]], together: "list[Table]") -> None:
+def _records(roots: "Sequence[Path]", problems: "list[Problem]") -> "Iterator[RunRecord]":
+    """Yield records: of one run whatever there is of it, of several those that are finished and can be read."""
+    from evopolicygym.analysis.results import Problem
+    from evopolicygym.core.errors import EvoPolicyGymError, RecordError
+    from evopolicygym.core.printable import printable
+    from evopolicygym.core.run import Stage
+    from evopolicygym.records.reader import read_run
+
+    for root in roots:
+        try:
+            record = read_run(root)
+            if len(roots) > 1 and record.state.stage is not Stage.FINISHED:
+                raise RecordError(f"The run is not finished ({record.state.stage.value}).")
+        except (EvoPolicyGymError, OSError) as error:
+            if len(roots) == 1:
+                raise
+            problems.append(Problem(root, printable(str(error))))
+        else:
+            yield record
+
+
+def _print_json(measured: "dict[Path, dict[str, Any]]", together: "list[Table]", problems: "list[Problem]") -> None:
     from dataclasses import asdict
 
+    from evopolicygym.cli.tables import problems_document
     from evopolicygym.records.jsontext import dumps
 
     runs = [
-        {"run": str(root), **{name: asdict(one) for name, one in found.items()}}
-        for root, found in zip(roots, measured, strict=True)
+        {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
     ]
     tables = {table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for table in together}
-    typer.echo(dumps({"runs": runs, "together": tables}, indent=2))
+    typer.echo(dumps({"runs": runs, "together": tables, "problems": problems_document(problems)}, indent=2))
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:

@@ -9,6 +9,7 @@ import typer
 from evopolicygym.cli.console import err, interruptible, out
 
 if TYPE_CHECKING:
+    from evopolicygym.cli.tables import names
     from evopolicygym.export.exporters import Exported
 
 EXAMPLES = """
@@ -44,7 +45,7 @@ def export(
         return track(roots, "exporting", len(found), console=err(), disable=as_json)
 
     found = find(runs)
-    asked = [name.strip() for name in tables.split(",") if name.strip()] or None
+    asked = names(tables) or None
     with interruptible():
         exported = write(format_name, found, output, asked, steps=not no_steps, force=force, follow=follow)
     if as_json:

@@ -48,7 +48,7 @@ def leaderboard(
         task_sheets,
     )
     from evopolicygym.analysis.tables_out import FORMATS, written
-    from evopolicygym.cli.tables import names, places, print_sheet, tell_problems
+    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UnknownName
     from evopolicygym.records.jsontext import dumps
 
@@ -63,7 +63,7 @@ def leaderboard(
         score_table(results.runs, beside, Choice(names(by), family, mix)), normalise=normalise, partial=partial
     )
     if form == "json":
-        problems = [{"run": str(one.root), "reason": one.reason} for one in results.problems]
+        problems = problems_document(results.problems)
         typer.echo(dumps(leaderboard_document(board, problems), indent=2))
         return
     whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)

@@ -18,7 +18,7 @@ Examples:
 
 evopolicygym report runs -o report --with paper
 
-evopolicygym report runs/mine -o figures --only learning_curve --only edits --format png
+evopolicygym report runs/mine -o figures --only learning_curve,edits --format png
 
 evopolicygym report runs -o tables --no-figures --no-pages
 
@@ -41,7 +41,7 @@ def report(
     form: Annotated[str, typer.Option("--format", help="Of figures: svg, png, or both with a comma.")] = "svg,png",
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A table's and figure's name, such as edits; may be given several times. No pages then."),
+        typer.Option(help="A table's and figure's name, such as edits; several with commas, or again. No pages then."),
     ] = None,
     no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures; needs no matplotlib.")] = False,
     no_pages: Annotated[bool, typer.Option("--no-pages", help="Write no pages into the directory.")] = False,
@@ -80,7 +80,7 @@ def report(
     told: dict[str, Any] = {}
     with interruptible():
         if output is not None:
-            parts = wanted(only or (), names(form), figures=not no_figures, pages=not no_pages)
+            parts = wanted(names(",".join(only or ())), names(form), figures=not no_figures, pages=not no_pages)
             results = load_results(found)
             if not as_json:
                 tell_problems(results.problems)

@@ -56,7 +56,7 @@ def suite(
     runs: Annotated[Path | None, typer.Option(help="Where records go. Default: runs.")] = None,
     isolation: Annotated[str | None, typer.Option(help="auto, bubblewrap, process or none.")] = None,
     executor: Annotated[
-        str | None, typer.Option(help="Where episodes play: local, ray or package.module:make.")
+        str | None, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of the executor's cluster. Default: one of its own.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and leave.")] = False,
