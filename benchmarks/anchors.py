@@ -202,8 +202,11 @@ def away(apart: float | None) -> str:
 
 
 def shown(found: Anchor | None, digits: int = 2) -> str:
-    """Return an anchor's mean for a table."""
-    return f"{found.mean:.{digits}f} ± {found.standard_error:.{digits}f}" if found else ""
+    """Return an anchor's mean for a table, with as many digits as specs keep of its standard error: three."""
+    if found is None:
+        return ""
+    known = digits - (found.standard_error >= 10)  # noqa: PLR2004 - then one of the three stands farther left
+    return f"{found.mean:.{known}f} ± {found.standard_error:.{known}f}"
 
 
 def digits_of(anchors: Iterable[Anchor | None]) -> int:

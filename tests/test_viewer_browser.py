@@ -8,6 +8,7 @@ import pytest
 
 from browsers import met
 from diagnosed import known_run, recorded
+from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.serving import ServedViewer
 from viewed import hostile_run, real_runs
@@ -170,3 +171,15 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
+
+
+def test_no_two_entries_look_the_same(chromium: "Browser", tmp_path: Path) -> None:
+    """Of eleven entries each has a colour and shape of its own, and their figures stand in words beside the marks."""
+    recorded(tmp_path / "runs" / "known", known_run(catalog.load("acrobot")))
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.address) as found:
+        found.open("#/?with=paper,anchors,references,baselines", ".strips svg")
+        looks = found.page.locator(".strips ~ .legend svg").evaluate_all("(all) => all.map((one) => one.outerHTML)")
+        said = found.page.get_attribute(".strips svg >> nth=0", "aria-label") or ""
+
+    assert len(set(looks)) == len(looks) >= 11
+    assert [one for one in ("acrobot: ", "reference 1.000, rank 1", "GPT-5.5 (Codex) ") if one not in said] == [], said

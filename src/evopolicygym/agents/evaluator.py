@@ -8,7 +8,6 @@ there. How a search proposes candidates is not told here.
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 from threading import Event
 
+from evopolicygym.agents.given_project import replace
 from evopolicygym.agents.referee import Referee, RunClosed, Summary, turn
 from evopolicygym.core.agent import Desk, Door, Turn
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
@@ -100,7 +100,7 @@ class Evaluator:
         file's name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
-        self._lay_out(files)
+        replace(self._desk.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
             summary = self._referee.submit(indices, _key(files, indices, label))
         except RunClosed as closed:
@@ -134,18 +134,6 @@ class Evaluator:
                 if evaluation.status == REFUSED:
                     return
                 first += count
-
-    def _lay_out(self, files: _Files) -> None:
-        """Have exactly these files in ``system/``."""
-        for path in self._desk.system.iterdir():
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        for name, text in files:
-            file = self._desk.system / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(text.encode("utf-8", "replace"))
 
     def _read(self, indices: tuple[int, ...], summary: Summary) -> Evaluation:
         feedback = self._desk.workspace / "feedback" / f"submit_{summary.submit_id:03d}"

@@ -47,6 +47,12 @@ def read_bundle(directory: Path) -> Bundle | None:
     return files
 
 
+def changed_paths(before: Bundle, after: Bundle) -> list[str]:
+    """Return the paths that came, went or differ in any byte."""
+    hashes = [{path: file.sha256 for path, file in bundle.items()} for bundle in (before, after)]
+    return sorted({path for path, _ in hashes[0].items() ^ hashes[1].items()})
+
+
 def _regular_files(directory: Path) -> Iterator[Path]:
     for folder, _, names in os.walk(directory):
         paths = (Path(folder) / name for name in names)

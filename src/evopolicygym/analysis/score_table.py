@@ -155,7 +155,7 @@ def score_table(
     if any(run.status != "scored" for run in runs):
         notes.append("A run that ended without a checkpoint to score counts as uniform random.")
     if shipped and runs:
-        notes.append("Shipped entries were played on other cases than the runs, and perhaps other versions.")
+        notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
     if any(run.isolation == "none" for run in runs):

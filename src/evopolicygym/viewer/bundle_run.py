@@ -6,7 +6,7 @@ What one submission changed and what came back is told in ``bundle_submission.py
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.bundle import Bundle, read_bundle
+from evopolicygym.analysis.bundle import Bundle, changed_paths, read_bundle
 from evopolicygym.analysis.course import Milestone, course
 from evopolicygym.analysis.diagnostics.edits import classify
 from evopolicygym.analysis.published import paper
@@ -110,12 +110,6 @@ def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
     return read_bundle(place) if place is not None else None
 
 
-def changed_files(before: Bundle, after: Bundle) -> list[str]:
-    """Return the paths that came, went or differ in any byte."""
-    names = {path: file.sha256 for path, file in before.items()}.items()
-    return sorted({path for path, _ in names ^ {path: file.sha256 for path, file in after.items()}.items()})
-
-
 def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     first_with: dict[str, int] = {}
@@ -160,7 +154,7 @@ def _submission(record: RunRecord, milestone: Milestone) -> dict[str, Any]:
 def _edit(before: Bundle | None, after: Bundle | None, *, is_first: bool) -> dict[str, Any]:
     if is_first or before is None or after is None:
         return {"edit": "first" if is_first else None, "changed_files": None}
-    return {"edit": classify(before, after).value, "changed_files": len(changed_files(before, after))}
+    return {"edit": classify(before, after).value, "changed_files": len(changed_paths(before, after))}
 
 
 def _turns(record: RunRecord) -> list[dict[str, Any]]:

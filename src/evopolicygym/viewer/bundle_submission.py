@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.bundle import changed_paths
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.records.paths import EPISODES, episode_name, submission_name
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.bundle_hidden import hidden_bundle
-from evopolicygym.viewer.bundle_run import bundle_of, changed_files, episode_line
+from evopolicygym.viewer.bundle_run import bundle_of, episode_line
 from evopolicygym.viewer.reading import below, excerpt, read_bytes, shown, within
 
 MOST_DIFFED = 256 * 1024
@@ -52,7 +53,7 @@ def _change(record: RunRecord, before: str | None, after: str) -> dict[str, Any]
     old = bundle_of(record, before) if before else {}
     if new is None or old is None:
         return {"files": None, "more_files": 0}
-    paths = changed_files(old, new)
+    paths = changed_paths(old, new)
     files = []
     for path in paths[:MOST_FILES]:
         sides = [_content(record, name, path) for name in (before, after)]

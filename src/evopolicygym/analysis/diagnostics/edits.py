@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evopolicygym.analysis.bundle import Bundle, File, read_bundle
+from evopolicygym.analysis.bundle import Bundle, File, changed_paths, read_bundle
 from evopolicygym.analysis.course import Milestone, course
 from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, share
 from evopolicygym.records.reader import RunRecord
@@ -61,13 +61,8 @@ class Edits:
 
 def classify(before: Bundle, after: Bundle) -> Edit:
     """Return what the change from one bundle to another is: the greatest that any of its files went through."""
-    edits = {_edit_of(before.get(path), after.get(path)) for path in _changed(before, after)}
+    edits = {_edit_of(before.get(path), after.get(path)) for path in changed_paths(before, after)}
     return next((one for one in reversed(Edit) if one in edits), Edit.NONE)
-
-
-def _changed(before: Bundle, after: Bundle) -> list[str]:
-    hashes = [{path: file.sha256 for path, file in bundle.items()} for bundle in (before, after)]
-    return sorted({path for path, _ in hashes[0].items() ^ hashes[1].items()})
 
 
 def _edit_of(before: File | None, after: File | None) -> Edit:
@@ -97,7 +92,7 @@ def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | Non
     return SubmissionEdit(
         submit_index=milestone.submission.index,
         edit=classify(*known) if known else None,
-        changed_files=len(_changed(*known)) if known else None,
+        changed_files=len(changed_paths(*known)) if known else None,
         validation_mean=milestone.validation.mean if milestone.validation else None,
         is_hit=milestone.is_new_best,
     )

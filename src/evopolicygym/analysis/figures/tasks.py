@@ -115,6 +115,6 @@ FIGURE = Drawing(
     says="On each task, each entry's held-out mean with its standard error beside uniform random, the idle action and "
     "the published entries; every panel has its own scale.",
     computed="The mean over repeats of their means over held-out cases; the standard error covers other repeats and "
-    "other cases; published means are of 32 other cases.",
+    "other cases. Published means, and shipped runs of other experiments, are of other cases.",
     draw=draw,
 )
