@@ -139,6 +139,18 @@ def test_p46_output_is_made_safe(walled: Besieged) -> None:
     assert "owned" in came.text("stdout.txt")
 
 
+def test_p57_words_that_are_no_text_are_spelled_out(walled: Besieged) -> None:
+    """What a policy's error says is in the journal in one line and in its feedback, as text that is safe to show."""
+    came = submitted(walled, "P57")
+    (error,) = {one.failure.message for one in walled.session.state.submissions[-1].episodes if one and one.failure}
+
+    assert came.endings == ("error",) * 3
+    assert error.startswith("ValueError: \\ud800, \\udfff")
+    assert "\n" not in error
+    assert [name for name, content in came.files.items() if CONTROL.search(content.decode("utf-8"))] == []
+    assert "\\ud800" in came.text("error.txt")
+
+
 def test_p53_no_program_is_in_sight(walled: Besieged) -> None:
     """Behind bubblewrap there is no program but the interpreter, and nothing runs with more rights."""
     came = submitted(walled, "P53")

@@ -14,7 +14,7 @@ from evopolicygym.sandbox.attack import BAIT, attack
 from evopolicygym.sandbox.levels import choose
 from whole_runs import config, played
 
-CARRIERS = ("P10", "P11", "P12", "P10", "P11", "P12")
+CARRIERS = ("P10", "P11", "P12", "P58", "P10", "P11", "P12", "P58")
 """Each twice: what the first left, the second would find."""
 
 
@@ -29,7 +29,7 @@ def make_carrier(_config: AgentConfig) -> ScriptedAgent:
 
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P10, P11, P12: no episode finds what another left, be it validation or held-out; nothing outlives the run."""
+    """P10, P11, P12, P58: no episode finds what another left, hidden ones neither; nothing outlives the run."""
     try:
         choose(level)
     except SandboxError as error:
@@ -38,7 +38,7 @@ def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.Monk
     with survivors.orphans_adopted(), baited(tmp_path) as bait:
         bait.lay(tmp_path)
         monkeypatch.setenv("BAIT_OF_THIS_TEST", (tmp_path / BAIT).read_text())
-        told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=12, isolation=level))
+        told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=2 * len(CARRIERS), isolation=level))
         printed = {path: text for path, text in told.texts() if path.name in {"stdout.txt", "stderr.txt"}}
         left = survivors.left_beyond(len(before))
         taken = bait.taken()
@@ -46,6 +46,6 @@ def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.Monk
     assert {path: text for path, text in printed.items() if "LEAK" in text} == {}
     assert {path.relative_to(told.paths.root).parts[0] for path in printed} >= {"workspace", "evaluation"}
     assert [one.published and one.published.status.value for one in told.state.submissions] == ["ok"] * len(CARRIERS)
-    assert [one.failure for one in told.state.submissions for one in one.episodes if one] == [None] * 12
+    assert [one.failure for one in told.state.submissions for one in one.episodes if one] == [None] * 2 * len(CARRIERS)
     assert told.state.remaining == 0
     assert (left, taken, marks()) == (0, [], set())

@@ -1,6 +1,7 @@
 """Taking a checkpoint from a directory that belongs to a stranger."""
 
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,12 @@ import pytest
 
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.task import Limits
+from evopolicygym.judge.submit import forget
 from evopolicygym.records.checkpoints import name_of
+from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout import checkpoint
 from evopolicygym.rollout.checkpoint import MAX_DEPTH, capture
+from fakes import opening
 
 LIMITS = Limits(checkpoint_mb=1, checkpoint_files=20)
 
@@ -227,3 +231,18 @@ def test_what_changes_while_it_is_read(
     with pytest.raises(RequestRefused, match="while it was read; submit again when nothing writes to it"):
         capture(system, tmp_path / "store", LIMITS)
     assert list((tmp_path / "store").iterdir()) == []
+
+
+def test_half_of_a_forgotten_checkpoint_is_no_checkpoint(
+    system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed while it removes what was refused, a run finds nothing under the name of the whole."""
+    with RunWriter(tmp_path / "run", opening()) as writer:
+        name = capture(system, writer.paths.checkpoints, LIMITS)
+        monkeypatch.setattr(shutil, "rmtree", lambda _place, **_options: None)  # dead before the first file is gone
+        forget(writer, name)
+
+        assert not writer.paths.checkpoint(name).exists()
+    monkeypatch.undo()
+    with RunWriter(tmp_path / "run") as writer:
+        assert list(writer.paths.checkpoints.iterdir()) == []

@@ -17,12 +17,28 @@ from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.task import Limits
 from evopolicygym.judge.feedback import summary
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records.feedback import feedback_sha256, publish, seal
 from evopolicygym.records.paths import RunPaths
-from fakes import SECRET, TIME, TOY, OpenRun, RunMaker, charged, opening, published, task, trained
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.rollout.checkpoint import capture
+from fakes import (
+    PATIENCE_S,
+    SECRET,
+    TIME,
+    TOY,
+    OpenRun,
+    RunMaker,
+    charged,
+    open_run,
+    opening,
+    published,
+    task,
+    trained,
+)  # fmt: skip
 
 FIELDS = {
     *("schema_version", "submit_index", "env", "status", "n_episodes", "first_global_episode", "env_instances"),
@@ -138,6 +154,23 @@ def test_an_ok_submission_has_no_errors_file(new_run: RunMaker) -> None:
     submit(run)
 
     assert sorted(path.name for path in run.feedback(0).iterdir()) == ["episodes", "summary.json"]
+
+
+def test_what_an_interrupted_attempt_left_is_not_told(tmp_path: Path) -> None:
+    """Of an attempt of which nothing is in the record, feedback has nothing: neither its error nor its episodes."""
+    with open_run(tmp_path, {}) as run:
+        name = capture(run.paths.system, run.paths.checkpoints, Limits())
+    with RunWriter(tmp_path) as writer:
+        writer.record(charged(0, checkpoint=name))
+    staged = run.paths.staged(0)
+    (staged / "episodes" / "ep_000").mkdir(parents=True)
+    (staged / "errors.txt").write_text("too slow")
+    with open_run(tmp_path) as run:
+        run.session.published(0).result(PATIENCE_S)
+
+    assert not (run.feedback(0) / "errors.txt").exists()
+    assert sorted(path.name for path in (run.feedback(0) / "episodes").iterdir()) == ["ep_000", "ep_001"]
+    assert list((run.feedback(0) / "episodes" / "ep_000").iterdir())
 
 
 def test_failed_episodes_are_told_by_local_index(new_run: RunMaker) -> None:

@@ -4,13 +4,21 @@ import errno
 import http.client
 import json
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from asking import SUBMIT, ask, charges, refusal, submit
-from fakes import RunMaker
+from evopolicygym.core.cases import Split
+from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.rollout import Recording
+from evopolicygym.judge.rollouts import Stopped
+from evopolicygym.records import journal
+from fakes import RunMaker, open_run
 
 
 def test_one_of_many_too_large_is_accepted(new_run: RunMaker) -> None:
@@ -91,3 +99,21 @@ def test_a_checkpoint_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytes
 
     assert before == (503, "unavailable")
     assert submit(run).status_code == 200
+
+
+def test_a_run_that_is_put_down_tells_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that are stopped with the run are no simulators that failed: nothing follows the stop in the record."""
+    with open_run(tmp_path, {}) as run:
+        jobs = [run.rollouts.dealer.job(Split.TRAIN, 0, 0, None, Recording.OUTPUT)]
+        before = len(journal.read(run.paths.journal).events)
+
+        def play(*arguments: Any) -> Iterator[Any]:
+            run.rollouts.stop.set()
+            arguments[-1](jobs[0], "the simulator's process ended by itself")
+            yield
+
+        monkeypatch.setattr(run.executor, "play", play)
+        with pytest.raises(Stopped):
+            run.rollouts.play(Split.TRAIN, "a", PolicyContext("toy", 0, 2, 0, 3, {}, {}), jobs)
+
+        assert len(journal.read(run.paths.journal).events) == before

@@ -2,6 +2,7 @@
 
 import os
 import select
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,14 @@ import pytest
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.rollout import ATTEMPTS
+from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
+from evopolicygym.judge.rollouts import PUT_DOWN, Stopped
 from evopolicygym.rollout.executors import local
 from playground import Playground, local_executor, policy
 from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
 
 NOISY = policy("return np.random.uniform(-2, 2, 2)")
+SLEEPY = policy("import time; time.sleep(60)")
 ENDED_S = 10.0
 """Seconds within which what was killed is gone."""
 
@@ -176,3 +179,21 @@ def _descendants(number: int) -> Iterator[int]:
         for child in (thread / "children").read_text().split():
             yield int(child)
             yield from _descendants(int(child))
+
+
+def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
+    """Closed while an episode plays, it has no worker any more, and who waited for the episode is told."""
+    with local_executor("none", spec("Plain"), tmp_path) as ground:
+        executor = ground.executor
+        assert isinstance(executor, local.LocalExecutor)
+        closing = threading.Timer(1.0, executor.close)
+        closing.start()
+
+        def repeated(_job: EpisodeJob, _why: str) -> None:
+            raise Stopped(PUT_DOWN)
+
+        with pytest.raises(Stopped):
+            list(executor.play(ground.checkpoint(SLEEPY), ground.context, ground.jobs(0), repeated))
+        closing.join()
+
+        assert [seat.process.poll() is None for seat in executor._seats] == [False]

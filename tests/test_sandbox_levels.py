@@ -1,5 +1,6 @@
 """Which level a run gets, and what is said where one can't work."""
 
+import platform
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
 from evopolicygym.sandbox import bubblewrap, host, process, seccomp
 from evopolicygym.sandbox.base import Ground, Inside, Level
 from evopolicygym.sandbox.levels import AUTO, AUTO_ORDER, choose
+from evopolicygym.sandbox.limits import counts_by_namespace
 
 
 class Broken:
@@ -167,3 +169,19 @@ def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path) -> None:
         zygote.ready()
 
         assert zygote.landlock >= 0
+
+
+@pytest.mark.parametrize("release", ["6.18.44-fc", "6.18-rc3", "5.14-arch1-1", "6.1+", "10.0"])
+def test_kernels_that_count_processes_by_namespace(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever stands behind a kernel's version, it is read."""
+    monkeypatch.setattr(platform, "release", lambda: release)
+
+    assert counts_by_namespace.__wrapped__()
+
+
+@pytest.mark.parametrize("release", ["5.10.0-21", "4.19", "", "unknown"])
+def test_kernels_that_don_t(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older kernels, and those of which nothing can be told, are taken to count on the whole machine."""
+    monkeypatch.setattr(platform, "release", lambda: release)
+
+    assert not counts_by_namespace.__wrapped__()

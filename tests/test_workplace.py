@@ -130,6 +130,18 @@ def test_own_python_runs_without_simulators(run: OpenRun) -> None:
     assert printed(run, sys.executable, "-c", script).split() == [sys.prefix, "none"]
 
 
+def test_own_python_runs_without_this_package(run: OpenRun, tmp_path: Path) -> None:
+    """What lies in the packages of a virtual environment is seen, less this package: references and anchors are its."""
+    packages = tmp_path / "own" / "lib" / "python3.11" / "site-packages"
+    for name in ("evopolicygym", "evopolicygym-1.0.dist-info", "gymnasium", "other"):
+        (packages / name).mkdir(parents=True)
+    program = tmp_path / "own" / "look"
+    program.write_text(f"#!/bin/sh\nls {packages}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+    assert printed(run, "sh", "-c", "$0 $1", str(program), str(tmp_path / "own")).split() == ["other"]
+
+
 def test_script_with_own_python(run: OpenRun, tmp_path: Path) -> None:
     """A script by absolute path is started by the Python that its first line names."""
     script = tmp_path / "agent.py"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import Event
+from evopolicygym.core.event import Event, RunStopped, StopReason
 from evopolicygym.core.run import RunState, Stage, fold
-from evopolicygym.records import durable
+from evopolicygym.records import durable, journal
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import find_runs, read_run
-from evopolicygym.records.writer import RunWriter
-from fakes import charged, opening, published, trained, whole_run
+from evopolicygym.records.writer import ListenerFailed, RunWriter
+from fakes import TIME, charged, opening, published, trained, whole_run
 
 
 def play(root: Path, events: list[Event]) -> None:
@@ -225,3 +225,59 @@ def test_a_checkpoint_lies_in_its_run(tmp_path: Path, name: str) -> None:
     """A journal from elsewhere can't name a checkpoint that lies outside of its run."""
     with pytest.raises(RecordError, match="no checkpoint's name"):
         RunPaths(tmp_path).checkpoint(name)
+
+
+def test_a_run_is_its_users_alone(tmp_path: Path) -> None:
+    """Nobody else can start what an agent leaves in its project, whatever rights it gives it."""
+    with RunWriter(tmp_path / "run", opening()):
+        assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_listener_raises_is_no_refusal(tmp_path: Path) -> None:
+    """An event that was recorded stands, and the failure of one who was told of it is not taken for the disk's."""
+
+    def fail(_event: Event, _state: RunState) -> None:
+        raise BrokenPipeError("nobody reads any more")
+
+    with RunWriter(tmp_path / "run", opening()) as writer:
+        writer.listen(fail)
+        with pytest.raises(ListenerFailed, match="told of SubmissionCharged failed: nobody reads"):
+            writer.record(charged(0))
+
+        assert writer.state.submissions[0].charged == charged(0)
+
+
+def test_a_journal_that_can_t_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
+    """An attempt to open what is no run closes all that it opened."""
+    (tmp_path / "journal.jsonl").touch()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        with pytest.raises(RecordError):
+            RunWriter(tmp_path)
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_files_are_on_disk_before_what_is_flushed_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An episode's line is not flushed; the first that is has the episode's files flushed before it."""
+    seen: list[str] = []
+    directory = tmp_path / "episode"
+    with RunWriter(tmp_path / "run", opening()) as writer:
+        writer.record(charged(0))
+        directory.mkdir()
+        monkeypatch.setattr(durable, "flush_tree", lambda place: seen.append(place.name))
+        monkeypatch.setattr(durable.disk, "flush", lambda _descriptor: seen.append("a line"))
+        writer.record(trained(0, 0), flush=False, files=directory)
+        assert seen == []
+        writer.record(charged(1))
+
+    assert seen[:2] == ["episode", "a line"]
+
+
+def test_halves_of_characters_end_no_run(tmp_path: Path) -> None:
+    """A text that UTF-8 can't hold is written with a mark instead."""
+    with RunWriter(tmp_path / "run", opening()) as writer:
+        writer.record(RunStopped(TIME, StopReason.AGENT, "\ud800"))
+
+    (*_, last) = journal.read(tmp_path / "run" / "journal.jsonl").events
+    assert last == RunStopped(TIME, StopReason.AGENT, "?")

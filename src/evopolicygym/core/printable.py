@@ -9,5 +9,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 
+def well_formed(text: str) -> str:
+    """Return a text as UTF-8 can hold it: halves of surrogate pairs, which Python can hold, are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def _spelled(char: str) -> str:
     return char.encode("unicode_escape", "backslashreplace").decode("ascii") if char != "\xa0" else " "

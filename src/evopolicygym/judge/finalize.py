@@ -7,7 +7,6 @@ from evopolicygym.core.event import CheckpointSelected, RunFinished, RunStatus
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import Stage
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.records.feedback import seal
 from evopolicygym.records.writer import RunWriter
 
 
@@ -47,5 +46,5 @@ def _score(writer: RunWriter) -> None:
     held_out = writer.state.held_out()
     if held_out is None:
         raise RecordError("Held-out cases are missing at the end of their rollout.")
-    evidence = seal(writer.paths.evaluation)
+    evidence = writer.sealed(writer.paths.evaluation)
     writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence))

@@ -16,6 +16,8 @@ from evopolicygym.core.run import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.writer import RunWriter
 
+PUT_DOWN = "The run was put down; resume it to go on."
+
 
 class Stopped(EvoPolicyGymError):
     """The run is put down in the middle of a rollout; what was played is recorded."""
@@ -47,11 +49,14 @@ class Rollouts:
                 shutil.rmtree(job.directory, ignore_errors=True)
 
         def repeated(job: EpisodeJob, message: str) -> None:
+            if self.stop.is_set():  # whose workers are stopped: that is no fault of the simulator
+                raise Stopped(PUT_DOWN)
             self.writer.record(EpisodeRepeated(now(), split, job.position, message))
 
         submit_index = submission.index if submission else None
         path = self.writer.paths.checkpoint(checkpoint)
         for job, episode in self.executor.play(path, context, jobs, repeated):
-            self.writer.record(EpisodePlayed(split, checkpoint, job.position, episode, submit_index), flush=False)
+            played = EpisodePlayed(split, checkpoint, job.position, episode, submit_index)
+            self.writer.record(played, flush=False, files=job.directory)
             if self.stop.is_set():
-                raise Stopped("The run was put down; resume it to go on.")
+                raise Stopped(PUT_DOWN)

@@ -6,6 +6,7 @@ episodes. Each step is recorded before it is acted on, so that a submission inte
 
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
 
@@ -19,7 +20,9 @@ from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.judge import feedback
 from evopolicygym.judge.films import Filmed, make_films
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.records.feedback import publish, seal
+from evopolicygym.records import durable
+from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.feedback import publish
 from evopolicygym.records.paths import EPISODES, episode_name
 from evopolicygym.records.writer import RunWriter
 
@@ -42,7 +45,11 @@ def charge(
 def forget(writer: RunWriter, checkpoint: str) -> None:
     """Remove a checkpoint that was taken and not charged, unless a submission has it: refusals fill no disk."""
     if all(one.charged.checkpoint != checkpoint for one in writer.state.submissions):
-        shutil.rmtree(writer.paths.checkpoint(checkpoint), ignore_errors=True)
+        place = writer.paths.checkpoint(checkpoint)
+        going = place.with_name(f"{TAKING}{checkpoint}")  # half of it must not stand under the name of the whole
+        with suppress(OSError):
+            durable.rename(place, going)
+        shutil.rmtree(going, ignore_errors=True)
 
 
 def not_stored() -> RequestRefused:
@@ -58,6 +65,8 @@ def play(rollouts: Rollouts, submission: SubmissionState) -> None:
     checkpoint = submission.charged.checkpoint
     error = None
     if len(submission.missing) == len(submission.episodes):
+        # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is told.
+        shutil.rmtree(rollouts.writer.paths.staged(submission.index), ignore_errors=True)
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:
         rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
@@ -89,5 +98,5 @@ def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: fl
     filmed = sum(one.film is not None for one in films)
     published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
     feedback.write_summary(writer.paths, writer.state, index, published, films)
-    writer.record(replace(published, feedback_sha256=seal(writer.paths.staged(index))))
+    writer.record(replace(published, feedback_sha256=writer.sealed(writer.paths.staged(index))))
     publish(writer.paths, index)

@@ -156,7 +156,7 @@ def _event(line: bytes, number: int, last: str) -> Event | None:
 
 
 def _line(event: Event, sequence: int, previous: str) -> bytes:
-    text = dumps(encode_event(event)).encode()
+    text = dumps(encode_event(event)).encode("utf-8", "replace")  # a stranger's half of a surrogate pair ends no run
     checksum = hashlib.sha256(text).hexdigest()
     head = f'{{"sequence":{sequence},"previous":"{previous}","length":{len(text)},"checksum":"{checksum}","event":'
     return head.encode() + text + b"}\n"

@@ -4,20 +4,28 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.feedback import seal
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import document_text
 
 Listener = Callable[[Event, RunState], None]
+OWNER_ALONE = 0o700
+"""Rights of a run's directory: what an agent leaves there, set-user-ID programs too, nobody else can start."""
+
+
+class ListenerFailed(EvoPolicyGymError):
+    """Somebody who was told of an event raised; the event is recorded all the same."""
 
 
 class RunWriter:
@@ -30,16 +38,19 @@ class RunWriter:
         """
         self.paths = RunPaths(root)
         root.mkdir(parents=True, exist_ok=True)
+        if opening:
+            root.chmod(OWNER_ALONE)
         self._lock_descriptor = locked(self.paths.lock, str(root))
         self._mutex = threading.RLock()
         self._listeners: list[Listener] = []
-        try:
+        self._unflushed: list[Path] = []
+        with ExitStack() as opened:
+            opened.callback(os.close, self._lock_descriptor)
             self._clear_strays()
             self.journal = Journal(self.paths.journal)
+            opened.callback(self.journal.close)
             self.state = self._begun(opening) if opening else fold(self.journal.events)
-        except BaseException:
-            os.close(self._lock_descriptor)
-            raise
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -64,26 +75,50 @@ class RunWriter:
         """Have ``listener`` told of every event after it is recorded, with the state after it."""
         self._listeners.append(listener)
 
-    def record(self, event: Event, *, flush: bool = True) -> RunState:
+    def record(self, event: Event, *, flush: bool = True, files: Path | None = None) -> RunState:
         """Record an event and return the state after it.
 
+        ``files`` is a directory that the event tells of: it is on disk before any line that is flushed after it.
+
         Raises ``RecordError`` where it breaks a rule and ``OSError`` where it can't be written; either way nothing
-        has changed.
+        has changed. What a listener raises comes as ``ListenerFailed``: the event stands.
         """
         with self._mutex:
             state = after(self.state, event)
+            if flush:
+                self._flush_files()
             self.journal.append(event, flush=flush)
             self.state = state
+            if files:
+                self._unflushed.append(files)
             for listener in self._listeners:
-                listener(event, state)
+                try:
+                    listener(event, state)
+                except Exception as error:
+                    raise ListenerFailed(f"Who was told of {type(event).__name__} failed: {error}") from error
             return state
+
+    def sealed(self, directory: Path) -> str:
+        """Have all files of a feedback, or of the hidden episodes, on disk, and return their ``feedback_sha256``."""
+        with self._mutex:
+            found = seal(directory)
+            self._unflushed = [one for one in self._unflushed if not one.is_relative_to(directory)]
+        return found
 
     def write_document(self) -> None:
         """Write ``run.json`` anew from the journal."""
-        self.journal.flush()
+        with self._mutex:
+            self._flush_files()
+            self.journal.flush()
         durable.write_text(self.paths.document, document_text(self.paths))
+
+    def _flush_files(self) -> None:
+        for directory in self._unflushed:
+            if directory.is_dir():
+                durable.flush_tree(directory)
+        self._unflushed.clear()
 
     def close(self) -> None:
         """Close the journal and give up the lock."""
-        self.journal.close()
-        os.close(self._lock_descriptor)
+        with self._mutex:
+            self._opened.close()

@@ -15,6 +15,7 @@ from typing import Any
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.policy import PolicyContext
+from evopolicygym.core.printable import well_formed
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.attendant import Attendant
@@ -185,7 +186,8 @@ class PolicyProcess:
             return PolicyFailed(failure, SubmissionStatus.INIT_ERROR if loading else None)
         said = str(report.get("reason"))
         reason = FailureReason(said) if said in {"error", "invalid_action", "memory"} else FailureReason.ERROR
-        failure = Failure(reason, str(report.get("message"))[:500], step, str(report.get("traceback"))[:12_000])
+        message, trace = (well_formed(str(report.get(name))) for name in ("message", "traceback"))
+        failure = Failure(reason, " ".join(message.splitlines())[:500], step, trace[:12_000])
         status = SubmissionStatus(said) if said in LOAD_STATUSES else SubmissionStatus.INIT_ERROR
         return PolicyFailed(failure, status if loading else None)
 

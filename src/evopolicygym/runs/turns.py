@@ -15,6 +15,7 @@ from time import monotonic
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
 from evopolicygym.core.allowance import reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.core.printable import well_formed
 from evopolicygym.judge.http import JudgeDoor
 from evopolicygym.judge.session import Session
 
@@ -126,7 +127,7 @@ def _metered(session: Session, turn: int) -> Iterator[Meter]:
 
 def _limited(outcome: Turn, meter: Meter) -> Turn:
     """Return how a turn ended, with the run's limit that ended it; one that told no usage, with what was seen of it."""
-    outcome = replace(outcome, usage=outcome.usage or meter.usage)
+    outcome = replace(outcome, usage=outcome.usage or meter.usage, message=well_formed(outcome.message))
     state = meter.session.state
     allowance = state.opened.agent.allowance
     if meter.late and allowance.seconds is not None:

@@ -5,8 +5,10 @@ What is looked at from outside instead is told in ``watch.py``.
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from evopolicygym.core.agent import AgentLimits
@@ -38,7 +40,7 @@ def resource_limits(limits: AgentLimits) -> dict[str, tuple[int, int]]:
     """
     largest = limits.system_mb * MEBIBYTE
     found = {"RLIMIT_CORE": (0, 0), "RLIMIT_FSIZE": (largest, largest), "RLIMIT_NOFILE": OPEN_FILES}
-    if _processes_are_counted():
+    if counts_by_namespace():
         found["RLIMIT_NPROC"] = (limits.processes, limits.processes)
     return found
 
@@ -67,10 +69,11 @@ def _by_resource_limit(held: Mapping[str, Any]) -> str:
     return "; RLIMIT_NPROC besides" if "RLIMIT_NPROC" in held["limits"] and os.geteuid() else ""
 
 
-def _processes_are_counted() -> bool:
-    parts = platform.release().split(".")
-    return (
-        len(parts) > 1
-        and all(part.isdigit() for part in parts[:2])
-        and tuple(map(int, parts[:2])) >= (COUNTED_BY_NAMESPACE)
-    )
+@cache
+def counts_by_namespace() -> bool:
+    """Return whether the kernel counts a user's processes in each user namespace, as from Linux 5.14 on.
+
+    Before that it counts them on the whole machine, and one policy's threads would starve another's.
+    """
+    version = re.match(r"(\d+)\.(\d+)", platform.release())
+    return version is not None and tuple(map(int, version.groups())) >= COUNTED_BY_NAMESPACE

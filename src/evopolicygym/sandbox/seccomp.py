@@ -29,8 +29,11 @@ FILES = (
     "renameat renameat2 unlink unlinkat link linkat symlink symlinkat mknod mknodat truncate"
 )
 """What Landlock leaves to a file's owner, and what it forbids, for kernels without it."""
-BETWEEN_EPISODES = "flock inotify_init inotify_init1 statfs fstatfs sysinfo"
-"""Ways in which episodes that play at the same time could tell each other something: libraries are common files."""
+BETWEEN_EPISODES = (
+    "flock inotify_init inotify_init1 statfs fstatfs sysinfo fadvise64 readahead mincore cachestat preadv2"
+)
+"""Ways in which episodes could tell each other something: libraries are common files, and so are their pages in memory.
+"""
 KERNEL = (
     "bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register init_module finit_module "
     "delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl iopl ioperm modify_ldt personality "
@@ -58,7 +61,13 @@ CLONE_NEWUSER = 0x10000000
 CLONE_THREAD = 0x00010000
 REQUESTS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "FS_IOC_SETFLAGS": 0x40086602, "FS_IOC_FSSETXATTR": 0x401C5820}
 """Requests of ioctl that type for the user, or change a file that is open only for reading."""
-F_SETLEASE = 1024
+FILE_COMMANDS = {
+    "F_GETLK": 5, "F_SETLK": 6, "F_SETLKW": 7, "F_OFD_GETLK": 36, "F_OFD_SETLK": 37, "F_OFD_SETLKW": 38,
+    "F_SETLEASE": 1024, "F_NOTIFY": 1026,
+}  # fmt: skip
+"""Commands of fcntl by which who has a file open tells others who have."""
+PAGES_OUT = {"MADV_COLD": 20, "MADV_PAGEOUT": 21}
+"""Advice of madvise that takes a file's pages out of memory, which others notice."""
 OWN_PROCESS = 0x5EA1ED07
 """Stands in the filter for the number of the process that installs it, which nobody knows while it is compiled."""
 
@@ -80,7 +89,10 @@ def policy_filter() -> bytes | None:
     _deny(rules, pyseccomp, EPERM, "prlimit64", pyseccomp.Arg(2, pyseccomp.NE, 0))
     # A process may signal its own threads (abort and raise do), not those of others.
     _deny(rules, pyseccomp, EPERM, "tgkill", pyseccomp.Arg(0, pyseccomp.NE, OWN_PROCESS))
-    _deny(rules, pyseccomp, EPERM, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, F_SETLEASE))
+    for command in FILE_COMMANDS.values():
+        _deny(rules, pyseccomp, EPERM, "fcntl", pyseccomp.Arg(1, pyseccomp.EQ, command))
+    for advice in PAGES_OUT.values():
+        _deny(rules, pyseccomp, EPERM, "madvise", pyseccomp.Arg(2, pyseccomp.EQ, advice))
     for request in REQUESTS.values():
         _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, request))
     return _exported(rules)

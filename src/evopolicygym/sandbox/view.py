@@ -13,7 +13,8 @@ from pathlib import Path
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 SIMULATORS = ("gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_env", "Box2D")
-"""Modules that no Python of an agent may import."""
+HIDDEN = (*SIMULATORS, "evopolicygym")
+"""Modules that no Python of an agent may import: ours has references, and what every environment's anchors are."""
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM = ("/usr", "/proc", "/dev", "/sys")
@@ -49,7 +50,7 @@ def words(workspace: Path, command: Sequence[str], scratch_bytes: int, home: Pat
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
     for tree in ("/usr", *trees):
-        yield from _without_simulators(Path(tree))
+        yield from _without_hidden(Path(tree))
     yield from ("--ro-bind", str(workspace), WORKSPACE, "--bind", str(workspace / "system"), f"{WORKSPACE}/system")
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
     for name, value in (("PATH", ":".join(search_path())), ("HOME", HOME), ("LANG", "C.UTF-8")):
@@ -171,11 +172,11 @@ def _may_turn(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
-def _without_simulators(tree: Path) -> Iterator[str]:
-    """Yield the words that lay a tree's site-packages out again, less the simulators, where they hold any."""
+def _without_hidden(tree: Path) -> Iterator[str]:
+    """Yield the words that lay a tree's site-packages out again, less what is hidden, where they hold any."""
     for directory in _site_packages(tree):
         entries = sorted(directory.iterdir())
-        hidden = {entry for entry in entries if entry.name.partition(".")[0].partition("-")[0] in SIMULATORS}
+        hidden = {entry for entry in entries if entry.name.partition(".")[0].partition("-")[0] in HIDDEN}
         if hidden:
             yield from ("--tmpfs", str(directory))
             for entry in entries:

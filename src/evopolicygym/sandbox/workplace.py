@@ -24,7 +24,7 @@ from evopolicygym.sandbox.bubblewrap import NAMESPACES, as_arguments, bwrap, in_
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.limits import NICE, findings, of_this_machine, resource_limits
 from evopolicygym.sandbox.seccomp import agent_filter
-from evopolicygym.sandbox.view import ACCOUNTS, SIMULATORS, python_of, search_path
+from evopolicygym.sandbox.view import ACCOUNTS, HIDDEN, python_of, search_path
 from evopolicygym.sandbox.watch import MEBIBYTE, Watch
 
 JUDGE_PORT, MODEL_PORT = 8700, 8701
@@ -157,14 +157,14 @@ def plain(
 def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> Mapping[str, str]:
     """Look around a workplace before its program does; return what was found.
 
-    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import a simulator, where a path of
-    ``hidden`` or the workspace's own place on this machine can be seen, where the system can be written to, or where no
-    workplace can be made.
+    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import what it must not, where a
+    path of ``hidden`` or the workspace's own place on this machine can be seen, where the system can be written to, or
+    where no workplace can be made.
     """
     script = (files("evopolicygym.sandbox") / "inside" / "preflight.py").read_text(encoding="utf-8")
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
-    inner = [_python(), "-I", "-c", script, ",".join(SIMULATORS), paths, command[0], *([python] if python else [])]
+    inner = [_python(), "-I", "-c", script, ",".join(HIDDEN), paths, command[0], *([python] if python else [])]
     with _bwrap([], workspace, None, command, inner, (), AgentLimits(), None) as process:
         output, _ = process.communicate()
     if process.returncode:
@@ -174,7 +174,7 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
     if not found["program"]:
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: it is not in its workplace.")
     for program, name in found["simulators"]:
-        raise SandboxError(f"The agent's {program} can import {name}: it could play episodes that nobody counts.")
+        raise SandboxError(f"The agent's {program} can import {name}: what nobody counts could be played with it.")
     for path in found["paths"]:
         raise SandboxError(f"The agent could see {path}: name no directory above it in the command.")
     for path in found["writable"]:

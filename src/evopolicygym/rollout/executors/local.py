@@ -65,6 +65,7 @@ class LocalExecutor:
         """
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._log, self._scratch = log, scratch
+        self._closed = False
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         there = len(cores or os.sched_getaffinity(0))
@@ -135,6 +136,7 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Stop all workers and remove what they wrote."""
+        self._closed = True
         for seat in self._seats:
             self._stop(seat)
         for one in self._claims:
@@ -165,8 +167,11 @@ class LocalExecutor:
             seat.process.wait()
 
     def _replace(self, seat: Seat) -> None:
-        """Start a new worker in the place of one that is broken or whose work is no longer wanted."""
+        """Start a new worker in the place of one that is broken or whose work is no longer wanted; none once closed."""
         self._stop(seat)
+        if self._closed:
+            seat.job = None
+            return
         fresh = self._start(seat.config)
         seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
 
