@@ -2,6 +2,7 @@
 
     python benchmarks/anchors.py                          all environments, 256 held-out cases
     python benchmarks/anchors.py acrobot reacher          these
+    python benchmarks/anchors.py mine.toml --json         a spec of yours, as numbers to be copied into it
     python benchmarks/anchors.py parking --kinds degenerate --cases 32
     python benchmarks/anchors.py --write                  and put the numbers into specs, shipped table and docs
 
@@ -73,12 +74,14 @@ class Measured:
 def main() -> None:
     """Measure what is asked for, print the table, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="environments; default: all")
+    parser.add_argument("names", nargs="*", help="environments, or specs' .toml files; default: all in the catalog")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="default: all")
     parser.add_argument("--cases", type=int, default=CASES, help="held-out cases of the public split")
     parser.add_argument("--write", action="store_true", help="put the numbers into the specs and the docs")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
+    if options.write and (files := [name for name in options.names if name.endswith(".toml")]):
+        parser.error(f"--write writes specs of the catalog only; copy what is printed into {files[0]}")
     console = Console(stderr=True)
     names = options.names or catalog.names()
     measured = []

@@ -165,6 +165,14 @@ def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert "taken up from there" in printed
 
 
+def test_budget_that_is_left() -> None:
+    """An agent that ends in good order may leave of its budget what it likes; the finding tells how much."""
+    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation=Level.NONE.value)
+
+    assert failed(findings) == {}
+    assert findings[ALL.index("answers")].detail == "2 submissions, 16 episodes left (finished)"
+
+
 def test_level_that_hides_nothing() -> None:
     """At a level that hides nothing, nothing is looked for, and that is told."""
     findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-23")), isolation=Level.NONE.value)

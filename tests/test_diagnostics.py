@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -24,6 +25,10 @@ from evopolicygym.records.reader import RunRecord
 from fakes import TIME, opening, validated
 
 ROUNDING = 1e-12
+ACROBOT: dict[str, Any] = {
+    "name": "acrobot", "id": "Acrobot-v1", "max_steps": 500, "success": None, "random_anchor": Anchor(-500.0, 1.0, 256),
+}  # fmt: skip
+"""What makes a spec one that has published scores."""
 
 
 @pytest.fixture
@@ -81,11 +86,13 @@ def test_without_an_anchor_the_curve_begins_at_its_first_candidate() -> None:
 
 def test_the_area_up_to_the_best_published() -> None:
     """Where an environment has published scores, a second area tells how good the run was besides how quick."""
-    curve = learning_curve.measure(climbing(-292.34375, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256)))
+    curve = learning_curve.measure(climbing(-292.34375, **ACROBOT))
 
     assert curve.area == 0.0  # at its end it has no episodes left
-    spare = climbing(-292.34375, budget=8, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256))
+    spare = climbing(-292.34375, budget=8, **ACROBOT)
     assert learning_curve.measure(spare).area_to_published == pytest.approx(0.5 * 6 / 8)
+    shorter = climbing(-292.34375, budget=8, **ACROBOT | {"max_steps": 100})
+    assert learning_curve.measure(shorter).area_to_published is None
 
 
 def test_a_run_that_never_beats_its_baseline_has_no_area() -> None:
@@ -207,7 +214,7 @@ def test_generalisation(record: RunRecord) -> None:
     assert found.selected.held_out == estimate([4.0, 5.0, 6.0])
     assert (found.train_gap, found.validation_gap) == (2.0, 1.0)
     assert (found.best_other, found.regret) == (None, None)
-    assert found.checkpoints[0].train == estimate([1.0, 2.0, 3.0])  # the repeated case once
+    assert found.checkpoints[0].train == estimate([1.0, 2.0, 3.0, 3.0])
 
 
 @pytest.mark.parametrize(("other", "regret"), [([7.0, 8.0, 9.0], 3.0), ([1.0, 1.0, 1.0], 0.0)])
@@ -273,7 +280,7 @@ def test_failures(record: RunRecord) -> None:
 
 def test_cost(tmp_path: Path) -> None:
     """Tokens and money are told by submission and by point of the scale from random to the best published."""
-    acrobot = replace(FROM_NOTHING, name="acrobot", random_anchor=Anchor(-500.0, 1.0, 256))
+    acrobot = replace(FROM_NOTHING, **ACROBOT)
     events = [opening(task=Task(acrobot, BudgetRule(1), held_out_cases=1, validation_cases=1))]
     usage = next(event for event in known_run() if hasattr(event, "usage"))
     started = known_run()[1]

@@ -1,9 +1,10 @@
 """The check of an environment: it passes what is sound, and each part of it finds what it is there to find."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -140,16 +141,60 @@ def test_an_unseeded_simulator_never_repeats() -> None:
         ("no_such_environment", "loads", "There is no environment named"),
         ("no_such_file.toml", "loads", "can't be read"),
         (odd(id="NoSuch-v0"), "plays", "which is not known"),
-        (odd(imports=("no_such_module",)), "plays", "needs no_such_module"),
+        (odd(imports=("no_such_module",)), "plays", "needs no_such_module: a module of that name was looked for"),
+        (odd(imports=("no_such_module",)), "plays", "is not; PYTHONPATH=. puts it there"),
+        (odd(imports=("odd_simulator", "no_such.module")), "plays", "needs no_such: a module of that name"),
+        (odd(imports=("no_such_module",), extra="core16"), "plays", "pip install 'evopolicygym[core16]'"),
         (odd("raises"), "plays", "RuntimeError: out of fuel"),
     ],
 )
-def test_where_nothing_can_be_played_the_check_ends(asked: Any, name: str, words: str) -> None:
+def test_where_nothing_can_be_played_the_check_ends(
+    asked: Any, name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A spec that can't be read, made or stepped yields its reason last."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     *_, last = check(asked)
 
     assert (last.name, last.ok) == (name, False)
     assert words in last.detail
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    """Who writes a spec is told of every field that is missing, unknown or impossible, and not one at a time."""
+    file = tmp_path / "mine.toml"
+    file.write_text('id = "Odd-v0"\nname = "x"\nmax_step = 5\nkind = "tunin"\nsuccess = { rules = "info" }\n')
+    (finding,) = check(file)
+    told = [line.strip() for line in finding.detail.splitlines()]
+
+    assert f"{file}:" == told[0]
+    assert told[1].startswith("the field 'name' must go")
+    assert told[2] == "there is no field 'success.rules'. Did you mean 'rule'? Known: rule, key, meaning."
+    assert told[3].startswith("there is no field 'max_step'. Did you mean 'max_steps'? Known: id, family, kind, ")
+    assert told[4] == (
+        "the field 'family' is missing, and so are: 'max_steps', 'objective', 'reward', 'termination', 'observation', "
+        "'action', 'idle_action', 'success.rule'."
+    )
+    assert told[5].startswith("the field 'kind' holds 'tunin': ")
+    assert len(told) == 6
+
+
+PAGE = (Path(__file__).parent.parent / "docs" / "own_environment.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
+    """The simulator and the spec that docs/own_environment.md shows, with its anchors, pass the check."""
+    program, spec, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "walk.py").write_text(program, encoding="utf-8")
+    (tmp_path / "walk.toml").write_text(spec + anchors, encoding="utf-8")
+
+    assert bad(check(tmp_path / "walk.toml")) == {}
+
+
+@pytest.mark.parametrize("field", [one.name for one in fields(EnvironmentSpec) if one.name != "name"])
+def test_the_page_tells_of_every_field(field: str) -> None:
+    """Each field of a spec has its words in docs/own_environment.md."""
+    assert re.search(rf"^\| .*`{field}`.* \|", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

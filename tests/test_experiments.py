@@ -1,16 +1,21 @@
 """Experiments: their secrets, the splits that runs of one share, and the revealing of them."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from evopolicygym.cli import main as cli
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import (
     RunStatus,
 )
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.core.task import Limits
+from evopolicygym.environments import catalog
+from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, verify
 from evopolicygym.runs.config import split_named
 from evopolicygym.runs.replay import replay
@@ -95,6 +100,70 @@ def test_two_runs_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Path, "exists", lambda path: answers.pop() if answers else exists(path))
 
     assert first == experiment.begin(tmp_path, "a")
+
+
+@pytest.mark.parametrize("name", ["default", "core16", "a.b_c-1", "_x", "7", "X" * 100])
+def test_what_an_experiment_may_be_named(tmp_path: Path, name: str) -> None:
+    """Letters, digits, dots, dashes and underscores name an experiment."""
+    experiment.begin(tmp_path, name)
+
+    assert (tmp_path / name / "experiment.json").is_file()
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "/proc/nowhere", "a/b c", "a b", ".hidden", "-x", "é", "a\n", "a\0", "X" * 101]
+)
+def test_what_an_experiment_can_t_be_named(tmp_path: Path, state_home: Path, name: str) -> None:
+    """What isn't a plain name is refused wherever an experiment is named, and nothing is written."""
+    ways = (
+        lambda: experiment.begin(tmp_path / "runs", name),
+        lambda: experiment.reveal(tmp_path / "runs", name),
+        lambda: run_directory(tmp_path / "runs", name, "agent", "task", "id"),
+        lambda: played(config(tmp_path / "runs", "players:make_idler", experiment=name)),
+    )
+    for way in ways:
+        with pytest.raises(UsageError, match="An experiment can't be named"):
+            way()
+
+    assert not (tmp_path / "runs").exists()
+    assert not state_home.exists()
+
+
+def test_a_reveal_looks_before_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody is asked whether to publish the secret of an experiment that doesn't exist."""
+    monkeypatch.setattr("typer.confirm", lambda _question, **_: sys.exit(7))
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", "reveal", "typo", "--runs", str(tmp_path)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+
+    assert left.value.code == 2
+    assert "There is no experiment 'typo'" in capsys.readouterr().err
+
+
+def test_a_level_that_there_is_not_is_told_in_a_sentence(tmp_path: Path) -> None:
+    """A worker that is asked for an isolation level that there isn't answers with that, and no traceback."""
+    log = tmp_path / "log"
+    with (
+        LocalExecutor(catalog.load("cartpole"), Limits(), "chroot", tmp_path / "workers", log, 1) as executor,
+        pytest.raises(UsageError) as refused,
+    ):
+        executor.grounds  # noqa: B018 - reading it is the trial
+
+    assert str(refused.value) == "There is no isolation level named 'chroot'. Known: auto, bubblewrap, none, process."
+
+
+@pytest.mark.parametrize("changes", [{"isolation": "chroot"}, {"executor": "locl"}])
+def test_a_run_that_names_what_there_is_not_leaves_nothing(
+    tmp_path: Path, state_home: Path, changes: dict[str, str]
+) -> None:
+    """A mistyped isolation level or executor is told before anything is written."""
+    with pytest.raises(UsageError, match="Known: "):
+        played(config(tmp_path / "runs", "players:make_idler", **changes))
+
+    assert not (tmp_path / "runs").exists()
+    assert not state_home.exists()
 
 
 def test_revealing_what_is_not_there(tmp_path: Path) -> None:

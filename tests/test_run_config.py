@@ -11,8 +11,10 @@ from evopolicygym.cli.run import pairs
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import Rates
-from evopolicygym.runs.config import RunConfig, RunTable, decode, duration, overlaid, read_table
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.runs.config import IN_WORKSPACE, RunConfig, RunTable, decode, duration, overlaid, read_table
 from evopolicygym.runs.run import play
+from evopolicygym.runs.workspace import lay
 
 WHOLE = """
 task = "cartpole"
@@ -84,6 +86,8 @@ REFUSED = {
     'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "a command besides",
     'task = "cartpole"\n[agent.limits]\nmax_time = "soon"': "2h30m",
     'task = "cartpole"\n[agent.limits]\nmax_tokens = 0': "must be a number above 0",
+    'task = "cartpole"\nseed = -1': "A seed of -1 was asked for; whole numbers from 0 to 4294967295 would work",
+    'task = "cartpole"\nseed = 4294967296': "A seed of 4294967296 was asked for",
     "task = ": "is no TOML",
 }
 
@@ -95,6 +99,48 @@ def test_refused_files(text: str, said: str, tmp_path: Path) -> None:
         asked(text, tmp_path)
 
     assert "ecret" not in str(refused.value).replace("secret.", "")
+
+
+def test_seeds(tmp_path: Path) -> None:
+    """Every seed that numpy takes can be asked for."""
+    assert [asked('task = "cartpole"', tmp_path, seed=seed).seed for seed in (0, 2**32 - 1)] == [0, 2**32 - 1]
+
+
+def test_files_in_a_command_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A word that is the path of a file here is recorded as absolute, and a link not followed; no other is changed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    for name in ("agent.py", "own/run", "AGENTS.md", "judge", "true"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    (tmp_path / "link").symlink_to("agent.py")
+    long, absolute = "print()" * 100, str(tmp_path / "own" / ".." / "agent.py")
+    words = [
+        "true",
+        "agent.py",
+        "./own/../agent.py",
+        "link",
+        "own",
+        "AGENTS.md",
+        "./judge",
+        "-c",
+        long,
+        absolute,
+        "no.py",
+    ]
+    run, program = (asked('task = "cartpole"', tmp_path, agent={"command": one}) for one in (words, ["./own/run"]))
+
+    assert run.agent.command == (
+        *("true", f"{tmp_path}/agent.py", f"{tmp_path}/agent.py", f"{tmp_path}/link", "own", "AGENTS.md", "./judge"),
+        *("-c", long, absolute, "no.py"),
+    )
+    assert program.agent.command == (f"{tmp_path}/own/run",)
+
+
+def test_workspaces_hold_what_commands_may_mean(tmp_path: Path) -> None:
+    """What a command's words may name in the workspace is what is laid in every workspace."""
+    lay(RunPaths(tmp_path))
+
+    assert {path.name for path in (tmp_path / "workspace").iterdir()} == IN_WORKSPACE
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """A suite as it is asked for: which runs come of it, what may be added to it later, and what is refused."""
 
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from evopolicygym.cli import main as cli
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
 from evopolicygym.environments import catalog
@@ -110,6 +112,41 @@ def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None
         suites.looked_over(plan(suite(tmp_path, "random", "tuner:gpt")))
 
 
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"isolation": "bubblewrp"}, "no isolation level named 'bubblewrp'. Did you mean 'bubblewrap'? Known: auto, "),
+        ({"isolation": "no_such.module:Backend"}, "'no_such.module:Backend' can't be loaded"),
+        ({"executor": "locl"}, "There is no executor named 'locl'. Did you mean 'local'?"),
+        ({"executor": "no_such.module:make"}, "'no_such.module:make' can't be loaded"),
+    ],
+)
+def test_a_level_or_executor_that_there_is_not(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
+    """A name that no level or executor answers to stops a suite before its first run."""
+    with pytest.raises(UsageError) as refused:
+        suites.looked_over(plan(suite(tmp_path, "tuner", **changes)))
+
+    assert complaint in str(refused.value)
+
+
+@pytest.mark.parametrize("words", [["--isolation", "foo"], ["--executor", "foo"], ["--experiment", "../foo"]])
+def test_a_mistyped_option_leaves_nothing(tmp_path: Path, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One mistyped option is a sentence and exit code 2: no run is tried, and nothing is written."""
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", "suite", "smoke", "--runs", str(tmp_path / "runs"), *words])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+
+    assert left.value.code == 2
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["", "..", "../x", "a/b", "a b", ".hidden", "-x", "x" * 101])
+def test_an_experiment_that_lies_elsewhere(tmp_path: Path, name: str) -> None:
+    """A suite's runs lie below the directory of all runs, whatever its experiment is named."""
+    with pytest.raises(UsageError, match="An experiment can't be named"):
+        document.check(suite(tmp_path, "tuner", experiment=name))
+
+
 PRICE = {"input": 1.0, "output": 10.0}
 
 
@@ -147,6 +184,12 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(tmp_path: Path, monk
         suites.looked_over(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
 
 
+def opened(directory: Path) -> None:
+    """Lay what tells that a run was opened."""
+    (directory / "smoke" / "run").mkdir(parents=True, exist_ok=True)
+    (directory / "smoke" / "run" / "journal.jsonl").write_text("an event")
+
+
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -169,12 +212,29 @@ def test_a_suite_that_has_changed(tmp_path: Path, changes: dict[str, Any], compl
     """Who goes on with other settings is told which field differs, both values, and what would work."""
     begun = {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}}]}
     with document.held(suite(tmp_path, **begun)):
-        pass
+        opened(tmp_path)
     with pytest.raises(UsageError) as refused, document.held(suite(tmp_path, **{**begun, **changes})):
         pass
 
     assert complaint in str(refused.value)
     assert "--experiment NAME" in str(refused.value)
+
+
+@pytest.mark.parametrize("journal", [None, ""])
+def test_a_suite_of_which_nothing_was_played(tmp_path: Path, journal: str | None) -> None:
+    """Where no run was opened, a suite may be begun anew with other settings, and is what was asked for last."""
+    with document.held(suite(tmp_path, "tuner", budget=7, isolation="none", environments=["pendulum"])):
+        if journal is not None:
+            opened(tmp_path)
+            (tmp_path / "smoke" / "run" / "journal.jsonl").write_text(journal)
+    asked = suite(tmp_path, "random")
+    document.check(asked)
+    with document.held(asked):
+        pass
+    kept = document.read(tmp_path / "smoke")
+
+    assert kept is not None
+    assert document.configuration(asked) == document.configuration(kept)
 
 
 def test_a_suite_that_has_grown(tmp_path: Path) -> None:
@@ -186,7 +246,7 @@ def test_a_suite_that_has_grown(tmp_path: Path) -> None:
     ]
     for step in steps:
         with document.held(step):
-            pass
+            opened(tmp_path)
     kept = document.read(tmp_path / "smoke")
 
     assert kept is not None

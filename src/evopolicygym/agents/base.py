@@ -15,6 +15,7 @@ AGENTS = Registry(
     package="evopolicygym.agents",
     group="evopolicygym.agents",
     attribute="make",
+    from_outside="make",
     not_names=frozenset(
         {
             "base",

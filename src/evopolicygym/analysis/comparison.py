@@ -20,7 +20,7 @@ class Row:
 
 
 def compare(state: RunState) -> list[Row]:
-    """Return this run's score, the anchors and the paper's entries, the best first."""
+    """Return this run's score, the anchors and the paper's entries where it has the same game, the best first."""
     held_out, opened = state.held_out(), state.opened
     environment = opened.task.environment
     anchors = {
@@ -34,7 +34,7 @@ def compare(state: RunState) -> list[Row]:
         for name, (anchor, cases) in anchors.items()
         if anchor
     ]
-    rows += [Row(name, mean, None, paper().source) for name, mean in paper().scores(environment.name).items()]
+    rows += [Row(name, mean, None, paper().source) for name, mean in paper().scores_on(environment).items()]
     if held_out:
         name = opened.agent.name + (f" {opened.agent.model}" if opened.agent.model else "")
         cases = f"{held_out.count} held-out cases, {opened.split} split"

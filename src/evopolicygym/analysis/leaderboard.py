@@ -38,9 +38,11 @@ class TaskScore:
     rank: int
     of: int
     """Entries that it is ranked among, itself included."""
+    is_counted: bool
+    """Whether it counts in the others' ranks; the rank of one that doesn't is no place among them."""
     rank_score: Score
     normalised: Score | None
-    """None where the task has no random anchor."""
+    """None where the task has no random anchor, or nobody who is above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,34 @@ def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
     return {entry.label: partial or alone or full[entry.label] or entry is table.anchor for entry in table.entries}
 
 
-def best_among(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> list[Entry]:
-    """Return the entries whose best is 1 of the normalised score on a task: agents that count, or all of another kind.
+@dataclass(frozen=True, slots=True)
+class TaskScale:
+    """What 0 and 1 of the normalised score are on a task."""
 
-    ``counts`` is of ``ranked_among``; where no agent of the task counts, all of its agents are taken.
+    low: float
+    """Uniform random's mean."""
+    best: float
+    """Above ``low``."""
+    of: tuple[Entry, ...]
+    """Those whose best it is."""
+
+
+def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> TaskScale | None:
+    """Return the scale of a task: up to the best of the agents that count, or of all entries of another kind.
+
+    ``counts`` is of ``ranked_among``; where none of them is above uniform random, all agents of the task are taken.
+    None where there is no uniform random, or nobody is above it: then there is nothing to measure by.
     """
-    found = [entry for entry in table.entries if entry.kind == kind and task in entry.cells]
-    return ([entry for entry in found if counts[entry.label]] or found) if kind == AGENT else found
+    if table.anchor is None or task not in table.anchor.cells:
+        return None
+    low = table.anchor.cells[task].mean
+    found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
+    counted = tuple(entry for entry in found if counts[entry.label])
+    for among in (counted, found) if kind == AGENT else (found,):
+        best = max((_number(one.cells[task].mean) for one in among), default=low)
+        if best > low:
+            return TaskScale(low, best, among)
+    return None
 
 
 class _Making:
@@ -174,11 +197,20 @@ class _Making:
         elif not all(complete.values()):
             how = "ranked with the others" if self._partial else "ranked against the complete ones, and without a place"
             yield f"Entries that lack tasks have means over what they have (coverage); they are {how}."
+        if bare := self._without_scale():
+            yield f"No {self._best_kind} is above uniform random on {', '.join(bare)}: no normalised score there."
         repeats = {len(cell.runs) for entry in self._table.entries for cell in entry.cells.values() if cell.runs}
         if repeats and min(repeats) == 1:
             yield "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
         if any(not entry.runs and entry is not self._table.anchor for entry in self._table.entries):
             yield "Entries that were published as means alone have no interval, and no tier."
+
+    def _without_scale(self) -> list[str]:
+        """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
+        anchor = self._table.anchor
+        able = {name for one in self._table.entries if one.kind == self._best_kind for name in one.cells}
+        names = [task.name for task in self._table.tasks if anchor and task.name in able & anchor.cells.keys()]
+        return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
         """Return the entries that one is ranked among on a task, itself included."""
@@ -198,15 +230,17 @@ class _Making:
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]
         value = Score(score, stretched(score, over, freedom, UNIT) if _has_interval(entry) else None)
-        return TaskScore(entry.cells[task], rank(means, entry.label), count, value, self._normalised(entry, task))
+        return TaskScore(
+            entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
+            self._normalised(entry, task),
+        )  # fmt: skip
 
     def _normalised(self, entry: Entry, task: str) -> Score | None:
-        anchor = self._table.anchor
-        bests = best_among(self._table, task, self._counts, self._best_kind)
-        if anchor is None or task not in anchor.cells or not bests:
+        scale = scale_on(self._table, task, self._counts, self._best_kind)
+        if scale is None:
             return None
-        low, best = anchor.cells[task].mean, max(_number(one.cells[task].mean) for one in bests)
-        value = normalised(_number(entry.cells[task].mean), low, best)
+        low, bests = scale.low, scale.of
+        value = normalised(_number(entry.cells[task].mean), low, scale.best)
         top = np.max([_worth(self._replicates[one.label, task]) for one in bests], axis=0)
         own = _worth(self._replicates[entry.label, task])
         with np.errstate(invalid="ignore", divide="ignore"):

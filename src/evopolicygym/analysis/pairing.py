@@ -19,7 +19,7 @@ from evopolicygym.analysis.bootstrap import (
     share_interval,
     stretched,
 )
-from evopolicygym.analysis.leaderboard import Score, best_among, ranked_among
+from evopolicygym.analysis.leaderboard import Score, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import normalised
@@ -85,7 +85,7 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
             f"{first!r} and {second!r} have no task in common: {', '.join(one.cells)} against {', '.join(other.cells)}."
         )
     counts = ranked_among(table, partial=False)
-    scales = {name: scale for name in names if (scale := _scale(table, name, counts))}
+    scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
     tasks = [_difference(name, one.cells[name], other.cells[name], scales.get(name)) for name in names]
     return Pairing(
         one, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(one, other, tasks),
@@ -98,7 +98,7 @@ def _apart(task: TaskDifference) -> tuple[float, float]:
     return (abs(task.normalised) if task.normalised is not None else 0.0), size
 
 
-def _difference(name: str, one: Cell, other: Cell, scale: tuple[float, float] | None) -> TaskDifference:
+def _difference(name: str, one: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
     interval, paired, most = None, False, None
     if one.sample and other.sample:
         both = _joined(one.sample, other.sample)
@@ -160,17 +160,15 @@ def _freedom(one: Cell, other: Cell) -> float:
     return joint_freedom([sample.standard_error**2 for sample in samples], [sample.freedom for sample in samples])
 
 
-def _normalised(
-    one: Entry, other: Entry, scales: Mapping[str, tuple[float, float]], resampler: Resampler
-) -> Score | None:
+def _normalised(one: Entry, other: Entry, scales: Mapping[str, TaskScale], resampler: Resampler) -> Score | None:
     """Return the mean difference of normalised scores; scales are taken as they are, not drawn."""
     if not scales:
         return None
     values, over = [], []
-    for name, (low, best) in scales.items():
+    for name, scale in scales.items():
         mine, theirs = one.cells[name], other.cells[name]
-        values.append(_norm_difference(mine, theirs, (low, best)))
-        drawn = [np.clip((_replicates(cell, resampler) - low) / (best - low), 0, 1) for cell in (mine, theirs)]
+        values.append(_norm_difference(mine, theirs, scale))
+        drawn = [_over(scale, cell, resampler) for cell in (mine, theirs)]
         over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
     value = float(np.mean(values))
     if not any(one.cells[name].sample or other.cells[name].sample for name in scales):
@@ -180,18 +178,11 @@ def _normalised(
     return Score(value, stretched(value, np.mean(over, axis=0), freedom, (-1.0, 1.0)))
 
 
-def _scale(table: ScoreTable, task: str, counts: Mapping[str, bool]) -> tuple[float, float] | None:
-    """Return what 0 and 1 of the normalised score are on a task; None where there is no such scale."""
-    if table.anchor is None or task not in table.anchor.cells:
-        return None
-    low = table.anchor.cells[task].mean
-    best = max((one.cells[task].mean for one in best_among(table, task, counts)), default=low)
-    return (low, best) if best > low else None
+def _norm_difference(one: Cell, other: Cell, scale: TaskScale) -> float:
+    return normalised(one.mean, scale.low, scale.best) - normalised(other.mean, scale.low, scale.best)
 
 
-def _norm_difference(one: Cell, other: Cell, scale: tuple[float, float]) -> float:
-    return normalised(one.mean, *scale) - normalised(other.mean, *scale)
-
-
-def _replicates(cell: Cell, resampler: Resampler) -> Floats:
-    return resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
+def _over(scale: TaskScale, cell: Cell, resampler: Resampler) -> Floats:
+    """Return a cell's normalised score over replicates."""
+    drawn = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
+    return np.clip((drawn - scale.low) / (scale.best - scale.low), 0, 1)

@@ -14,8 +14,9 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.games import Game, game_of, games
 from evopolicygym.analysis.results import RunResult, result_of
-from evopolicygym.core.environment import Kind
+from evopolicygym.core.environment import EnvironmentSpec, Kind
 from evopolicygym.core.errors import UnknownName
 
 AGENT, ANCHOR = "agent", "anchor"
@@ -27,6 +28,8 @@ class PublishedTask:
 
     family: str
     kind: Kind
+    game: Game
+    """What its name stands for; runs of another game under this name have nothing to do with the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class PublishedTable:
         """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
         return {one.name: one.scores[environment] for one in self.entries if environment in one.scores}
 
+    def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
+        """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
+        task = self.tasks.get(spec.name)
+        return self.scores(spec.name) if task is not None and task.game.is_same(game_of(spec)) else {}
+
 
 def shipped_names() -> list[str]:
     """Return the names of all shipped tables."""
@@ -86,7 +94,9 @@ def _files() -> dict[str, Traversable]:
 
 
 def _of_means(document: Mapping[str, Any]) -> PublishedTable:
-    tasks = {task: PublishedTask(one["family"], Kind(one["kind"])) for task, one in document["tasks"].items()}
+    tasks = {
+        task: PublishedTask(one["family"], Kind(one["kind"]), games()[task]) for task, one in document["tasks"].items()
+    }
     return PublishedTable(document["source"], tuple(PublishedEntry(**one) for one in document["entries"]), tasks)
 
 
@@ -94,5 +104,5 @@ def _of_runs(name: str, text: str) -> PublishedTable:
     first, *documents = text.splitlines()
     about = json.loads(first)
     runs = tuple(result_of(document, Path(f"{name}.jsonl", str(place))) for place, document in enumerate(documents, 1))
-    tasks = {run.task: PublishedTask(run.family, run.kind) for run in runs}
+    tasks = {run.task: PublishedTask(run.family, run.kind, run.game) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)

@@ -7,16 +7,18 @@ is believed: ``verify`` is what checks it.
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from evopolicygym.analysis.experiments import name_of
+from evopolicygym.analysis.games import Game, success_of
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core.agent import label_of
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.environment import Anchor, Kind, Success
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import Stage
@@ -29,8 +31,15 @@ from evopolicygym.records.run_document import document_text
 KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
 
 
+class _Environment(EnvironmentFields):
+    id: Name
+    max_steps: int
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    success: Success | None = None
+
+
 class _Task(BaseModel):
-    environment: EnvironmentFields
+    environment: _Environment
     validation_cases: int
     feedback: Name = "full"
     films: int = 0
@@ -97,6 +106,8 @@ class RunResult:
     root: Path
     run_id: str
     task: str
+    game: Game
+    """What the task's name stood for in this run."""
     family: str
     kind: Kind
     agent: str
@@ -106,6 +117,7 @@ class RunResult:
     seed: int
     split: str
     experiment: str
+    """Its identity."""
     commitment: str
     protocol_version: str
     versions: Mapping[str, str]
@@ -131,8 +143,16 @@ class RunResult:
     """Seconds from opening to end, less what it lay put down in good order."""
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
+    experiment_name: str = ""
+    """As the directory tells it that the run lies in; empty where none does."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What a run shares with its copies alone; ids are drawn apart, so more is looked at than the id."""
+        played = (self.experiment, self.task, self.agent, self.model, self.effort, *self.command, str(self.seed))
+        return (self.run_id, *played)
 
     @property
     def fingerprint(self) -> str:
@@ -168,19 +188,35 @@ class Results:
 
 
 def load_results(paths: Iterable[Path]) -> Results:
-    """Return the results of all runs at or below some places, each once; raise ``UsageError`` where a place isn't."""
-    runs, problems = [], []
+    """Return the results of all runs at or below some places, each once; raise ``UsageError`` where a place isn't.
+
+    A copy of a run is a problem, and no repeat.
+    """
+    found: dict[tuple[str, ...], list[RunResult]] = {}
+    problems = []
     for root in dict.fromkeys(root for path in paths for root in _roots(path)):
         try:
-            runs.append(load_result(root))
+            run = load_result(root)
         except (RecordError, UsageError, OSError) as error:
             problems.append(Problem(root, printable(str(error))))
-    return Results(tuple(runs), tuple(problems))
+            continue
+        found.setdefault(run.identity, []).append(run)
+    originals = [_original(copies) for copies in found.values()]
+    for original, copies in zip(originals, found.values(), strict=True):
+        told = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
+        problems += [Problem(one.root, told) for one in copies if one is not original]
+    return Results(tuple(originals), tuple(problems))
+
+
+def _original(copies: Sequence[RunResult]) -> RunResult:
+    """Return the one whose directory is still called as a run's is, where there is such a one, else the first."""
+    return next((one for one in copies if one.root.name == one.run_id), copies[0])
 
 
 def load_result(root: Path) -> RunResult:
     """Return the result of a finished run; raise ``RecordError`` where it isn't finished or can't be read."""
-    return _result(_document(RunPaths(root)), root)
+    run = _result(_document(RunPaths(root)), root)
+    return replace(run, experiment_name=name_of(root, run.experiment))
 
 
 def result_of(text: str, root: Path) -> RunResult:
@@ -200,6 +236,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         root=root,
         run_id=document.run_id,
         task=environment.name,
+        game=Game(environment.id, environment.max_steps, environment.arguments, success_of(environment.success)),
         family=environment.family,
         kind=environment.kind,
         agent=agent.name,

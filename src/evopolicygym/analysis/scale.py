@@ -21,7 +21,7 @@ class Scale:
 
 def scale_of(environment: EnvironmentSpec) -> Scale | None:
     """Return an environment's scale; None where its random anchor or a published score is not known."""
-    published = paper().scores(environment.name)
+    published = paper().scores_on(environment)
     if environment.random_anchor is None or not published:
         return None
     return Scale(environment.random_anchor.mean, max(published.values()))

@@ -6,11 +6,12 @@ What is made of it (ranks, norms, intervals) is not told here but in ``leaderboa
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
+from evopolicygym.analysis.alike import not_alike
 from evopolicygym.analysis.bootstrap import Block, Interval, Sample
+from evopolicygym.analysis.experiments import shown as experiments_shown
 from evopolicygym.analysis.published import AGENT, ANCHOR, PublishedEntry, PublishedTable
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
@@ -21,16 +22,6 @@ SPLIT_BY: tuple[str, ...] = (
     "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "agent", "model", "effort",
 )  # fmt: skip
 """What entries can be told apart by besides their label."""
-_COMPARED: Mapping[str, str] = {
-    "commitment": "commitment to the cases",
-    "versions": "fingerprint, in versions of packages",
-    "spec_sha256": "fingerprint, in the environment's spec",
-    "protocol_version": "protocol version",
-    "budget": "episode budget",
-    "films": "films that an agent may ask for",
-    "validation_cases": "number of validation cases",
-    "held_out_cases": "number of held-out cases",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +124,7 @@ def score_table(
 ) -> ScoreTable:
     """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
     choice = choice or Choice()
-    runs, notes = tuple(_labelled(run, choice.by) for run in runs), []
+    runs, notes = _of_the_same_games(_labelled(tuple(runs), choice.by), shipped)
     tasks = _tasks(runs, shipped)
     outside = sorted({run.task for run in runs} - {task.name for task in tasks})
     if outside:
@@ -147,7 +138,7 @@ def score_table(
         tasks = tuple(task for task in tasks if task.family == choice.family)
     names = {task.name for task in tasks}
     runs = tuple(run for run in runs if run.task in names)
-    notes += _alike(runs, choice)
+    notes += not_alike(runs, choice.by, mix=choice.mix)
     entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
@@ -163,11 +154,33 @@ def score_table(
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 
-def _labelled(run: RunResult, by: Sequence[str]) -> RunResult:
+def _labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+    """Return runs with all that their entry is called."""
     for name in by:
         if name not in SPLIT_BY:
             raise UnknownName("property of runs to tell entries apart by", name, SPLIT_BY)
-    return replace(run, label=", ".join([run.label, *(f"{name} {getattr(run, name)}" for name in by)])) if by else run
+    named = {run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)}
+    experiments = experiments_shown(named)
+
+    def told(run: RunResult, name: str) -> str:
+        return f"{name} {experiments[run.experiment] if name == 'experiment' else getattr(run, name)}"
+
+    return [replace(run, label=", ".join([run.label, *(told(run, name) for name in by)])) for run in runs]
+
+
+def _of_the_same_games(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
+) -> tuple[tuple[RunResult, ...], list[str]]:
+    """Return the runs of the games that shipped tables mean by their names, and what is said of those left out."""
+    meant = {name: (task.game, one.source) for one in shipped for name, task in one.tasks.items()}
+    kept, notes = [], []
+    for run in runs:
+        game, source = meant.get(run.task, (run.game, ""))
+        if game.is_same(run.game):
+            kept.append(run)
+        else:
+            notes.append(f"Left out, as {source} means another game by {run.task}: runs of {run.game}, not of {game}.")
+    return tuple(kept), list(dict.fromkeys(notes))
 
 
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
@@ -180,47 +193,6 @@ def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tupl
         found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
         return tuple(sorted(found.values(), key=lambda task: (task.family, task.name)))
     return tuple(found.values())
-
-
-def _alike(runs: Sequence[RunResult], choice: Choice) -> list[str]:
-    """Return what a reader has to be told of differences; raise ``UsageError`` where none are wanted."""
-    differences: list[str] = []
-    by_task = defaultdict(list)
-    for run in runs:
-        by_task[run.task].append(run)
-    for name, what in _COMPARED.items():
-        if name in choice.by:
-            continue
-        different = {task: found for task, group in by_task.items() if len(found := _distinct(group, name)) > 1}
-        if different:
-            task, found = next(iter(different.items()))
-            shown = "; ".join(f"{_shown(name, value, found)} ({run.label}, {run.root})" for value, run in found[:3])
-            differences.append(f"{what}, on {', '.join(different)}. On {task}: {shown}")
-    if len({run.protocol_version for run in runs}) > 1 and not any(d.startswith("protocol") for d in differences):
-        differences.append("protocol version, between tasks")
-    if differences and not choice.mix:
-        raise UsageError(
-            "These runs were not measured alike. They differ in:\n- " + "\n- ".join(differences) + "\nName the runs of "
-            "one experiment only, or have them mixed all the same with --mix."
-        )
-    return [f"Mixed: {difference}" for difference in differences]
-
-
-def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
-    """Return each value that runs have, with one of them; a run without returns has no number of cases to differ in."""
-    found: list[tuple[Any, RunResult]] = []
-    for run in runs:
-        value = (len(run.held_out_returns) or None) if name == "held_out_cases" else getattr(run, name)
-        if value is not None and all(value != other for other, _ in found):
-            found.append((value, run))
-    return found
-
-
-def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
-    if name != "versions":
-        return str(value)[:12]
-    different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
-    return ", ".join(f"{key} {value.get(key, 'absent')}" for key in different)
 
 
 def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:

@@ -16,6 +16,7 @@ from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
 
 SMALL, LARGE = 10, 1000
 """Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
+IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 _TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "cases"}
 
 
@@ -71,7 +72,8 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
         if task.idle:
             idle = Number(task.idle.mean, 2, task.idle.standard_error)
             rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 7))
-        sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, ()))
+        notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
+        sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
     return sheets
 
 
@@ -180,6 +182,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
                 "repeats": len(score.cell.runs),
                 "rank": score.rank,
                 "of": score.of,
+                "counted": score.is_counted,
                 "rank_score": _score(score.rank_score),
                 "normalised": _score(score.normalised),
                 "success_rate": score.cell.success_rate,
@@ -222,7 +225,8 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     interval = cell.interval
     tokens, cost = mean_told([run.tokens for run in runs]), mean_told([run.cost for run in runs])
     return (
-        score.rank, one.entry.label, len(runs) or None, Number(cell.mean, 2, cell.standard_error),
+        score.rank if score.is_counted else f"({score.rank})", one.entry.label, len(runs) or None,
+        Number(cell.mean, 2, cell.standard_error),
         f"{interval.low:,.2f} to {interval.high:,.2f}" if interval else None,
         _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),

@@ -49,16 +49,20 @@ def compare(
     shipped_labels |= {run.label for table in beside for run in table.runs}
     needed = any(side not in shipped_labels for side in looked_up)
     loaded = load_results(places(runs, needed=needed and bool(looked_up)))
-    of_sides = [{run.root for run in results.runs} for results in named.values()]
+    of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if first == second or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{first!r} can't be compared with itself; two labels or two directories are asked for.")
     here = set().union(*of_sides)
-    labels = _labels(named, {run.label for run in loaded.runs if run.root not in here} | shipped_labels)
+    labels = _labels(named, {run.label for run in loaded.runs if run.identity not in here} | shipped_labels)
     everything = Results(
         _joined(loaded, named, labels), (*loaded.problems, *(one for each in named.values() for one in each.problems))
     )
-    table = score_table(everything.runs, beside, Choice(names(by), None, mix))
-    pair = pairing(table, labels.get(first, first), labels.get(second, second))
+    one, other = labels.get(first, first), labels.get(second, second)
+    anything = score_table(everything.runs, beside, Choice(names(by), mix=True))
+    for label in (one, other):
+        anything.entry(label)  # a name that nobody bears is told before anything else that may be amiss
+    table = score_table(everything.runs, beside, Choice(names(by), mix=mix))
+    pair = pairing(table, one, other)
     if as_json:
         problems = problems_document(everything.problems)
         typer.echo(dumps({**pairing_document(pair), "notes": table.notes, "problems": problems}, indent=2))
@@ -76,8 +80,8 @@ def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, st
     """Return all runs, each once; those of a named place under the label that it has here."""
     from dataclasses import replace
 
-    here = {run.root: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
-    return (*here.values(), *(run for run in loaded.runs if run.root not in here))
+    here = {run.identity: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
+    return (*here.values(), *(run for run in loaded.runs if run.identity not in here))
 
 
 def _labels(named: "dict[str, Results]", others: set[str]) -> dict[str, str]:

@@ -9,7 +9,6 @@ import typer
 from evopolicygym.cli.console import err, interruptible, out
 
 if TYPE_CHECKING:
-    from evopolicygym.cli.tables import names
     from evopolicygym.export.exporters import Exported
 
 EXAMPLES = """
@@ -37,6 +36,7 @@ def export(
     """Write runs as tables (Parquet, CSV) or as Minari data sets of their train episodes."""
     from rich.progress import track
 
+    from evopolicygym.cli.tables import names
     from evopolicygym.export.exporters import export as write
     from evopolicygym.export.tables import find
     from evopolicygym.records.jsontext import dumps

@@ -1,7 +1,8 @@
-"""What is said of a run at its end: its score beside others, where its record lies, what to look at next."""
+"""What is said of a run at its end: its score beside others, what went wrong, where its record lies, what is next."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -11,32 +12,108 @@ from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.cli.console import number
+from evopolicygym.core.agent import AgentEnd
+from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.printable import printable
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import document_of, run_document, success_rate
 
+IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
+"""Ends of an agent's turn that nobody needs to be told of."""
+CLOSED = {
+    CloseReason.BUDGET_SPENT: "the budget was spent",
+    CloseReason.FINISH_ASKED: "the agent asked to finish",
+    CloseReason.AGENT_ENDED: "the agent ended",
+    CloseReason.ALLOWANCE_SPENT: "a limit that the agent was given is reached",
+}
 
-def show_outcome(console: Console, record: RunRecord) -> None:
-    """Print a run's outcome for a person."""
+
+def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool = False) -> None:
+    """Print a run's outcome for a person, who may have been shown its submissions before."""
     state, root = record.state, record.paths.root
-    console.print(Panel(_headline(state), expand=False, border_style="green" if state.held_out() else "yellow"))
+    troubles = dict(_troubles(record))
+    well = state.held_out() and troubles.keys().isdisjoint({"policy", "agent"})
+    console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
+    for what, told in troubles.items():
+        console.print(Text(f"{what:<8}{printable(told)}", style="yellow"), soft_wrap=True)
     if state.held_out():
         console.print(_comparison(compare(state)))
     if spent := _spent(document_of(record)["usage"]):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
-    for verb, what in (("show", "its submissions"), ("verify --replay", "checks it, and plays its score again")):
+    for verb, what in _next(state, submissions_shown=submissions_shown):
         console.print(
             Text(f"next    evopolicygym {verb} {root}", style="dim"), Text(f"({what})", "dim"), soft_wrap=True
         )
 
 
+def submission_trouble(state: RunState, index: int) -> str:
+    """Return in a line why a submission didn't load, or how many of its episodes failed; empty where all is well."""
+    submission = state.submissions[index]
+    told = _not_loaded(submission) or _failures("episodes", submission.episodes)
+    return f"submission {index}: {printable(told)}" if told else ""
+
+
 def as_json(root: Path) -> str:
     """Return a run's document with where it lies, for a script."""
     return json.dumps({"run": str(root), **json.loads(dumps(run_document(RunPaths(root))))}, indent=2)
+
+
+def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
+    """Yield what a person might not expect of a run, each after the word for what it is of."""
+    state = record.state
+    if state.selected:
+        held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
+        if failed := _failures("held-out episodes", held_out.episodes):
+            yield "policy", failed
+    elif state.closed and (last_refused := next(filter(None, map(_not_loaded, reversed(state.submissions))), "")):
+        yield "policy", f"no submission could be played, the last for {last_refused}"
+    ends = [event for event in record.events if isinstance(event, AgentEnded)]
+    amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
+    if amiss:
+        yield "agent", f"{ends[-1].end}: {ends[-1].message or 'it said nothing'}"
+    unspent = state.remaining if state.closed else 0
+    if state.closed and unspent:
+        reason = state.closed.reason
+        yield "unspent", f"{unspent} of {state.budget} episodes, as {CLOSED[reason]} ({reason})"
+    last = record.events[-1]
+    if isinstance(last, RunStopped):
+        yield "stopped", ": ".join(filter(None, (last.reason, last.message)))
+    if (amiss or unspent or isinstance(last, RunStopped)) and record.paths.transcript.is_file():
+        yield "log", str(record.paths.transcript)
+
+
+def _failures(what: str, episodes: Sequence[Episode | None]) -> str:
+    """Return in a line how many episodes a policy failed in, and how; empty where it failed in none."""
+    failures = [episode.failure for episode in episodes if episode and episode.failure]
+    if not failures:
+        return ""
+    kinds = Counter(f"{failure.reason}: {failure.message}" for failure in failures)
+    said, times = kinds.most_common(1)[0]
+    most = f", {times} of them so" if len(kinds) > 1 else ""
+    return f"{len(failures)} of {len(episodes)} {what} failed{most}: {said}"
+
+
+def _not_loaded(submission: SubmissionState) -> str:
+    error = submission.published.error if submission.published else None
+    return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
+
+
+def _next(state: RunState, *, submissions_shown: bool) -> Iterator[tuple[str, str]]:
+    """Yield the verbs that a person may want next, each with what it does."""
+    if not state.finished:
+        yield "resume", "goes on where it stopped"
+    if not submissions_shown:
+        yield "show", "its submissions"
+    if state.finished and state.held_out():
+        yield "verify --replay", "checks it, and plays its score again"
+    elif state.finished:
+        yield "verify", "checks it"
 
 
 def _headline(state: RunState) -> Text:

@@ -110,15 +110,16 @@ def _cells(state: RunState, submission: SubmissionState, best: float) -> tuple[R
         Text(number(mean), style="bold" if mean == best else ""),
         number(best if best > float("-inf") else None),
         number(estimate(validation).mean if validation else None),
-        Text("selected" if chosen else _status(submission), style="green" if chosen else ""),
+        Text(_status(submission, chosen=chosen), style="green" if chosen else ""),
     )
 
 
-def _status(submission: SubmissionState) -> str:
+def _status(submission: SubmissionState, *, chosen: bool) -> str:
     if not submission.published:
         return "playing"
+    status = "selected" if chosen else submission.status.value
     failed = sum(episode is not None and episode.failure is not None for episode in submission.episodes)
-    return f"{submission.status}, {failed} failed" if failed else submission.status.value
+    return f"{status}, {failed} failed" if failed else status
 
 
 def _best(state: RunState) -> str:

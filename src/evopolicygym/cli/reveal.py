@@ -18,8 +18,10 @@ def reveal(
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
+    from evopolicygym.runs.experiment import begun
     from evopolicygym.runs.experiment import reveal as publish
 
+    begun(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its hidden cases are hidden no more.", abort=True)
     typer.echo(publish(runs, experiment))

@@ -1,5 +1,6 @@
 """``evopolicygym run``: an agent evolves a policy, and the judge scores it."""
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -186,6 +187,7 @@ def run(
     from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
     from evopolicygym.runs.run import play
 
+    _refuse_agents_name(task, command or [])
     given_agent = {
         "name": agent or ("command" if command else None),
         "command": command or None,
@@ -221,6 +223,21 @@ def run(
     play_and_show(lambda opened, observe: play(asked, opened, observe), as_json=as_json)
 
 
+def _refuse_agents_name(task: str | None, command: list[str]) -> None:
+    """Raise ``UsageError`` for a command that is an agent's name, and no program."""
+    from evopolicygym.agents.base import AGENTS
+    from evopolicygym.core.errors import UsageError
+
+    if not command or command[0] not in AGENTS.names():
+        return
+    name = command[0]
+    if not shutil.which(name) and not Path(name).exists():
+        raise UsageError(
+            f"The program {name!r} was asked for as the agent, and there is none here; did you mean --agent {name}? "
+            f"evopolicygym run {task} --agent {name} plays with ours, and a program of yours stands after --."
+        )
+
+
 def pairs(option: str, texts: list[str]) -> dict[str, int | float | str]:
     """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
     from evopolicygym.core.errors import UsageError
@@ -250,8 +267,9 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     from rich.console import Console
 
     from evopolicygym.cli.outcome import as_json as outcome_as_json
-    from evopolicygym.cli.outcome import show_outcome
+    from evopolicygym.cli.outcome import show_outcome, submission_trouble
     from evopolicygym.cli.progress import RunView
+    from evopolicygym.core.event import SubmissionPublished
     from evopolicygym.core.run import RunState
     from evopolicygym.records.paths import RunPaths
     from evopolicygym.records.reader import read_run
@@ -267,9 +285,19 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         if warning := unpriced(state.opened.agent, state.opened.price):
             warn(warning)
 
+    def observe(event: "Event", state: RunState) -> None:
+        view.observe(event, state)
+        by_line = not as_json and not err().is_terminal
+        if (
+            by_line
+            and isinstance(event, SubmissionPublished)
+            and (told := submission_trouble(state, event.submit_index))
+        ):
+            warn(told)
+
     try:
         with interruptible(), view.live():
-            playing(opened, view.observe)
+            playing(opened, observe)
     except KeyboardInterrupt:
         complain(f"interrupted; nothing is lost. Go on with: evopolicygym resume {root}" if root else "interrupted")
         raise typer.Exit(INTERRUPTED) from None

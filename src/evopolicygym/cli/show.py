@@ -22,14 +22,17 @@ def show(
 ) -> None:
     """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
     from evopolicygym.cli.outcome import as_json as outcome_as_json
-    from evopolicygym.cli.outcome import show_outcome
+    from evopolicygym.cli.outcome import show_outcome, submission_trouble
     from evopolicygym.cli.progress import submissions_table
     from evopolicygym.records.reader import read_run
 
     record = read_run(run)
+    state = record.state
     if as_json:
         typer.echo(outcome_as_json(run))
         return
-    if record.state.submissions:
-        out().print(submissions_table(record.state, shown=len(record.state.submissions)))
-    show_outcome(out(), record)
+    if state.submissions:
+        out().print(submissions_table(state, shown=len(state.submissions)))
+    for trouble in filter(None, (submission_trouble(state, index) for index in range(len(state.submissions)))):
+        out().print(trouble, style="yellow", markup=False, soft_wrap=True)
+    show_outcome(out(), record, submissions_shown=True)

@@ -26,6 +26,8 @@ class Registry:
     """What a module of the room must define."""
     not_names: frozenset[str] = frozenset()
     """Files of the room that are no names."""
+    from_outside: str = "Class"
+    """What stands after the colon of a name from outside, as a person is told it."""
 
     def names(self) -> list[str]:
         """Return every name that answers, sorted; those of other distributions included."""
@@ -36,10 +38,10 @@ class Registry:
     def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, as the kind has it
         """Return what a name stands for; raise ``UnknownName`` or ``MissingExtra``."""
         if ":" in name:
-            return _from_outside(self.kind, name)
+            return self._from_outside(name)
         for point in entry_points(group=self.group):
             if point.name == name:
-                return _from_outside(self.kind, f"{point.module}:{point.attr}")
+                return self._from_outside(f"{point.module}:{point.attr}")
         if name not in self.names():
             raise UnknownName(self.kind, name, self.names())
         try:
@@ -47,13 +49,12 @@ class Registry:
         except ModuleNotFoundError as error:
             raise MissingExtra(f"The {self.kind} {name!r}", name, str(error.name)) from error
 
-
-def _from_outside(kind: str, name: str) -> Any:  # noqa: ANN401 - as above
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise UsageError(
-            f"The {kind} {name!r} can't be loaded: {error}. A name from outside is written package.module:Class, and "
-            f"the package must be importable."
-        ) from error
+    def _from_outside(self, name: str) -> Any:  # noqa: ANN401 - as above
+        module, _, attribute = name.partition(":")
+        try:
+            return getattr(import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError, TypeError) as error:
+            raise UsageError(
+                f"The {self.kind} {name!r} can't be loaded: {error}. A name from outside is written "
+                f"package.module:{self.from_outside}, and the package must be importable."
+            ) from error

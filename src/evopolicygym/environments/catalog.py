@@ -9,7 +9,7 @@ simulator is imported here, so that listing is quick.
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from difflib import get_close_matches
 from functools import cache
@@ -57,15 +57,16 @@ def load(asked: str | Path) -> EnvironmentSpec:
 
 
 def decode(document: Mapping[str, Any], name: str, source: str) -> EnvironmentSpec:
-    """Return the spec that a TOML document holds; raise ``UsageError`` naming ``source``, field and what would work."""
-    if "name" in document:
-        raise UsageError(f"{source}: the field 'name' must go; a spec's name is its file's, here {name!r}.")
+    """Return the spec that a TOML document holds; raise ``UsageError`` naming ``source`` and all that is wrong."""
+    named = [f"the field 'name' must go; a spec's name is its file's, here {name!r}."] if "name" in document else []
     try:
         (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}]), strict=True)
     except ValidationError as error:
-        raise UsageError(f"{source}: {_complaint(error)}") from error
+        raise UsageError(_refusal(source, [*named, *_complaints(error)])) from error
     except TypeError as error:
         raise UsageError(f"{source}: a date or time stands in it, and no field takes one.") from error
+    if named:
+        raise UsageError(_refusal(source, named))
     _refuse_nonsense(spec, source)
     return spec
 
@@ -119,26 +120,32 @@ def _adapter() -> TypeAdapter[tuple[EnvironmentSpec]]:
     return TypeAdapter(tuple[EnvironmentSpec], config=ConfigDict(extra="forbid", allow_inf_nan=False))
 
 
-def _complaint(error: ValidationError) -> str:
-    problems = error.errors(include_url=False)
-    # a misspelt field is also a missing one; the misspelling tells more
-    problem = next((found for found in problems if found["type"] == "unexpected_keyword_argument"), problems[0])
-    path = [str(part) for part in problem["loc"][1:]]
-    field = ".".join(path)
-    match problem["type"]:
-        case "missing":
-            return f"the field {field!r} is missing."
-        case "unexpected_keyword_argument":
-            return f"there is no field {field!r}.{_nearest(path)}"
-        case _:
-            return f"the field {field!r} holds {problem['input']!r}: {problem['msg']}."
+def _refusal(source: str, complaints: list[str]) -> str:
+    """Return all that is wrong with a source: beside its name, or a line each where it is more than one thing."""
+    return f"{source}: {complaints[0]}" if len(complaints) == 1 else "\n  ".join([f"{source}:", *complaints])
 
 
-def _nearest(path: list[str]) -> str:
-    owner = _PARTS.get(path[0], EnvironmentSpec) if len(path) > 1 else EnvironmentSpec
-    known = [field.name for field in fields(owner) if field.name != "name"]
-    near = get_close_matches(path[-1], known, n=1)
-    return (f" Did you mean {near[0]!r}?" if near else "") + f" Known: {', '.join(known)}."
+def _complaints(error: ValidationError) -> Iterator[str]:
+    """Yield what is wrong: fields that there aren't, as a misspelt one is also a missing one, then the others."""
+    problems = [(problem, tuple(map(str, problem["loc"][1:]))) for problem in error.errors(include_url=False)]
+    yield from _unknown([path for problem, path in problems if problem["type"] == "unexpected_keyword_argument"])
+    if missing := [".".join(path) for problem, path in problems if problem["type"] == "missing"]:
+        first, *more = map(repr, missing)
+        yield f"the field {first} is missing" + f", and so are: {', '.join(more)}" * bool(more) + "."
+    for problem, path in problems:
+        if problem["type"] not in {"unexpected_keyword_argument", "missing"}:
+            yield f"the field {'.'.join(path)!r} holds {problem['input']!r}: {problem['msg']}."
+
+
+def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield a line for each field that there isn't; the known ones stand once for each table."""
+    for place, path in enumerate(paths):
+        owner = _PARTS.get(path[0], EnvironmentSpec) if len(path) > 1 else EnvironmentSpec
+        known = [field.name for field in fields(owner) if field.name != "name"]
+        near = get_close_matches(path[-1], known, n=1)
+        last = path[:-1] not in [other[:-1] for other in paths[place + 1 :]]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        yield f"there is no field {'.'.join(path)!r}.{hint}" + f" Known: {', '.join(known)}." * last
 
 
 def _refuse_nonsense(spec: EnvironmentSpec, source: str) -> None:

@@ -1,15 +1,18 @@
 """Where things lie in a run's directory. No other room spells these names."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.errors import RecordError
+from evopolicygym.core.errors import RecordError, UsageError
 
 EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
 FILM, SHEET = "video.mp4", "video.png"
 """The film that an agent asked for of an episode, and its contact sheet, among the episode's files."""
+EXPERIMENT = re.compile(r"[a-z0-9_][a-z0-9._-]{0,99}", re.ASCII | re.IGNORECASE)
+"""What an experiment may be named: nothing that lies elsewhere, is hidden, or looks like an option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,19 @@ def episode_name(number: int) -> str:
     return f"ep_{number:03d}"
 
 
+def experiment_directory(runs: Path, experiment: str) -> Path:
+    """Return where an experiment lies below the directory of all runs; raise ``UsageError`` for what is no name."""
+    if not EXPERIMENT.fullmatch(experiment):
+        raise UsageError(
+            f"An experiment can't be named {experiment!r}: a name has 1 to 100 letters (a to z), digits, '.', '_' and "
+            f"'-', and begins with neither '.' nor '-'."
+        )
+    return runs / experiment
+
+
 def run_directory(runs: Path, experiment: str, agent: str, task: str, run_id: str) -> Path:
     """Return where a run lies below the directory of all runs."""
-    return runs / experiment / _plain(agent) / _plain(task) / run_id
+    return experiment_directory(runs, experiment) / _plain(agent) / _plain(task) / run_id
 
 
 def _plain(name: str) -> str:

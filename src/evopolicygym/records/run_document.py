@@ -153,7 +153,17 @@ def _outcome(state: RunState) -> dict[str, Any]:
         "standard_error": held_out.standard_error if held_out else None,
         "held_out_returns": list(held_out_returns(state)) if held_out else None,
         "success_rate": success_rate(state),
+        **_held_out_failures(state),
     }
+
+
+def _held_out_failures(state: RunState) -> dict[str, int]:
+    """Return in how many held-out episodes the policy failed; nothing where in none, as in older documents."""
+    if state.selected is None:
+        return {}
+    episodes = state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes
+    failed = sum(episode is not None and episode.failure is not None for episode in episodes)
+    return {"held_out_failures": failed} if failed else {}
 
 
 def held_out_returns(state: RunState) -> tuple[float, ...]:

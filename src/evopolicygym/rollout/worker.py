@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
@@ -131,7 +132,8 @@ def main(descriptor: int) -> None:
     except EOFError:
         pass
     except Exception as error:  # noqa: BLE001 - told to the executor, who names it
-        traceback.print_exc()
+        if not isinstance(error, UsageError):  # whose words are all that a person needs
+            traceback.print_exc()
         connection.send(fault_of(error))
     finally:
         if worker:

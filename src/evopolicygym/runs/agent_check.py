@@ -173,7 +173,7 @@ def _starts(look: _Look) -> Finding:
 def _answers(look: _Look) -> Finding:
     state, ends = look.state, _ends(look)
     count = len(state.submissions)
-    said = f"{ends[-1].end}: {ends[-1].message}" if ends else "no turn of it ended"
+    said = ": ".join(filter(None, (ends[-1].end, ends[-1].message))) if ends else "no turn of it ended"
     if look.last.error:
         return Finding("answers", ok=False, detail=f"{count} submissions; {look.last.error}")
     if not count:

@@ -5,8 +5,9 @@ Where a price that nobody gave comes from is not told here but in ``prices.py``.
 
 import os
 import re
+import shutil
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -28,6 +29,10 @@ from evopolicygym.sandbox.levels import AUTO
 DEFAULT_RUNS = Path("runs")
 DEFAULT_EXPERIMENT = "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"
+LARGEST_SEED = 2**32 - 1
+"""The largest that numpy takes."""
+IN_WORKSPACE = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"})
+"""What lies in every workspace: in a command, a path that begins so is one there."""
 GIVEN = "given"
 """The source of a price that the user named."""
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
@@ -133,7 +138,7 @@ class AgentTable(Table):
             raise UsageError(f"The option {secret[0]} can't be given. {NO_KEYS}")
         doors = {"model_url": self.model_url, "model_key": self.model_key, "model_wire": self.model_wire}
         options = {**self.options, **{name: text for name, text in doors.items() if text}}
-        return AgentConfig(name, self.model, options, tuple(self.command), self.effort, self.limits.allowance())
+        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, self.limits.allowance())
 
     def price_given(self) -> PriceSnapshot | None:
         """Return the price that the user named, if one was."""
@@ -169,6 +174,8 @@ class RunTable(CommonTable):
         """Return the run that is asked for; raise ``UsageError`` where it can't be played."""
         source, directory = split_named(self.split)
         rule = BudgetRule(self.budget)
+        if not 0 <= self.seed <= LARGEST_SEED:
+            raise UsageError(f"A seed of {self.seed} was asked for; whole numbers from 0 to {LARGEST_SEED} would work.")
         return RunConfig(
             task=Task(
                 load(self.task),
@@ -231,6 +238,23 @@ def duration(asked: float | str) -> float:
         raise UsageError(
             f"A time of {asked!r} was asked for; seconds, or a text such as 90s, 45m, 2h30m or 1d, would work."
         ) from None
+
+
+def from_anywhere(command: Sequence[str]) -> tuple[str, ...]:
+    """Return a command whose words that are paths of files here are absolute.
+
+    Its program starts in the run's workspace, and of this machine sees what its command names by absolute path.
+    """
+    return tuple(_from_anywhere(word, is_program=place == 0) for place, word in enumerate(command))
+
+
+def _from_anywhere(word: str, *, is_program: bool) -> str:
+    path = Path(word)
+    on_search_path = is_program and "/" not in word and shutil.which(word) is not None
+    there = bool(path.parts) and path.parts[0] in IN_WORKSPACE
+    if path.is_absolute() or on_search_path or there or not os.path.isfile(word):  # noqa: PTH113 - a word may be no path
+        return word
+    return os.path.normpath(path.absolute())
 
 
 def split_named(name: str) -> tuple[SplitSource, Path | None]:

@@ -17,6 +17,7 @@ from evopolicygym.core.places import state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
+from evopolicygym.records.paths import experiment_directory
 
 EXPERIMENT_FILE, REVEALED_FILE = "experiment.json", "revealed.json"
 
@@ -46,8 +47,11 @@ class Experiment:
 
 
 def begin(runs: Path, name: str) -> Experiment:
-    """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none."""
-    directory = runs / name
+    """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
+
+    Raises ``UsageError``, before anything is written, for what is no experiment's name.
+    """
+    directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
     if file.exists():
         return recall(_identity(file))
@@ -110,12 +114,18 @@ def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
     return found
 
 
-def reveal(runs: Path, name: str) -> Path:
-    """Publish an experiment's secret beside its runs; return the file. From then on its cases are hidden no more."""
-    directory = runs / name
+def begun(runs: Path, name: str) -> Path:
+    """Return where an experiment lies that was begun before; raise ``UsageError`` where there is none of this name."""
+    directory = experiment_directory(runs, name)
     if not (directory / EXPERIMENT_FILE).exists():
         known = sorted(path.parent.name for path in runs.glob(f"*/{EXPERIMENT_FILE}"))
         raise UsageError(f"There is no experiment {name!r} in {runs}. Known: {', '.join(known) or 'none'}.")
+    return directory
+
+
+def reveal(runs: Path, name: str) -> Path:
+    """Publish an experiment's secret beside its runs; return the file. From then on its cases are hidden no more."""
+    directory = begun(runs, name)
     experiment = recall(_identity(directory / EXPERIMENT_FILE))
     kept = sorted((state_directory() / experiment.identity).glob("cases-*.json"))
     document = {

@@ -188,7 +188,7 @@ def _cases(state: RunState, submission: SubmissionState, wish: Wish) -> Sequence
     except RequestRefused:
         raise UsageError(
             f"The cases {wish.cases!r} were asked for; {what} has {count} {wish.split} cases, 0 to {count - 1}: name "
-            f"them as 0-3,7, or {ALL!r}."
+            f"some of these, as numbers and ranges with commas, or {ALL!r}."
         ) from None
 
 

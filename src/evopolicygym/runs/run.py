@@ -32,7 +32,7 @@ from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.rollout.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.executor import opened_executor, taken_up
+from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.turns import play_turns
 
@@ -50,6 +50,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     if config.task.films:
         needed(config.task.environment)
     price = price_of(config, agent)
+    refuse_unknown(config)
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:

@@ -50,7 +50,7 @@ class ModelUpstream:
         if parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
                 "A model's base_url holds a user, a password, a query or a fragment; give the address alone, and the "
-                "key in the environment variable that key_variable names."
+                "key in the environment variable that model_key (--model-key) names."
             )
         if not self.base_url.isascii() or not self.base_url.isprintable() or {"%", "\\", " "} & set(self.base_url):
             raise UsageError("A model's base_url may hold plain characters only: no spaces, no escapes.")
@@ -74,7 +74,7 @@ class ModelUpstream:
         if not key:
             raise UsageError(
                 f"The model's key is to come from the environment variable {self.key_variable}, which is not set. "
-                f"Set it, or name another one in key_variable."
+                f"Set it, or name another one: --model-key VARIABLE, or model_key in a file."
             )
         if not key.isascii() or not key.isprintable():
             raise UsageError(f"The environment variable {self.key_variable} holds characters that no key has.")

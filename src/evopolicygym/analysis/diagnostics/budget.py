@@ -23,7 +23,7 @@ class SubmissionSpending:
     repeats: int
     """Episodes of a case that this very submission plays already."""
     is_selected: bool
-    """Whether its checkpoint is the selected one."""
+    """Whether it is the one that was selected; others with its checkpoint are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,8 @@ def measure(record: RunRecord) -> BudgetUse:
     for submission in state.submissions:
         spendings.append(_spending(state, submission, seen))
         seen.update(submission.charged.env_instances)
-    selected_at = next((one.spent for one in spendings if one.is_selected), None)
+    chosen = state.first_with(state.selected.checkpoint) if state.selected else None
+    selected_at = spendings[chosen.index].spent if chosen else None
     return BudgetUse(
         submissions=tuple(spendings),
         budget=state.budget,
@@ -71,7 +72,7 @@ def _spending(state: RunState, submission: SubmissionState, seen: set[int]) -> S
         new_cases=len(distinct - seen),
         known_cases=len(distinct & seen),
         repeats=len(cases) - len(distinct),
-        is_selected=state.selected is not None and state.selected.checkpoint == submission.charged.checkpoint,
+        is_selected=state.selected is not None and state.selected.submit_index == submission.index,
     )
 
 

@@ -21,10 +21,10 @@ class CheckpointMeans:
     """One candidate's means; each is None where it is not known."""
 
     submit_index: int
-    """Of the first submission with this checkpoint."""
+    """Of the submission that was selected, else of the first with this checkpoint."""
     checkpoint: str
     train: Estimate | None
-    """Over the distinct train cases that it has played."""
+    """Over all train episodes that it has played: on one case two may differ, as a policy sees ``episode_index``."""
     validation: Estimate | None
     held_out: Estimate | None
     is_selected: bool
@@ -80,17 +80,17 @@ def measure(record: RunRecord) -> Generalisation:
 def _means(state: RunState, checkpoint: str, post_hoc: Sequence[float] | None) -> CheckpointMeans:
     first = state.first_with(checkpoint)
     is_selected = state.selected is not None and state.selected.checkpoint == checkpoint
-    train = {
-        case: episode.episode_return
+    train = [
+        episode.episode_return
         for one in state.candidates
         if one.charged.checkpoint == checkpoint
-        for case, episode in zip(one.charged.env_instances, one.episodes, strict=True)
+        for episode in one.episodes
         if episode
-    }
+    ]
     return CheckpointMeans(
-        submit_index=first.index,
+        submit_index=state.selected.submit_index if is_selected and state.selected else first.index,
         checkpoint=checkpoint,
-        train=estimate(list(train.values())) if train else None,
+        train=estimate(train) if train else None,
         validation=validation_of(state, first),
         held_out=state.held_out() if is_selected else (estimate(post_hoc) if post_hoc else None),
         is_selected=is_selected,

@@ -14,6 +14,8 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.lock import locked
+from evopolicygym.records.paths import RunPaths, experiment_directory
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs.config import decode
 from evopolicygym.runs.suites.suite import SuiteTable
 
@@ -34,7 +36,7 @@ def held(suite: SuiteTable) -> Iterator[int]:
     descriptor = locked(directory / LOCK_FILE, f"The suite in {directory}")
     try:
         durable.clear_strays(directory / SUITE_FILE)
-        kept = read(directory)
+        kept = begun(directory)
         grown = configuration(suite) if kept is None else joined(configuration(kept), configuration(suite))
         if kept is None or grown != configuration(kept):
             document = {"schema_version": SCHEMA_VERSION, "suite": grown}
@@ -46,13 +48,26 @@ def held(suite: SuiteTable) -> Iterator[int]:
 
 def check(suite: SuiteTable) -> None:
     """Raise ``UsageError`` where a suite is not the one that was begun in its experiment."""
-    if (kept := read(directory_of(suite))) is not None:
+    if (kept := begun(directory_of(suite))) is not None:
         joined(configuration(kept), configuration(suite))
 
 
 def directory_of(suite: SuiteTable) -> Path:
-    """Return where the runs of a suite lie."""
-    return Path(suite.runs) / suite.experiment
+    """Return where the runs of a suite lie; raise ``UsageError`` where its experiment's name is none."""
+    return experiment_directory(Path(suite.runs), suite.experiment)
+
+
+def begun(directory: Path) -> SuiteTable | None:
+    """Return what ``read`` does; None where no run was opened yet, and so nothing depends on what the suite was."""
+    kept = read(directory)
+    return kept if any(map(_was_opened, find_runs(directory))) else None
+
+
+def _was_opened(root: Path) -> bool:
+    try:
+        return RunPaths(root).journal.stat().st_size > 0
+    except FileNotFoundError:  # forgotten at this moment, as it could not be opened
+        return False
 
 
 def read(directory: Path) -> SuiteTable | None:

@@ -27,6 +27,7 @@ from evopolicygym.runs.config import (
     overlaid,
     read_table,
 )
+from evopolicygym.runs.executor import refuse_unknown
 from evopolicygym.runs.prices import price_of, unpriced
 
 
@@ -54,7 +55,7 @@ class SuiteTable(CommonTable):
     repeats: int = 1
     """Each agent plays each environment so often; repeat k has the seed ``seed + k``."""
     experiment: str = ""
-    """Empty: the suite's name."""
+    """Left out: the suite's name."""
     jobs: int | None = None
     """How many runs are played at once; None: half as many as there are cores."""
 
@@ -99,8 +100,7 @@ def plan(suite: SuiteTable) -> tuple[PlannedRun, ...]:
 def load(asked: str, given: Mapping[str, Any]) -> SuiteTable:
     """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it."""
     file = _file(asked)
-    suite = decode(SuiteTable, overlaid(read_table(file), given), str(asked))
-    return suite if suite.experiment else suite.model_copy(update={"experiment": Path(asked).stem})
+    return decode(SuiteTable, overlaid({"experiment": Path(asked).stem, **read_table(file)}, given), str(asked))
 
 
 def names() -> list[str]:
@@ -124,11 +124,15 @@ def entry(text: str) -> dict[str, str]:
 
 
 def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
-    """Return warnings about a suite's agents; raise ``UsageError`` where one of ours can't be made as it is asked for.
+    """Return warnings about a suite's agents, before anything of it is written.
 
-    One from outside is made in the process of its run only: what it does there touches no other.
+    Raises ``UsageError`` where one of ours can't be made as it is asked for, or there is no such isolation level or
+    executor. An agent from outside is made in the process of its run only: what it does there touches no other.
     """
-    configs = {run.entry: run.config for run in runs if ":" not in run.config.agent.name}.values()
+    planned = tuple(runs)
+    for run in planned[:1]:  # they have these in common
+        refuse_unknown(run.config)
+    configs = {run.entry: run.config for run in planned if ":" not in run.config.agent.name}.values()
     found = [unpriced(config.agent, price_of(config, make(config.agent))) for config in configs]
     return tuple(dict.fromkeys(warning for warning in found if warning))
 

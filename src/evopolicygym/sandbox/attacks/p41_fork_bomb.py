@@ -5,6 +5,7 @@ episodes: ok, error
 promised: bubblewrap, process
 """
 
+import _thread
 import os
 import threading
 import time
@@ -31,7 +32,7 @@ class Policy:
         if self.steps == 2 and self.episode % 2:
             for count in range(THREADS):
                 try:
-                    threading.Thread(target=time.sleep, args=(LIFE_S,), daemon=True).start()
+                    _thread.start_new_thread(time.sleep, (LIFE_S,))  # waits for none of them to begin
                 except RuntimeError:
                     print(f"thread {count} was refused")
                     break

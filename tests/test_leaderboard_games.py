@@ -1,0 +1,100 @@
+"""An own spec under a shipped table's name: it stands beside the table only where it has the same game played."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.analysis.comparison import compare
+from evopolicygym.analysis.games import Game, game_of, games
+from evopolicygym.analysis.published import paper, shipped, shipped_names
+from evopolicygym.analysis.results import load_results
+from evopolicygym.analysis.scale import scale_of
+from evopolicygym.analysis.score_table import ScoreTable, score_table
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.run import fold
+from evopolicygym.core.task import Task
+from evopolicygym.environments import catalog
+from fakes import opening, whole_run
+from records_of_runs import changed, real_document, write
+
+ACROBOT = catalog.load("acrobot")
+OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "shorter": {"max_steps": 100},
+    "another id": {"id": "MountainCar-v0"},
+    "other arguments": {"arguments": {"wind": True}},
+    "another success": {"success": {"rule": "positive_return", "key": "", "meaning": ""}},
+}
+
+
+def beside_the_paper(below: Path, **changes: Any) -> ScoreTable:
+    """Return the paper's table with a run on acrobot and one on reacher, whose spec is changed."""
+    document = real_document(below / "real")
+    write(below / "runs", changed(document, "reacher", "mine", [-4.0, -5.0]))
+    other = changed(document, "acrobot", "mine", [-10.0, -12.0])
+    other["task"]["environment"] |= changes
+    write(below / "runs", other)
+    return score_table(load_results([below / "runs"]).runs, [paper()])
+
+
+def test_the_games_of_shipped_tables_are_those_of_the_specs() -> None:
+    """``games.toml`` tells what the specs of the catalog have played."""
+    assert dict(games()) == {name: game_of(catalog.load(name)) for name in games()}
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_a_shipped_table_is_of_the_specs_games(name: str) -> None:
+    """So are all tables, those of runs too."""
+    for task, of in shipped(name).tasks.items():
+        assert of.game == game_of(catalog.load(task))
+
+
+def test_the_same_game_stands_beside_the_paper(tmp_path: Path) -> None:
+    """A run of the catalog's spec is compared, whatever else the spec says."""
+    table = beside_the_paper(tmp_path, objective="in other words")
+
+    assert set(table.entry("mine").cells) == {"acrobot", "reacher"}
+    assert not any("another game" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+def test_another_game_under_the_name_is_left_out(tmp_path: Path, changes: Mapping[str, Any]) -> None:
+    """Its runs don't stand beside the paper's, its anchor is not the table's, and a note says why."""
+    random = {"mean": 0.0, "standard_error": 0.0, "episodes": 1}
+    table = beside_the_paper(tmp_path, **changes, random_anchor=random, idle_anchor=random)
+    (note,) = (one for one in table.notes if "another game" in one)
+    anchor = table.anchor
+
+    assert set(table.entry("mine").cells) == {"reacher"}
+    assert anchor is not None
+    assert anchor.cells["acrobot"].mean == paper().scores("acrobot")["Uniform random"]
+    assert next(task.idle for task in table.tasks if task.name == "acrobot") is None
+    assert note.startswith("Left out, as arXiv 2607.02440, table 1 means another game by acrobot: runs of ")
+    assert note.endswith(", not of Acrobot-v1, 500 steps, success by terminated.")
+
+
+def test_success_that_is_not_told_differs_from_none() -> None:
+    """A spec that says nothing of success has the same returns."""
+    told = Game("Acrobot-v1", 500, success="terminated")
+
+    assert told.is_same(replace(told, success=""))
+    assert not told.is_same(replace(told, success="positive_return"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "shown"),
+    [(ACROBOT, True), (replace(ACROBOT, max_steps=100), False), (replace(ACROBOT, id="MountainCar-v0"), False)],
+)
+def test_a_runs_comparison_shows_the_paper_for_its_own_games_only(spec: EnvironmentSpec, shown: bool) -> None:  # noqa: FBT001
+    """What ``run`` prints at its end has nothing of the paper beside another game, and no scale up to its best."""
+    events = [opening(task=replace(_task_of_the_whole_run(), environment=spec)), *whole_run()[1:]]
+    rows = compare(fold(events))
+
+    assert any(row.origin == paper().source for row in rows) is shown
+    assert (scale_of(spec) is not None) is shown
+
+
+def _task_of_the_whole_run() -> Task:
+    return fold(whole_run()).opened.task
