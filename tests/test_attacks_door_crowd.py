@@ -1,13 +1,22 @@
 """Attacks on the judge's door that take their time: slow clients and crowds. None is felt by the next client."""
 
+import asyncio
+import gc
 import os
 import socket
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
 
 import pytest
 
-from asking import ask, assert_unharmed, connect, head, heard, spoken
+from asking import ask, assert_unharmed, charges, connect, head, heard, spoken
+from evopolicygym.core.errors import EnvironmentFault, RecordError
 from evopolicygym.judge import connection as limits
-from fakes import RunMaker
+from evopolicygym.judge.request import SubmitRequest
+from fakes import PATIENCE_S, OpenRun, RunMaker, open_run
+
+KEYED = b'{"env_instances": "0", "key": "mine"}'
 
 
 @pytest.mark.parametrize("begun", ["nothing", "a head", "a body", "a second request"])
@@ -86,8 +95,7 @@ def test_connections_that_wait_for_answers_are_kept(new_run: RunMaker, monkeypat
     waiting = [connect(run) for _ in range(3)]
     for client in waiting:
         client.sendall(head(run, f"Content-Length: {len(body)}", "Connection: close") + b"\r\n" + body)
-    connections = run.door._server._servers[0].server_state.connections
-    while sum(not each._waits_for_request() for each in list(connections)) < 3:  # type: ignore[union-attr] # ours
+    while have_asked(run) < 3:
         ask(run, "GET", "/info")
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 3)
     refused = spoken(run, b"")
@@ -113,3 +121,112 @@ def test_thousands_of_silent_connections(new_run: RunMaker) -> None:
             client.close()
 
     assert_unharmed(run, before)
+
+
+def asked_for(run: OpenRun) -> bytes:
+    """Return a whole request for the one submission of a key, from a client that wants its connection closed."""
+    return head(run, f"Content-Length: {len(KEYED)}", "Connection: close") + b"\r\n" + KEYED
+
+
+def ask_and_leave(run: OpenRun) -> None:
+    with suppress(BrokenPipeError, ConnectionResetError), connect(run) as client:
+        client.sendall(asked_for(run))
+
+
+def answering(run: OpenRun) -> set["asyncio.Task[None]"]:
+    """Return the tasks of the judge that answer requests; it changes as they do."""
+    return run.door._server._servers[0].server_state.tasks
+
+
+def test_clients_that_leave_are_not_waited_for(new_run: RunMaker) -> None:
+    """However many ask for a submission and leave before it is played, nothing of them stays; it is played once."""
+    run = new_run()
+    run.executor.gate.clear()
+    with connect(run) as waiting:
+        waiting.sendall(asked_for(run))
+        for _ in range(100):
+            ask_and_leave(run)
+        settled = any(ask(run, "GET", "/info").json()["state"]["n_submits"] and left_alone(run) for _ in range(300))
+        run.executor.gate.set()
+
+        assert settled
+        assert heard(waiting).startswith(b"HTTP/1.1 200 ")
+    assert len(charges(run)) == 1
+    assert_unharmed(run, run.journal())
+
+
+def left_alone(run: OpenRun) -> bool:
+    """Return whether the judge answers one client and, it may be, the one who has just asked how the run stands."""
+    awaited = run.session._awaited.get(0)
+    return len(answering(run)) <= 2 and awaited is not None and len(awaited._done_callbacks) == 1
+
+
+def have_asked(run: OpenRun) -> int:
+    """Return of how many clients the request has come as a whole."""
+    connections = run.door._server._servers[0].server_state.connections
+    return sum(not each._waits_for_request() for each in list(connections))  # type: ignore[union-attr] # ours
+
+
+def requests_held() -> int:
+    return sum(isinstance(one, SubmitRequest) for one in gc.get_objects())
+
+
+def test_what_was_asked_is_not_held_while_it_is_played(new_run: RunMaker) -> None:
+    """A client that waits costs no more for a long body than for a short one."""
+    run = new_run()
+    run.executor.gate.clear()
+    clients = [connect(run) for _ in range(5)]
+    for client in clients:
+        client.sendall(asked_for(run))
+    while have_asked(run) < 5:
+        ask(run, "GET", "/info")
+    released = any(ask(run, "GET", "/info").status_code == 200 and not requests_held() for _ in range(50))
+    run.executor.gate.set()
+    answered = [heard(client) for client in clients]
+    for client in clients:
+        client.close()
+
+    assert released
+    assert [answer.split()[1] for answer in answered] == [b"200"] * 5
+
+
+def test_clients_that_leave_before_a_fault(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Where nobody is left to be told of a fault, no log is told of it either."""
+    with open_run(tmp_path, {}) as run:
+        run.executor.gate.clear()
+        run.executor.fault = EnvironmentFault("the simulator raised")
+        ask_and_leave(run)
+        settled = any(ask(run, "GET", "/info").json()["state"]["n_submits"] and left_alone(run) for _ in range(300))
+        told = run.session.published(0)
+        run.executor.gate.set()
+        fault = told.exception(PATIENCE_S)
+        ask(run, "GET", "/info")
+    del run, told
+    gc.collect()
+
+    assert (settled, type(fault), caplog.records) == (True, RecordError, [])
+
+
+def test_clients_that_leave_while_a_checkpoint_is_taken(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests that nobody waits for any more are no endless queue: the next are told to come again, then answered."""
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 5)
+    run, taken = new_run(), Event()
+    really = run.session._capture
+    monkeypatch.setattr(run.session, "_capture", lambda: (taken.wait(PATIENCE_S), really())[1])
+    for _ in range(1000):
+        if len(queue := answering(run)) > 5:
+            break
+        ask_and_leave(run)
+    full = len(queue)
+    refused = spoken(run, b"")
+    for _ in range(100):
+        ask_and_leave(run)
+    fuller = len(queue)
+    taken.set()
+    info = head(run, "Connection: close", call="GET /info") + b"\r\n"
+
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert fuller - full < 50
+    assert any(spoken(run, info).startswith(b"HTTP/1.1 200 ") for _ in range(1000))
+    assert len(charges(run)) == 1
+    assert_unharmed(run, run.journal())

@@ -37,7 +37,7 @@ from whole_runs import config, events, played
 
 SOURCE = Path(__file__).parent.parent / "src" / "evopolicygym"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-CALLS = {"write": 26, "flush": 109, "rename": 23}
+CALLS = {"write": 26, "flush": 125, "rename": 23}
 """The writes of the fake's run with an agent behind the door."""
 OPEN_BY = 4
 """Calls after which a run is opened; who is interrupted before leaves nothing to take up."""

@@ -2,7 +2,9 @@
 
 import errno
 import os
+import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +12,7 @@ from asking import SUBMIT, ask, charges, refusal, submit
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.run import fold
 from evopolicygym.records import journal
-from fakes import RunMaker
+from fakes import OpenRun, RunMaker, open_run
 
 
 def test_finishing_where_it_is_not_allowed(new_run: RunMaker) -> None:
@@ -108,6 +110,37 @@ def test_a_closed_run_says_so(new_run: RunMaker) -> None:
 
     assert refusal(submit(run)) == (409, "closed")
     assert ask(run, "GET", "/info").json()["state"]["is_finalized"]
+
+
+def forget_feedback(run: OpenRun) -> None:
+    """Remove a submission's feedback, as an agent can where nothing isolates it."""
+    run.feedback(0).chmod(0o755)
+    shutil.rmtree(run.feedback(0))
+
+
+def test_feedback_that_the_agent_removes_holds_nothing_up(new_run: RunMaker) -> None:
+    """What was published counts as published, whatever becomes of it: the run is done, and closes."""
+    run = new_run()
+    submit(run, {"env_instances": "0-7"})
+    forget_feedback(run)
+
+    assert run.session.done
+    assert run.session.published(0).done()
+    run.session.close()
+    assert ask(run, "GET", "/info").json()["state"]["is_finalized"]
+
+
+def test_a_run_without_its_feedback_is_taken_up(tmp_path: Path) -> None:
+    """Taken up again, a run whose agent removed its feedback goes on, and neither plays nor publishes it again."""
+    with open_run(tmp_path, {}) as run:
+        before = submit(run, {"env_instances": "0-7", "key": "mine"}).json()
+        forget_feedback(run)
+    with open_run(tmp_path) as run:
+        assert run.session.done
+        assert before == submit(run, {"env_instances": "0-7", "key": "mine"}).json()
+        run.session.close()
+
+        assert (run.executor.played, run.feedback(0).exists()) == ([], False)
 
 
 def test_a_fault_of_ours_is_told_and_not_charged(new_run: RunMaker) -> None:

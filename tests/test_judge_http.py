@@ -1,7 +1,10 @@
 """The judge's door, over a real socket: every call of the protocol, and keys."""
 
 import json
+import os
+import shutil
 import socket
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -92,6 +95,67 @@ def test_submissions_are_listed(new_run: RunMaker) -> None:
         (0, "ok", 2, 2.5),
         (1, "import_error", 1, None),
     ]
+
+
+def test_the_list_and_the_summary_tell_one_mean(new_run: RunMaker) -> None:
+    """A mean is the same number wherever it is told: no sum that is rounded at each step."""
+    run = new_run()
+    run.write_policy("0.1")
+    summary = submit(run, {"env_instances": "0-7"}).json()["summary"]
+    listed = ask(run, "GET", "/submissions").json()["submissions"]
+
+    assert [one["mean_return"] for one in listed] == [0.1]
+    assert summary["mean_return"] == 0.1
+
+
+def remove(feedback: Path) -> None:
+    shutil.rmtree(feedback)
+
+
+def empty(feedback: Path) -> None:
+    (feedback / "summary.json").unlink()
+
+
+def forge(feedback: Path) -> None:
+    (feedback / "summary.json").chmod(0o644)
+    (feedback / "summary.json").write_text("[" * 100_000, encoding="utf-8")
+
+
+def lead_elsewhere(feedback: Path) -> None:
+    (feedback.parents[1] / "secret").write_text('{"films": "secret"}', encoding="utf-8")
+    (feedback / "summary.json").unlink()
+    (feedback / "summary.json").symlink_to(feedback.parents[1] / "secret")
+
+
+def make_wait(feedback: Path) -> None:
+    (feedback / "summary.json").unlink()
+    os.mkfifo(feedback / "summary.json")
+
+
+@pytest.mark.parametrize("spoil", [remove, empty, forge, lead_elsewhere, make_wait])
+@pytest.mark.parametrize("films", [0, 1])
+def test_feedback_that_the_agent_has_spoilt(new_run: RunMaker, spoil: Callable[[Path], None], films: int) -> None:
+    """What was played is told from the record, whatever an agent makes of its files; only films are not in there."""
+    run = new_run(films=films)
+    body = {"env_instances": "0-1", "key": "mine", **({"films": [1]} if films else {})}
+    before = submit(run, body).json()
+    run.feedback(0).chmod(0o755)
+    spoil(run.feedback(0))
+    if films:
+        before["summary"]["films"] = None
+
+    assert before == ask(run, "GET", "/submissions/0").json()
+    assert before == submit(run, body).json()
+    assert ask(run, "GET", "/submissions").json()["submissions"][0]["status"] == "ok"
+
+
+def test_films_are_told_as_in_the_summary(new_run: RunMaker) -> None:
+    """Of films the answers say what the agent reads in its feedback."""
+    run = new_run(films=1)
+    told = submit(run, {"env_instances": "0-1", "films": [1]}).json()["summary"]
+
+    assert told == json.loads((run.feedback(0) / "summary.json").read_text(encoding="utf-8"))
+    assert [one["env_instance"] for one in told["films"]] == [1]
 
 
 def test_a_submission_is_told_when_its_feedback_is_in_place(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:

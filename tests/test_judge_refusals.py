@@ -79,6 +79,15 @@ def test_a_refusal_names_the_rule_and_the_value(new_run: RunMaker, body: object,
     assert named in submit(new_run(), body).json()["error"]["message"]
 
 
+def test_what_is_left_is_told(new_run: RunMaker) -> None:
+    """More than is left is refused for what is left, not for what one submission may have."""
+    run = new_run()
+    submit(run, {"env_instances": "0-5"})
+    told = submit(run, {"env_instances": "0-3"}).json()["error"]["message"]
+
+    assert told == "4 episodes were asked for, but only 2 are left."
+
+
 def test_portions(new_run: RunMaker) -> None:
     """A run may ask for portions; what is left below the least may be spent whole."""
     run = new_run(budget=BudgetRule(7, 3, 4))

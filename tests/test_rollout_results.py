@@ -61,7 +61,7 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
 
     assert (grounds.isolation, grounds.workers) == ("bubblewrap", 2)
     assert [name.split("==")[0] for name in grounds.allowed_imports] == ["numpy", "scipy"]
-    assert {"namespaces", "seccomp", "landlock", "chosen"} == set(grounds.findings)
+    assert {"namespaces", "process numbers", "seccomp", "landlock", "chosen"} == set(grounds.findings)
 
 
 def test_a_rollout_may_be_left(pair: Playground) -> None:
@@ -186,6 +186,7 @@ def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
     with local_executor("none", spec("Plain"), tmp_path) as ground:
         executor = ground.executor
         assert isinstance(executor, local.LocalExecutor)
+        ground.play_one(policy())  # its worker is ready
         closing = threading.Timer(1.0, executor.close)
         closing.start()
 

@@ -64,8 +64,12 @@ class PublishedTable:
 
     def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
         """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
-        task = self.tasks.get(spec.name)
-        return self.scores(spec.name) if task is not None and task.game.is_same(game_of(spec)) else {}
+        return self.scores(spec.name) if self.has(spec.name, game_of(spec)) else {}
+
+    def has(self, environment: str, game: Game) -> bool:
+        """Whether this is what the table means by an environment's name."""
+        task = self.tasks.get(environment)
+        return task is not None and task.game.is_same(game)
 
 
 def shipped_names() -> list[str]:

@@ -15,10 +15,10 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field
 
 from evopolicygym.analysis.experiments import name_of
-from evopolicygym.analysis.games import Game, success_of
+from evopolicygym.analysis.games import Game
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core.agent import label_of
-from evopolicygym.core.environment import Anchor, Kind, Success
+from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import Stage
@@ -31,15 +31,8 @@ from evopolicygym.records.run_document import document_text
 KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
 
 
-class _Environment(EnvironmentFields):
-    id: Name
-    max_steps: int
-    arguments: dict[str, Any] = Field(default_factory=dict)
-    success: Success | None = None
-
-
 class _Task(BaseModel):
-    environment: _Environment
+    environment: EnvironmentFields
     validation_cases: int
     feedback: Name = "full"
     films: int = 0
@@ -236,7 +229,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         root=root,
         run_id=document.run_id,
         task=environment.name,
-        game=Game(environment.id, environment.max_steps, environment.arguments, success_of(environment.success)),
+        game=environment.game,
         family=environment.family,
         kind=environment.kind,
         agent=agent.name,

@@ -1,11 +1,12 @@
 """What every reader of a ``run.json`` that may come from a stranger shares: texts, parts, complaints."""
 
 import json
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.analysis.games import Game, success_of
+from evopolicygym.core.environment import Anchor, Kind, Success
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.printable import printable
 
@@ -31,6 +32,15 @@ class EnvironmentFields(BaseModel):
     kind: Kind
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
+    id: Name
+    max_steps: int
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    success: Success | None = None
+
+    @property
+    def game(self) -> Game:
+        """What was played under the task's name."""
+        return Game(self.id, self.max_steps, self.arguments, success_of(self.success))
 
 
 def decoded(kind: type[Document], text: str | bytes) -> Document:

@@ -17,7 +17,7 @@ from evopolicygym.records.jsontext import dumps
 MAX_BODY = 64 * 1024
 """Bytes of a request's body."""
 MAX_CONNECTIONS = 256
-"""Connections that stand open at a time, for each socket that the judge answers on."""
+"""Connections that stand open at a time, and requests that are answered, for each socket of the judge's."""
 REQUEST_S = 10.0
 """Seconds within which a request must have come, from its connection's first moment or from the answer before."""
 
@@ -45,7 +45,9 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         _send_at_once(transport.get_extra_info("socket"))
         self._wait_for_request()
-        if len(self.connections) > MAX_CONNECTIONS:
+        if len(self.tasks) > MAX_CONNECTIONS:  # of clients that have left, whose submissions are not yet charged
+            self._refuse_for_now()
+        elif len(self.connections) > MAX_CONNECTIONS:
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -84,8 +86,7 @@ class Connection(H11Protocol):
         if waiting:
             min(waiting, key=lambda each: each._since).transport.abort()  # noqa: SLF001 - as above
         else:
-            message = f"{MAX_CONNECTIONS} connections are being answered; ask again later."
-            self._refuse(RequestRefused(RefusalStatus.UNAVAILABLE, message, 503))
+            self._refuse_for_now()
 
     def _others(self) -> "list[Connection]":
         return [each for each in self.connections if isinstance(each, Connection) and each is not self]
@@ -93,6 +94,10 @@ class Connection(H11Protocol):
     def _body_is_short(self) -> bool:
         lengths = [value for name, value in self.headers if name == b"content-length"]
         return bool(lengths) and int(lengths[0]) <= MAX_BODY
+
+    def _refuse_for_now(self) -> None:
+        message = f"{MAX_CONNECTIONS} connections are being answered; ask again later."
+        self._refuse(RequestRefused(RefusalStatus.UNAVAILABLE, message, 503))
 
     def _refuse(self, refused: RequestRefused) -> None:
         """Answer at once, where no answer has begun, and close."""

@@ -23,11 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evopolicygym.core.agent import Endpoint
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
-from evopolicygym.core.run import SubmissionState
-from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.judge import task_text
 from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
-from evopolicygym.judge.feedback import SUMMARY
+from evopolicygym.judge.receipt import lines, receipt
 from evopolicygym.judge.request import parse_finish, parse_submit
 from evopolicygym.judge.session import Session
 from evopolicygym.records.jsontext import dumps
@@ -101,7 +99,7 @@ def _from_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
 
 
 def _application(session: Session) -> Starlette:
-    grounds = session.rollouts.executor.grounds
+    grounds, publications = session.rollouts.executor.grounds, _Publications(session)
 
     async def info(_: Request) -> Response:
         return _answer(task_text.info(session.state, grounds))
@@ -109,23 +107,26 @@ def _application(session: Session) -> Starlette:
     async def task(_: Request) -> Response:
         return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
 
-    async def submit(request: Request) -> Response:
+    async def charged(request: Request) -> tuple[int, bool]:
+        """Return a submission's index and whether to wait for it; what was asked is not held while that is awaited."""
         asked = parse_submit(await _json_body(request))
         submission = await run_in_threadpool(session.accept, asked)
-        if not asked.wait:
-            return _answer(_progress(session, submission), 202)
-        published = await run_in_threadpool(session.published, submission.index)
-        await asyncio.shield(asyncio.wrap_future(published))
-        return _answer(_result(session, submission.index))
+        return submission.index, asked.wait
+
+    async def submit(request: Request) -> Response:
+        index, wait = await charged(request)
+        if wait:
+            await publications.wait(index, request)
+        return _answer(receipt(session, index), 200 if wait else 202)
 
     async def submissions(_: Request) -> Response:
-        return _answer({"submissions": [_line(session, one) for one in session.state.submissions]})
+        return _answer({"submissions": lines(session)})
 
     async def submission(request: Request) -> Response:
         index, known = request.path_params["index"], session.state.submissions
         if not INDEX.fullmatch(index) or int(index) >= len(known):
             raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
-        return _answer(_progress(session, known[int(index)]))
+        return _answer(receipt(session, int(index)))
 
     async def finish(request: Request) -> Response:
         parse_finish(await _json_body(request, empty={}))
@@ -146,33 +147,41 @@ def _application(session: Session) -> Starlette:
     return application
 
 
-def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
-    returns = submission.returns if submission.status is SubmissionStatus.OK else ()
-    return {
-        "submit_id": submission.index,
-        "status": submission.status.value if session.in_place(submission) else "playing",
-        "n_episodes": len(submission.episodes),
-        "progress": session.progress(submission),
-        "mean_return": sum(returns) / len(returns) if returns else None,
-    }
+class _Publications:
+    """One future for each submission that is waited for, however many wait for it and leave again."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._futures: dict[int, asyncio.Future[None]] = {}
+
+    async def wait(self, index: int, request: Request) -> None:
+        """Return once a submission's feedback is in place or its client has left; raise what stopped the run."""
+        published, left = await self._published(index), asyncio.ensure_future(_left(request))
+        try:
+            await asyncio.wait({published, left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            left.cancel()
+        if published.done():
+            published.result()
+
+    async def _published(self, index: int) -> "asyncio.Future[None]":
+        source = await run_in_threadpool(self._session.published, index)
+        if index not in self._futures:
+            self._futures[index] = asyncio.wrap_future(source)
+            self._futures[index].add_done_callback(_see)
+        return self._futures[index]
 
 
-def _progress(session: Session, submission: SubmissionState) -> dict[str, Any]:
-    if session.in_place(submission):
-        return _result(session, submission.index)
-    progress = session.progress(submission)
-    return {"submit_id": submission.index, "status": "playing", "progress": progress, "summary": None}
+def _see(published: "asyncio.Future[None]") -> None:
+    """Look at how a future ended, as all who waited for it may have left: what nobody looks at is logged."""
+    if not published.cancelled():
+        published.exception()
 
 
-def _result(session: Session, index: int) -> dict[str, Any]:
-    submission = session.state.submissions[index]
-    summary = (session.writer.paths.published(index) / SUMMARY).read_text(encoding="utf-8")
-    return {
-        "submit_id": index,
-        "status": submission.status.value,
-        "progress": session.progress(submission),
-        "summary": json.loads(summary),
-    }
+async def _left(request: Request) -> None:
+    """Return when a client whose body was read has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _json_body(request: Request, empty: object = None) -> object:

@@ -40,11 +40,14 @@ class Session:
         self._accepting = threading.Lock()
         self._changed = threading.Condition(threading.RLock())
         self._awaited: dict[int, Future[None]] = {}
+        self._in_place: set[int] = set()
+        """Whose feedback has been put where the agent reads it: what becomes of it there is the agent's affair."""
         self.fault: BaseException | None = None
         """What stopped the run from going on, such as a simulator that fails; None while all is well."""
         for submission in self.state.submissions:
             if submission.published:  # its process may have died before it was in place
                 publish(self.writer.paths, submission.index)
+                self._in_place.add(submission.index)
         self._player = threading.Thread(target=self._play, name="player", daemon=True)
         self._player.start()
 
@@ -69,8 +72,7 @@ class Session:
                 return known
             self._demand_open()
             task = self.state.opened.task
-            most = min(task.budget.most, self.state.remaining)
-            indices = parse_env_instances(request.env_instances, task.train_cases, most)
+            indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
             task.budget.check(len(indices), self.state.remaining)
             films = parse_films(request.films, indices, task.train_cases, task.films, self.state.films_left)
             try:
@@ -116,12 +118,15 @@ class Session:
 
     @property
     def _idle(self) -> bool:
-        """Whether the feedback of every submission lies where the agent reads it."""
+        """Whether the feedback of every submission has been put where the agent reads it."""
         return all(self.in_place(submission) for submission in self.state.submissions)
 
     def in_place(self, submission: SubmissionState) -> bool:
-        """Return whether a submission's feedback lies where the agent reads it: a moment after it is recorded."""
-        return submission.published is not None and self.writer.paths.published(submission.index).is_dir()
+        """Return whether a submission's feedback was put where the agent reads it: a moment after it is recorded.
+
+        It stays so where the agent removes its feedback, for which nothing waits.
+        """
+        return submission.published is not None and submission.index in self._in_place
 
     def wait_for_end(self, agent: "Future[Turn]", look: Callable[[], float] = lambda: LOOK_S) -> None:
         """Wait until the run is ``done``, or until the agent's turn has ended.
@@ -200,6 +205,7 @@ class Session:
                     submission = self.state.playing[0]
                 with suppress(Stopped):
                     submit.play(self.rollouts, submission)
+                    self._in_place.add(submission.index)
                 self._tell()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self.fault = error

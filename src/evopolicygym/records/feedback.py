@@ -35,5 +35,5 @@ def publish(paths: RunPaths, submit_index: int) -> None:
         for path in sorted(staged.rglob("*"), reverse=True):
             path.chmod(READ_ONLY_DIRECTORY if path.is_dir() else READ_ONLY_FILE)
         durable.rename(staged, published)
-    if published.is_dir():
+    if published.is_dir() and not published.is_symlink():  # which is none of ours
         published.chmod(READ_ONLY_DIRECTORY)

@@ -34,6 +34,9 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
     "LANG": "C.UTF-8",
 }
+LAID_AT = (float(2**31 - 1), 0.0)
+"""When the files of a policy were read and written, in seconds since 1970. The first lies ahead of every clock, so that
+the kernel, which notes the first reading after a change, notes none."""
 ANSWER_S = 60.0
 """Seconds within which a zygote answers; it runs nobody else's code, so a longer silence means that it is broken."""
 
@@ -63,10 +66,15 @@ def prepare_ground(root: Path, limits: Limits) -> Ground:
 
 
 def lay_checkpoint(ground: Ground, checkpoint: Path) -> None:
-    """Put a checkpoint where the policy's process finds it, in place of the one before."""
+    """Put a checkpoint where the policy's process finds it, in place of the one before.
+
+    The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted.
+    """
     for entry in ground.policy.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     shutil.copytree(checkpoint, ground.policy, dirs_exist_ok=True)
+    for path in (ground.policy, *ground.policy.rglob("*")):
+        os.utime(path, LAID_AT, follow_symlinks=False)
 
 
 def uses_scipy(checkpoint: Path) -> bool:

@@ -3,23 +3,26 @@
 Inside there is an interpreter with its standard library, the allowed distributions, the guest's code and the
 checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing
 writable. A zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back
-from it.
+from it. It keeps two privileges in the sandbox's own namespace of users, by which it gives every policy's process the
+same number (``guest.numbering``); where that doesn't work it keeps none, and process numbers count the episodes.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.base import Ground, Inside, Level
 from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
-from evopolicygym.sandbox.process import confinement, zygote_arguments
+from evopolicygym.sandbox.limits import counts_by_namespace
+from evopolicygym.sandbox.process import PLAINLY, confinement, zygote_arguments
 from evopolicygym.sandbox.seccomp import seccomp_finding
 
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
@@ -32,6 +35,10 @@ NAMESPACES = (
     "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
     "--die-with-parent", "--new-session", "--clearenv",
 )  # fmt: skip
+NUMBERING = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
+"""What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
+LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
+"""The kernel's setting from which it counts on, in the namespace of whoever writes it."""
 
 
 class Backend:
@@ -41,43 +48,90 @@ class Backend:
 
     def findings(self) -> Mapping[str, str]:
         """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
-        root = [word for path in library_directories() for word in ("--ro-bind", path, path)]
-        tried = subprocess.run(
-            [bwrap(), *NAMESPACES, *root, *_links(), "--ro-bind", "/bin/true", "/true", "--", "/true"],
-            capture_output=True,
-            check=False,
-            env={},
-        )
-        if tried.returncode:
-            said = tried.stderr.decode("utf-8", "replace").strip()[:300]
+        why = _why_numbers_count(bwrap())
+        tried = _tried(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
+        if tried and tried.returncode:
+            said = tried.stderr.strip()[:300]
             raise SandboxError(
                 f"bubblewrap can't make a sandbox here: {said or tried.returncode}. User namespaces may be switched "
                 f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
                 f"is a container without them. --isolation process is the next weaker level."
             )
-        return {"namespaces": "user, pid, net, ipc, uts, mount, cgroup", "seccomp": seccomp_finding()}
+        numbers = f"count the episodes that a worker played: {why}" if why else "the same in every episode"
+        return {
+            "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
+            "process numbers": numbers,
+            "seccomp": seccomp_finding(),
+        }
 
     def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote in new namespaces."""
         words = [*NAMESPACES, *_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
-        arguments = in_memory(as_arguments(words))
-        try:
-            process = subprocess.Popen(
-                [bwrap(), "--args", str(arguments), "--", PYTHON, *zygote_arguments(control)],
-                env={},
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                pass_fds=[control, arguments],
-            )
-        finally:
-            os.close(arguments)
+        if _why_numbers_count(bwrap()):
+            process = _started(words, zygote_arguments(control), control)
+        else:
+            with _last_number() as last:
+                arguments = [*PLAINLY, "-m", "guest.apart", str(control), str(last)]
+                process = _started([*words, *NUMBERING], arguments, control, last)
         readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
         given_up = confinement(ground.limits, readable)
-        if _counts_by_namespace():
+        if counts_by_namespace():
             given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": PROCESSES})
         return Inside(process, POLICY, given_up)
+
+
+def _started(words: Iterable[str], arguments: Iterable[str], *inherited: int) -> "subprocess.Popen[bytes]":
+    """Start a Python in a sandbox that these words lay out."""
+    laid_out = in_memory(as_arguments(words))
+    try:
+        return subprocess.Popen(
+            [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments],
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            pass_fds=[*inherited, laid_out],
+        )
+    finally:
+        os.close(laid_out)
+
+
+def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
+    """Run something in a sandbox, to its end."""
+    return subprocess.run(
+        [bwrap(), *NAMESPACES, *words],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+        env={},
+        pass_fds=[*inherited],
+    )
+
+
+@cache
+def _why_numbers_count(_bwrap: str) -> str:
+    """Try whether every child of a zygote can have the same number here; return why not, nothing where it can."""
+    trial = files("evopolicygym.rollout.guest").joinpath("numbering.py").read_text(encoding="utf-8")
+    try:
+        with _last_number() as last:
+            program = [python_program(), *PLAINLY, "-c", trial, str(last)]
+            tried = _tried(*NUMBERING, *_this_python(), "--", *program, inherited=[last])
+    except OSError as error:
+        return str(error)
+    said = tried.stderr.strip().splitlines() or ["the kernel goes on counting"]
+    return said[-1][:200] if tried.returncode else ""
+
+
+@contextmanager
+def _last_number() -> Iterator[int]:
+    """Open the kernel's setting for a while: anybody may, but only who has the privilege can write."""
+    descriptor = os.open(LAST_NUMBER, os.O_WRONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @cache
@@ -99,38 +153,43 @@ def bwrap() -> str:
     return str(bundled)
 
 
-@cache
-def _counts_by_namespace() -> bool:
-    """Return whether the kernel counts a user's processes in each user namespace, as from Linux 5.14 on.
-
-    Before that it counts them on the whole machine, and one policy's threads would starve another's.
-    """
-    version = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    return version is not None and tuple(map(int, version.groups())) >= (5, 14)
-
-
 def _view(ground: Ground) -> Iterator[str]:
     """Yield the words that lay out what a zygote sees."""
-    hidden = [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
+    yield from _machine()
+    for name, path in ground.library.paths.items():
+        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
+    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    yield from ("--ro-bind", str(ground.policy), POLICY)
+    for device in ("/dev/null", "/dev/urandom"):
+        yield from ("--dev-bind", device, device)
+    for place in (*_other_pythons(), "/"):
+        yield from ("--remount-ro", place)
+    yield from ("--chdir", POLICY)
+
+
+def _machine() -> Iterator[str]:
+    """Yield the words for an interpreter with its standard library."""
     for root in library_directories():
         yield from ("--ro-bind", root, root)
-    for python in hidden:
+    for python in _other_pythons():
         yield from ("--tmpfs", python)
     yield from _links()
     for entry in standard_library():
         yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
     for library in bundled_libraries():
         yield from ("--ro-bind", library, f"/usr/lib/{Path(library).name}")
-    for name, path in ground.library.paths.items():
-        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
     yield from ("--ro-bind", python_program(), PYTHON)
-    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
-    yield from ("--ro-bind", str(ground.policy), POLICY)
-    for device in ("/dev/null", "/dev/urandom"):
-        yield from ("--dev-bind", device, device)
-    for place in (*hidden, "/"):
-        yield from ("--remount-ro", place)
-    yield from ("--chdir", POLICY)
+
+
+def _this_python() -> Iterator[str]:
+    """Yield the words for this Python where it lies and as a whole, which is quicker; for trials of our own alone."""
+    for place in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
+        yield from ("--ro-bind", place, place)
+    yield from _links()
+
+
+def _other_pythons() -> list[str]:
+    return [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
 
 
 def _links() -> Iterator[str]:

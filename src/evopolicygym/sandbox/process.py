@@ -1,6 +1,7 @@
 """A plain process under resource limits, with Landlock and seccomp where the kernel has them; no namespaces.
 
-The policy's process sees the host's process table and shares its user; for code that one trusts not to attack.
+The policy's process sees the host's process table and shares its user; for code that one trusts not to attack. Its own
+process number is the machine's next one: it differs from episode to episode, and nothing at this level can help that.
 """
 
 import subprocess
@@ -13,6 +14,8 @@ from evopolicygym.sandbox.host import library_directories, standard_library
 from evopolicygym.sandbox.seccomp import OWN_PROCESS, policy_filter, seccomp_finding
 
 MEBIBYTE = 1 << 20
+PLAINLY = ("-s", "-P", "-S", "-B")
+"""Arguments of a Python in a sandbox: no site, no user's packages, nothing written."""
 
 
 class Backend:
@@ -57,8 +60,8 @@ def spawn(
 
 
 def zygote_arguments(control: int) -> list[str]:
-    """Return the arguments by which a Python becomes a zygote: no site, no user's packages, nothing written."""
-    return ["-s", "-P", "-S", "-B", "-m", "guest.zygote", str(control)]
+    """Return the arguments by which a Python becomes a zygote."""
+    return [*PLAINLY, "-m", "guest.zygote", str(control)]
 
 
 def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import AwareDatetime, BaseModel, Field
 
+from evopolicygym.analysis.published import paper
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core.agent import label_of
 from evopolicygym.core.errors import RecordError
@@ -113,6 +114,7 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "submissions": len(told.submissions),
         "curve": learning_curve(told.submissions),
         "films": told.task.films,
+        "is_published": paper().has(environment.name, environment.game),
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": told.timing.opened_at.isoformat(),

@@ -85,7 +85,7 @@ def task_bundle(name: str, overviews: Iterable[Mapping[str, Any]]) -> dict[str, 
     entries = defaultdict(list)
     for one in own:
         entries[one["entry"]].append(one)
-    published = paper().scores(name)
+    published = paper().scores(name) if all(one["is_published"] for one in own) else {}
     return {
         "name": name,
         "family": own[0]["family"],

@@ -208,7 +208,7 @@ class LocalExecutor:
             self._ready(seat)
             return Fault("not a job")
         try:
-            return seat.connection.recv()  # type: ignore[no-any-return] # by the worker's contract
+            return _next(seat)  # type: ignore[no-any-return] # by the worker's contract
         except (EOFError, OSError):
             code = self._ended(seat)
             self._replace(seat)
@@ -216,7 +216,7 @@ class LocalExecutor:
 
     def _read(self, seat: Seat) -> Any:  # noqa: ANN401 - the worker's first words
         try:
-            return seat.connection.recv()
+            return _next(seat)
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
                 f"A worker ended while it got ready, exit code {self._ended(seat)}; see {self._log}."
@@ -225,7 +225,7 @@ class LocalExecutor:
     def _asked(self, seat: Seat, request: Load) -> Any:  # noqa: ANN401 - as above
         try:
             seat.connection.send(request)
-            return seat.connection.recv()
+            return _next(seat)
         except (EOFError, OSError):
             return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", Blame.SANDBOX)
 
@@ -252,3 +252,11 @@ def make(config: ExecutorConfig) -> LocalExecutor:
             f"plays on a cluster."
         )
     return LocalExecutor(config.spec, config.limits, config.isolation, config.scratch, config.log, config.workers)
+
+
+def _next(seat: Seat) -> Any:  # noqa: ANN401 - whatever a worker says
+    """Return what a worker says next; raise ``EOFError`` or ``OSError`` where there is nothing more to come."""
+    try:
+        return seat.connection.recv()
+    except TypeError as error:  # what it raises where another thread closes it in the middle
+        raise EOFError from error

@@ -1,7 +1,8 @@
 """What a policy's process does to itself before it touches a checkpoint: it can only give up rights.
 
 The host says what to give up (``sandbox.base.Confinement``); here it is done, by system calls that a process may make
-on itself: resource limits, no_new_privs, Landlock, seccomp. Nothing here can be undone by the process afterwards.
+on itself: capabilities, resource limits, no_new_privs, Landlock, seccomp. Nothing here can be undone by the process
+afterwards.
 """
 
 import ctypes
@@ -14,6 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE, PR_SET_PDEATHSIG = 38, 4, 1
+PR_CAPBSET_READ, PR_CAPBSET_DROP, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
+CAPABILITIES = 64
+"""More than any kernel has."""
+CAPABILITY_SETS = struct.pack("<Ii", 0x20080522, 0), bytes(24)
+"""What ``capset`` takes: version 3, this process; and nothing effective, permitted or inheritable."""
 SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC = 1, 1
 SYSTEM_CALLS = {
     "x86_64": {"seccomp": 317, "landlock_create_ruleset": 444},
@@ -37,17 +43,26 @@ class Prepared:
     """A compiled seccomp program; empty for none."""
     own_process: int
     """The number that stands in the program for that of the process that installs it."""
+    capabilities: Sequence[int] | None
+    """The bounding set, where the zygote has privileges that its children must not have; None where it has none."""
 
 
-def prepare(how: Mapping[str, Any]) -> Prepared:
-    """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses."""
+def prepare(how: Mapping[str, Any], *, privileged: bool) -> Prepared:
+    """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses.
+
+    ``privileged`` says that this process holds capabilities for itself, all of which its children give up.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
-    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]), how["own_process"])
+    held = (one for one in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, one, 0, 0, 0) == 1)
+    capabilities = tuple(held) if privileged else None
+    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]), how["own_process"], capabilities)
 
 
 def confine(how: Prepared) -> None:
     """Give up all that was prepared; raise ``OSError`` where the kernel refuses."""
+    if how.capabilities is not None:
+        _give_up_capabilities(how.libc, how.capabilities)
     for name, amount in how.limits.items():
         _limit(getattr(resource, name), amount)
     if how.ruleset >= 0 or how.filter:
@@ -59,6 +74,14 @@ def confine(how: Prepared) -> None:
     if how.filter:
         stand_in, own = (struct.pack("<I", number) for number in (how.own_process, os.getpid()))
         _filter_system_calls(how.libc, how.filter.replace(stand_in, own))
+
+
+def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
+    """Leave nothing in any of the five sets; the bounding one first, which takes a capability to make smaller."""
+    for one in bounding:
+        _demand(libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0), "PR_CAPBSET_DROP")
+    _demand(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "PR_CAP_AMBIENT")
+    _demand(libc.capset(*CAPABILITY_SETS), "capset")
 
 
 def _limit(kind: int, amount: int) -> None:

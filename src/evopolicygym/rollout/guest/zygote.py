@@ -1,9 +1,10 @@
 """The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
 
-It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR``, and obeys the worker over one socket. A
-request is one JSON message: ``fork`` comes with the descriptors of the child's pipes and is answered by the child's
-number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended. What libraries
-its children find loaded is settled in the greeting, so that nothing of one episode can be read from that in another.
+It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by way of ``apart``, and obeys the worker
+over one socket. A request is one JSON message: ``fork`` comes with the descriptors of the child's pipes and is answered
+by the child's number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended.
+What libraries its children find loaded is settled in the greeting, so that nothing of one episode can be read from that
+in another.
 """
 
 import gc
@@ -18,19 +19,22 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import Any, cast
 
-from . import episode, lockdown
+from . import episode, lockdown, numbering
 
 MESSAGE_LIMIT = 1 << 20
 CHILD_DESCRIPTORS = 4
 """Questions, answers, stdout, stderr; in this order they come with ``fork``."""
 
 
-def main(descriptor: int) -> None:
-    """Serve requests until the worker closes the socket."""
+def main(descriptor: int, last: int = -1) -> None:
+    """Serve requests until the worker closes the socket.
+
+    ``last`` is what ``numbering`` has the kernel count again by; -1 where this process has no namespace of its own.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
     greeting = json.loads(control.recv(MESSAGE_LIMIT))
-    confinement = lockdown.prepare(greeting["confinement"])
+    confinement = lockdown.prepare(greeting["confinement"], privileged=last >= 0)
     for name in greeting["preload"]:
         _load(name)
     for stream in (sys.stdout, sys.stderr):  # here, not in every child: to make them there costs half a millisecond
@@ -43,20 +47,29 @@ def main(descriptor: int) -> None:
         message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_LIMIT, CHILD_DESCRIPTORS)
         if not message:
             return
-        _serve(control, confinement, json.loads(message), descriptors)
+        request = json.loads(message)
+        if "reap" in request:
+            _reap(control, request["reap"], last)
+        else:
+            _fork(control, confinement, request["fork"], descriptors, last)
 
 
-def _serve(
-    control: socket.socket, confinement: lockdown.Prepared, request: dict[str, Any], descriptors: list[int]
+def _reap(control: socket.socket, child: int, last: int) -> None:
+    _, status = os.waitpid(child, 0)
+    if last >= 0:
+        numbering.end_all_others()
+    control.send(json.dumps({"code": os.waitstatus_to_exitcode(status)}).encode())
+
+
+def _fork(
+    control: socket.socket, confinement: lockdown.Prepared, setup: dict[str, Any], descriptors: list[int], last: int
 ) -> None:
-    if "reap" in request:
-        _, status = os.waitpid(request["reap"], 0)
-        control.send(json.dumps({"code": os.waitstatus_to_exitcode(status)}).encode())
-        return
+    if last >= 0:
+        numbering.count_again(last)
     child = os.fork()
     if child == 0:
         control.close()
-        _become_policy(request["fork"], confinement, descriptors)
+        _become_policy(setup, confinement, descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
     handle = os.pidfd_open(child)

@@ -1,0 +1,70 @@
+"""What the door tells of submissions: how far each is, and at the end what its ``summary.json`` says.
+
+It is told from the record: what an agent has made of the files in its workspace changes no answer.
+"""
+
+import json
+import os
+from typing import Any
+
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.score import estimate
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.judge.feedback import SUMMARY, summary
+from evopolicygym.judge.session import Session
+from evopolicygym.records.paths import RunPaths
+
+PLAYING = "playing"
+"""A submission's status until its feedback is in place."""
+MAX_SUMMARY = 1 << 24
+"""Bytes of a ``summary.json`` that are read."""
+
+
+def receipt(session: Session, index: int) -> dict[str, Any]:
+    """Return what is told of one submission; its summary is null until its feedback is in place."""
+    submission = session.state.submissions[index]
+    in_place = session.in_place(submission)
+    return {
+        "submit_id": index,
+        "status": submission.status.value if in_place else PLAYING,
+        "progress": session.progress(submission),
+        "summary": _summary(session, submission) if in_place else None,
+    }
+
+
+def lines(session: Session) -> list[dict[str, Any]]:
+    """Return what is told of all submissions, a short line each."""
+    return [_line(session, submission) for submission in session.state.submissions]
+
+
+def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
+    returns = submission.returns if submission.status is SubmissionStatus.OK else ()
+    return {
+        "submit_id": submission.index,
+        "status": submission.status.value if session.in_place(submission) else PLAYING,
+        "n_episodes": len(submission.episodes),
+        "progress": session.progress(submission),
+        "mean_return": estimate(returns).mean if returns else None,
+    }
+
+
+def _summary(session: Session, submission: SubmissionState) -> dict[str, Any]:
+    assert submission.published is not None  # noqa: S101 - for the type checker; it is in place
+    told = summary(session.state, submission, submission.published)
+    if submission.charged.films and submission.status is SubmissionStatus.OK:
+        told["films"] = _films(session.writer.paths, submission.index)
+    return told
+
+
+def _films(paths: RunPaths, index: int) -> object:
+    """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
+    try:
+        with open(paths.published(index) / SUMMARY, "rb", opener=_plain_file) as file:
+            return json.loads(file.read(MAX_SUMMARY))["films"]
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def _plain_file(path: str, flags: int) -> int:
+    """Open what is neither followed elsewhere nor waited for."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,0 +1,14 @@
+"""The way to a zygote in a namespace of process numbers of its own: ``python -m guest.apart DESCRIPTOR LAST_NUMBER``.
+
+The namespace comes first and numpy after it, so that the process which only waits for the zygote's end is small.
+"""
+
+import sys
+
+from . import numbering
+
+if __name__ == "__main__":
+    numbering.go_apart()
+    from . import zygote
+
+    zygote.main(int(sys.argv[1]), int(sys.argv[2]))
