@@ -68,8 +68,8 @@ def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer
         assert "env_meta" in page.inner_text(".printed pre >> nth=0")
         assert f"/run/{evolver}/1/feedback" in page.url
         page.click("svg .submission >> nth=4")
-        page.wait_for_selector(".tag.bad")
-        assert "ValueError: no" in page.inner_text(".tabbody")
+        page.wait_for_selector(".tabbody >> text=ValueError: no")
+        assert page.is_visible(".tag.bad")
         page.keyboard.press("4")
         page.keyboard.press("[")
         page.wait_for_selector("text=Held-out")
