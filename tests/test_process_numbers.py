@@ -65,12 +65,12 @@ episodes: ok
 promised: bubblewrap
 played: 2
 """
-import os, threading
+import os
 {NUMBERS}
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
-        print("LEAK:", numbers(), any(capabilities()))
+        print("LEAK:", numbers())
 
     def reset(self, episode_index):
         pass
@@ -139,19 +139,18 @@ def test_files_don_t_tell_when_they_were_submitted(tmp_path: Path, level: str) -
 
 
 def test_as_an_ordinary_user(ordinary: list[str]) -> None:  # noqa: F811 - the fixture
-    """Without any right of root's the numbers are the same too, and no capabilities are left."""
+    """Without any right of root's the numbers are the same too."""
     done = run(ordinary, "-c", PROGRAM, TELLS)
     if "bubblewrap can't make a sandbox here" in done.stderr:
         pytest.skip(done.stderr.strip()[-300:])
     found = [json.loads(line) for line in done.stdout.splitlines()]
 
-    assert (done.returncode, found) == (0, [[["ok", "ok"], ["LEAK: [2, 2, [3, 4, 5], 1, 0] False"]]] * 2), done.stderr
+    assert (done.returncode, found) == (0, [[["ok", "ok"], ["LEAK: [2, 2, [3, 4, 5], 1, 0]"]]] * 2), done.stderr
 
 
-def test_no_capabilities_are_left(tmp_path: Path) -> None:
+def test_no_capabilities_are_left(unfiltered: Playground) -> None:
     """What a zygote keeps to count with, a policy has in none of its sets."""
-    with one_worker("bubblewrap", spec("Plain", 1), tmp_path) as ground:
-        held = json.loads(ground.play_one(policy(reset="print(capabilities())", top=NUMBERS)).read())
+    held = json.loads(unfiltered.play_one(policy(reset="print(capabilities())", top=NUMBERS)).read())
 
     assert {0} == set(held)
 
@@ -180,6 +179,7 @@ def test_what_outlives_a_policy_ends_with_it(unfiltered: Playground) -> None:
 def test_where_numbers_can_t_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the kernel doesn't let a zygote count again, episodes are played all the same, and the record says so."""
     monkeypatch.setattr(bubblewrap, "LAST_NUMBER", str(tmp_path / "nothing"))
+    monkeypatch.setattr(process, "policy_filter", lambda: None)
     bubblewrap._why_numbers_count.cache_clear()
     with one_worker("bubblewrap", spec("Plain", 1), tmp_path) as ground:
         seen = [ground.play_one(policy(reset="print(capabilities())", top=NUMBERS)) for _ in range(2)]

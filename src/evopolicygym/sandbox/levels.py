@@ -16,7 +16,7 @@ BACKENDS = Registry(
     group="evopolicygym.sandboxes",
     attribute="Backend",
     not_names=frozenset(
-        {"attack", "base", "cgroup", "host", "levels", "limits", "seccomp", "view", "watch", "workplace"}
+        {"attack", "base", "cgroup", "host", "levels", "limits", "permitted", "seccomp", "view", "watch", "workplace"}
     ),
 )
 

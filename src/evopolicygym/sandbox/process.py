@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
 from evopolicygym.sandbox.host import library_directories, standard_library
-from evopolicygym.sandbox.seccomp import OWN_PROCESS, policy_filter, seccomp_finding
+from evopolicygym.sandbox.permitted import OPEN_FILES, OWN_PROCESS
+from evopolicygym.sandbox.seccomp import policy_filter, seccomp_finding
 
 MEBIBYTE = 1 << 20
 PLAINLY = ("-s", "-P", "-S", "-B")
@@ -68,7 +69,8 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
     """Return what every backend but ``none`` has its policies give up.
 
     RLIMIT_NPROC is left alone: it counts per user, so one policy's threads would starve another's. Where each sandbox
-    is a user namespace, it counts there, and ``bubblewrap`` sets it.
+    is a user namespace, it counts there, and ``bubblewrap`` sets it. Signals that wait with their data count per user
+    too, so a policy may have none.
     """
     seconds = int(limits.load_s + limits.reset_s + limits.episode_s) + 1
     amounts = {
@@ -76,8 +78,9 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
         "RLIMIT_CPU": seconds,
         "RLIMIT_FSIZE": 0,
         "RLIMIT_CORE": 0,
-        "RLIMIT_NOFILE": 256,
+        "RLIMIT_NOFILE": OPEN_FILES,
         "RLIMIT_MEMLOCK": 0,
         "RLIMIT_MSGQUEUE": 0,
+        "RLIMIT_SIGPENDING": 0,
     }
     return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex(), OWN_PROCESS)

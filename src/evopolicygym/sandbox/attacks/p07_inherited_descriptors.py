@@ -5,20 +5,26 @@ episodes: ok
 promised: bubblewrap, process
 """
 
+import fcntl
 import os
-import stat
+
+OURS = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
+"""How the null device, the two outputs, and the pipes of questions and answers are open."""
 
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         for number in range(1024):
             try:
-                mode = os.fstat(number).st_mode
+                access = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
             except OSError:
                 continue
-            pipe, device = stat.S_ISFIFO(mode), stat.S_ISCHR(mode)
-            if number > 4 or not (device if number == 0 else pipe):
-                print(f"LEAK: descriptor {number} of type {stat.S_IFMT(mode):o}")
+            if number >= len(OURS) or access != OURS[number]:
+                print(f"LEAK: descriptor {number}, open for {access}")
+            try:
+                print(f"LEAK: descriptor {number} is file {os.fstat(number).st_ino}")
+            except OSError:
+                pass
 
     def reset(self, episode_index):
         pass
