@@ -61,7 +61,7 @@ class Worker:
             action_schema=schemas[1],
             versions=versions(spec),
             isolation=self._chosen.backend.level.value,
-            findings={**self._chosen.findings, "landlock": landlock},
+            findings={**self._chosen.findings, "landlock": landlock, "addresses": self._zygote.addresses},
             allowed_imports=self._ground.library.versions,
         )
 

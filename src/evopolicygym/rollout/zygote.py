@@ -14,7 +14,8 @@ from typing import Any, Self
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.guest.zygote import MESSAGE_LIMIT
+from evopolicygym.rollout.address_layout import fixed_layout
+from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
 from evopolicygym.sandbox.base import Backend, Ground, Inside
 from evopolicygym.sandbox.host import library
 
@@ -94,6 +95,8 @@ class Zygote:
         self._preload = tuple(preload)
         self.landlock = -1
         """The Landlock ABI version that the zygote found, 0 for none; -1 until it is ready."""
+        self.addresses = ""
+        """In words, whether processes are laid out by chance; empty until it is ready."""
         self._backend = backend
         self._inside, self._control = self._start()
 
@@ -110,7 +113,7 @@ class Zygote:
 
     def fork(self, setup: Mapping[str, Any], descriptors: Sequence[int]) -> Child:
         """Have a child forked that lives by ``setup`` (``guest.episode.live``); starts a new zygote if need be."""
-        message = json.dumps({"fork": {**setup, "policy_path": self.policy_path}}).encode()
+        message = json.dumps({**setup, "policy_path": self.policy_path}).encode()
         if len(message) > MESSAGE_LIMIT:
             raise SandboxError(f"A policy's setup of {len(message)} bytes is more than {MESSAGE_LIMIT}.")
         try:
@@ -124,18 +127,19 @@ class Zygote:
 
     def _fork(self, message: bytes, descriptors: Sequence[int]) -> Child:
         self.ready()
-        socket.send_fds(self._control, [message], list(descriptors))
+        socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], list(descriptors))
+        self._control.send(message)
         answer, handles, _, _ = socket.recv_fds(self._control, MESSAGE_LIMIT, 1)
         if not answer or not handles:
             raise ConnectionResetError("the zygote is gone")
-        return Child(int(json.loads(answer)["pid"]), handles[0])
+        return Child(FORKED.unpack(answer)[0], handles[0])
 
     def reap(self, child: Child) -> int | None:
         """Wait for a child that is dead or dying; return its exit code, negative for a signal, None if unknown."""
         try:
-            self._control.send(json.dumps({"reap": child.number}).encode())
+            self._control.send(REQUEST.pack(REAP, child.number))
             answer = self._control.recv(MESSAGE_LIMIT)
-            return int(json.loads(answer)["code"]) if answer else None
+            return int(REAPED.unpack(answer)[0]) if answer else None
         except OSError:
             self.kill()  # an answer that came late would be taken for the next one's
             return None
@@ -164,7 +168,8 @@ class Zygote:
         with theirs:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)
             ours.settimeout(ANSWER_S)
-            inside = self._backend.start(self.ground, theirs.fileno(), ENVIRONMENT)
+            with fixed_layout():
+                inside = self._backend.start(self.ground, theirs.fileno(), ENVIRONMENT)
         confinement = inside.confinement
         greeting = {
             "preload": self._preload,
@@ -191,4 +196,5 @@ class Zygote:
         except OSError as error:
             self.close()
             raise SandboxError(f"A policy's zygote did not start at level {self._backend.level}: {error}.") from error
-        self.landlock = int(json.loads(answer)["landlock"])
+        found = json.loads(answer)
+        self.landlock, self.addresses = int(found["landlock"]), str(found["addresses"])

@@ -16,7 +16,20 @@ BACKENDS = Registry(
     group="evopolicygym.sandboxes",
     attribute="Backend",
     not_names=frozenset(
-        {"attack", "base", "cgroup", "host", "levels", "limits", "permitted", "seccomp", "view", "watch", "workplace"}
+        {
+            "allowed",
+            "attack",
+            "base",
+            "cgroup",
+            "host",
+            "levels",
+            "limits",
+            "permitted",
+            "seccomp",
+            "view",
+            "watch",
+            "workplace",
+        }
     ),
 )
 

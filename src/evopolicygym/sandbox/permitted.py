@@ -4,9 +4,9 @@ A policy reads the files that it can see, computes, waits, starts threads, and w
 leave a mark that another process can find, now or later. A call that takes a command, flags or another process's number
 is allowed for the values that stand here, no others: a kernel that learns a new one does not widen the list.
 
-Values are compared over all 64 bits of an argument, although the kernel often looks at 32: a value with stray upper bits
-is refused. How the list becomes a filter is in ``seccomp.py``; ``tests/test_channels.py`` searches all that it lets
-through for marks that survive.
+Values are compared over all 64 bits of an argument, although the kernel often looks at 32: a value with stray upper
+bits is refused. How the list becomes a filter is in ``seccomp.py``; ``rollout/channel_search.py`` tries all that it
+lets through for marks that survive.
 """
 
 from collections.abc import Iterator
@@ -40,17 +40,21 @@ class Permission:
     conditions: tuple[Values, ...] = ()
 
 
-PLAIN = """
-    open openat close stat lstat access faccessat faccessat2 readlink readlinkat getdents getdents64 getcwd chdir fchdir
-    read readv pread64 preadv lseek write writev
-    munmap mprotect mremap brk
-    exit exit_group restart_syscall rseq set_robust_list sched_yield sched_get_priority_max sched_get_priority_min
-    rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack
-    alarm getitimer setitimer pause
-    gettimeofday nanosleep time times
-    poll ppoll pselect6 select
-    getpid gettid getppid getuid geteuid getgid getegid getpgrp getrandom getrlimit uname
-""".split()
+FILES = (
+    "open openat close stat lstat access faccessat faccessat2 readlink readlinkat getdents getdents64 getcwd chdir "
+    "fchdir read readv pread64 preadv lseek write writev"
+)
+MEMORY = "munmap mprotect mremap brk"
+ENDS_AND_THREADS = (
+    "exit exit_group restart_syscall rseq set_robust_list sched_yield sched_get_priority_max sched_get_priority_min"
+)
+SIGNALS = (
+    "rt_sigaction rt_sigprocmask rt_sigreturn rt_sigpending rt_sigsuspend rt_sigtimedwait sigaltstack alarm getitimer "
+    "setitimer pause"
+)
+WAITING = "gettimeofday nanosleep time times poll ppoll pselect6 select"
+ITSELF = "getpid gettid getppid getuid geteuid getgid getegid getpgrp getrandom getrlimit uname"
+PLAIN = f"{FILES} {MEMORY} {ENDS_AND_THREADS} {SIGNALS} {WAITING} {ITSELF}".split()
 """Calls that leave nothing behind, whatever their arguments.
 
 Not among them, for what they would tell of others: ``getrusage`` (major faults and blocks that were read say which
@@ -58,7 +62,9 @@ pages of a file were in memory), ``openat2`` (RESOLVE_CACHED says which names we
 what they count: ``pipe2``, ``socketpair`` (inode numbers go on from process to process), ``timer_create``, ``epoll_*``
 (of one user all together).
 """
-UNKNOWN = "clone3 openat2 futex_wait futex_wake futex_requeue futex_waitv close_range epoll_pwait2".split()
+UNKNOWN = (
+    "clone3", "openat2", "futex_wait", "futex_wake", "futex_requeue", "futex_waitv", "close_range", "epoll_pwait2",
+)  # fmt: skip
 """Newer calls, answered as a kernel does that lacks them: libraries then fall back on older ones."""
 
 ABOUT_A_FILE = {"fstat": 0, "newfstatat": 0, "statx": 0, "dup": 0, "dup2": 0, "dup3": 0}
@@ -108,7 +114,7 @@ def permissions() -> Iterator[Permission]:
         yield Permission("futex", (Values(1, FUTEX_PRIVATE | command, ALL_BITS & ~FUTEX_REALTIME),))
     yield Permission("clone", (Values(0, THREAD, ALL_BITS & ~DETACHED),))
     yield from (Permission(call, (clock,)) for call in OF_A_CLOCK for clock in CLOCKS)
-    # Its own limits and processors may be asked for: libc does, to size stacks, and numerical libraries to count threads.
+    # Its own limits and processors may be asked for: libc does, to size stacks, and others to count threads.
     yield Permission("prlimit64", (Values(0, 0), Values(2, 0)))
     yield Permission("sched_getaffinity", (Values(0, 0),))
     # Its own threads may be signalled: abort and raise do.

@@ -73,9 +73,19 @@ def agent_filter() -> bytes | None:
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
             _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))
         _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.GE, MOST_FAMILIES))
-    for name in TYPING:
-        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.EQ, TYPING[name]))
+    for request in TYPING.values():  # of which the kernel looks at 32 bits
+        _deny(rules, pyseccomp, EPERM, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     return _exported(rules)
+
+
+def call_name(number: int) -> str:
+    """Return the name of a system call of this machine; its number as text where libseccomp doesn't know it."""
+    import pyseccomp
+
+    try:
+        return pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode()
+    except (ValueError, OSError):
+        return str(number)
 
 
 def seccomp_finding() -> str:

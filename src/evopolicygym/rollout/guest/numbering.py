@@ -14,6 +14,7 @@ from contextlib import suppress
 
 CLONE_NEWPID = 0x20000000
 PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None, use_errno=True)
 FIRST = 1
 """The number of a namespace's first process."""
 
@@ -23,8 +24,7 @@ def go_apart() -> None:
 
     To be called early: what is loaded before lies in memory twice.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWPID):
+    if LIBC.unshare(CLONE_NEWPID):
         code = ctypes.get_errno()
         raise OSError(code, f"unshare: {os.strerror(code)}")
     first = os.fork()
@@ -32,7 +32,7 @@ def go_apart() -> None:
         os.closerange(3, 4096)  # whose other ends would not hear of the first one's end
         _, status = os.waitpid(first, 0)
         os._exit(abs(os.waitstatus_to_exitcode(status)))
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def count_again(last: int) -> None:
@@ -41,12 +41,15 @@ def count_again(last: int) -> None:
 
 
 def end_all_others() -> None:
-    """End whatever else is in the namespace; usually nothing is, since a policy can start no process."""
-    with suppress(ChildProcessError, ProcessLookupError):
-        os.waitpid(-1, os.WNOHANG)  # raises where there is none: what lost its parent is our child
-        os.kill(-1, signal.SIGKILL)
+    """End whatever else is in the namespace; usually nothing is, since a policy can start no process.
+
+    That is asked without an exception, whose memory would stay for a while.
+    """
+    if LIBC.kill(-1, signal.SIGKILL):
+        return
+    with suppress(ChildProcessError):
         while True:
-            os.waitpid(-1, 0)
+            os.waitpid(-1, 0)  # what lost its parent is our child
 
 
 def main(last: int) -> None:

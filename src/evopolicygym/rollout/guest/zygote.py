@@ -1,12 +1,17 @@
 """The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
 
 It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by way of ``apart``, and obeys the worker
-over one socket. A request is one JSON message: ``fork`` comes with the descriptors of the child's pipes and is answered
-by the child's number with a pidfd; ``reap`` waits for a child that is dead or dying and is answered by how it ended.
-What libraries its children find loaded is settled in the greeting, so that nothing of one episode can be read from that
-in another.
+over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the child's setup
+as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is dead or dying and
+is answered by how it ended.
+
+A child inherits this process's memory, and where things lie in it decides in which order a policy's sets iterate over
+objects. So memory here is the same before every fork, whatever was played: what libraries are loaded is settled in the
+greeting, a message lands in a buffer that is always there and is read by the child, and all that a request needs is
+given back in the order in which it was taken.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -17,13 +22,22 @@ import traceback
 from dataclasses import replace
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Any, cast
+from struct import Struct
+from typing import cast
 
 from . import episode, lockdown, numbering
 
 MESSAGE_LIMIT = 1 << 20
-CHILD_DESCRIPTORS = 4
-"""Questions, answers, stdout, stderr; in this order they come with ``fork``."""
+FORK, REAP = 1, 2
+REQUEST = Struct("<BI")
+"""What a message begins with: a kind, and for ``REAP`` a child's number."""
+FORKED, REAPED = Struct("<I"), Struct("<i")
+"""Answers: a child's number, which comes with its pidfd; an exit code, negative for a signal."""
+ADDR_NO_RANDOMIZE, PERSONALITY_ONLY_ASK = 0x0040000, 0xFFFFFFFF
+NOTHING = b"{}"
+"""The setup of a child that ends at once."""
+DESCRIPTORS, DESCRIPTOR = Struct("=4i"), Struct("=i")
+"""Questions, answers, stdout, stderr: in this order they come with ``FORK``. And the pidfd that answers it."""
 
 
 def main(descriptor: int, last: int = -1) -> None:
@@ -39,57 +53,97 @@ def main(descriptor: int, last: int = -1) -> None:
         _load(name)
     for stream in (sys.stdout, sys.stderr):  # here, not in every child: to make them there costs half a millisecond
         cast("TextIOWrapper", stream).reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+    del greeting, stream
     # A collection in a child would write to, and so copy, every page that holds an object of the zygote's.
     gc.collect()
     gc.freeze()
-    control.send(json.dumps({"landlock": lockdown.landlock_version()}).encode())
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MESSAGE_LIMIT, CHILD_DESCRIPTORS)
-        if not message:
-            return
-        request = json.loads(message)
-        if "reap" in request:
-            _reap(control, request["reap"], last)
-        else:
-            _fork(control, confinement, request["fork"], descriptors, last)
+    gc.disable()  # here, where it would come after so many requests; children switch it on
+    setup = bytearray(MESSAGE_LIMIT)
+    _rehearse(confinement, setup, last)
+    control.send(json.dumps({"landlock": lockdown.landlock_version(), "addresses": _addresses()}).encode())
+    while _serve(control, confinement, setup, last):
+        pass
+
+
+def _rehearse(confinement: lockdown.Prepared, setup: bytearray, last: int) -> None:
+    """Fork a child that ends at once: what is done for the first time leaves its traces here and not in a policy."""
+    worker, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with worker, control, open("/dev/null", "rb") as null:
+        worker.sendmsg(
+            [REQUEST.pack(FORK, 0)],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTORS.pack(*[null.fileno()] * 4))],
+        )
+        worker.send(NOTHING)
+        _serve(control, confinement, setup, last)
+        forked, handles, _, _ = socket.recv_fds(worker, FORKED.size, 1)
+        os.close(handles[0])
+        worker.send(REQUEST.pack(REAP, FORKED.unpack(forked)[0]))
+        _serve(control, confinement, setup, last)
+
+
+def _serve(control: socket.socket, confinement: lockdown.Prepared, setup: bytearray, last: int) -> bool:
+    """Do what the next message asks for; return False where the worker is gone."""
+    message, ancillary, _, _ = control.recvmsg(REQUEST.size, socket.CMSG_LEN(DESCRIPTORS.size))
+    if not message:
+        return False
+    kind, child = REQUEST.unpack(message)
+    if kind == REAP:
+        _reap(control, child, last)
+    else:
+        _fork(control, confinement, setup, control.recv_into(setup), DESCRIPTORS.unpack(ancillary[0][2]), last)
+    return True
 
 
 def _reap(control: socket.socket, child: int, last: int) -> None:
     _, status = os.waitpid(child, 0)
     if last >= 0:
         numbering.end_all_others()
-    control.send(json.dumps({"code": os.waitstatus_to_exitcode(status)}).encode())
+    control.send(REAPED.pack(os.waitstatus_to_exitcode(status)))
 
 
 def _fork(
-    control: socket.socket, confinement: lockdown.Prepared, setup: dict[str, Any], descriptors: list[int], last: int
+    control: socket.socket,
+    confinement: lockdown.Prepared,
+    setup: bytearray,
+    size: int,
+    descriptors: tuple[int, ...],
+    last: int,
 ) -> None:
     if last >= 0:
         numbering.count_again(last)
-    child = os.fork()
-    if child == 0:
-        control.close()
-        _become_policy(setup, confinement, descriptors)
+    if os.fork() == 0:
+        _become_policy(control, setup[:size], confinement, descriptors)
     for descriptor in descriptors:
         os.close(descriptor)
-    handle = os.pidfd_open(child)
-    socket.send_fds(control, [json.dumps({"pid": child}).encode()], [handle])
-    os.close(handle)
 
 
-def _become_policy(setup: dict[str, Any], confinement: lockdown.Prepared, descriptors: list[int]) -> None:
+def _become_policy(
+    control: socket.socket, setup: bytearray, confinement: lockdown.Prepared, descriptors: tuple[int, ...]
+) -> None:
     try:
+        gc.enable()
         lockdown.die_with_parent(confinement)
+        _introduce(control)
+        if setup == NOTHING:
+            return
         ruleset = _arrange(descriptors, confinement.ruleset)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        episode.live(setup, replace(confinement, ruleset=ruleset))
+        episode.live(json.loads(setup), replace(confinement, ruleset=ruleset))
     except BaseException:  # noqa: BLE001 - the child must never go on as a second zygote
         traceback.print_exc()
     finally:
         os._exit(70)
 
 
-def _arrange(descriptors: list[int], ruleset: int) -> int:
+def _introduce(control: socket.socket) -> None:
+    """Tell the worker this child's number, with a handle on it."""
+    handle = os.pidfd_open(os.getpid())
+    control.sendmsg([FORKED.pack(os.getpid())], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTOR.pack(handle))])
+    os.close(handle)
+    control.close()
+
+
+def _arrange(descriptors: tuple[int, ...], ruleset: int) -> int:
     """Put the child's pipes where ``episode`` expects them and close all else but the ruleset; return where it is."""
     high = [os.dup2(one, 100 + place, inheritable=False) for place, one in enumerate(descriptors)]
     kept = os.dup2(ruleset, 120, inheritable=False) if ruleset >= 0 else -1
@@ -100,6 +154,12 @@ def _arrange(descriptors: list[int], ruleset: int) -> int:
         os.dup2(kept, 5, inheritable=False)
     os.closerange(6 if kept >= 0 else 5, 4096)
     return 5 if kept >= 0 else -1
+
+
+def _addresses() -> str:
+    """Return in words whether the kernel lays this process out by chance; a policy's is laid out as this one is."""
+    fixed = ctypes.CDLL(None).personality(PERSONALITY_ONLY_ASK) & ADDR_NO_RANDOMIZE
+    return "the same in every process" if fixed else "by chance: the kernel did not take ADDR_NO_RANDOMIZE"
 
 
 def _load(name: str) -> None:

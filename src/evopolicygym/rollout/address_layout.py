@@ -1,0 +1,29 @@
+"""Starting programs whose memory is laid out the same way every time, so that addresses tell and decide nothing.
+
+Python hashes objects that define no hash of their own by their address: with addresses by chance, a policy that
+iterates over a set of its objects would play differently every time.
+"""
+
+import ctypes
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ADDR_NO_RANDOMIZE, ONLY_ASK = 0x0040000, 0xFFFFFFFF
+STACK_BYTES = 8 << 20
+"""The kernel lays libraries below the room that a stack may take."""
+
+
+@contextmanager
+def fixed_layout() -> Iterator[None]:
+    """Have what this thread starts meanwhile laid out the same every time; where the kernel refuses, it is by chance."""
+    libc = ctypes.CDLL(None)
+    before, (soft, hard) = libc.personality(ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)
+    stack = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
+    libc.personality(before | ADDR_NO_RANDOMIZE)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+        libc.personality(before)

@@ -1,0 +1,84 @@
+"""Tries system calls that it was given, and prints what came of each: the writer and the reader of a channel search.
+
+Beside it lies ``plan.json``: for each call a name, whether it may block, and the arguments of every try. Descriptors and
+addresses in it are the ones that are set up here.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import signal
+import time
+import zlib
+
+FILE, DIRECTORY, NULL = 10, 11, 12
+BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
+PAGE = 4096
+FIXED = 0x100000
+BLOCKS_S = 0.001
+LIBC = ctypes.CDLL(None, use_errno=True)
+CONTENT = {
+    BUFFER: (2).to_bytes(8, "little") + bytes(PAGE - 8),
+    PATH: json.__file__.encode() + b"\0",
+    TIMEOUT: (0).to_bytes(8, "little") + int(BLOCKS_S * 1e9).to_bytes(8, "little"),
+}
+
+
+def prepare():
+    place = json.__file__
+    for number, path in ((FILE, place), (DIRECTORY, os.path.dirname(place)), (NULL, "/dev/null")):
+        os.dup2(os.open(path, os.O_RDONLY), number)
+    LIBC.mmap.restype = ctypes.c_void_p
+    private, shared = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | FIXED, mmap.MAP_SHARED | FIXED
+    for address in (BUFFER, PATH, TIMEOUT):
+        LIBC.mmap(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), 3, private, -1, ctypes.c_long(0))
+    LIBC.mmap(ctypes.c_void_p(MAPPED), ctypes.c_size_t(PAGE), 1, shared, FILE, ctypes.c_long(0))
+    for one in (signal.SIGALRM, signal.SIGIO, signal.SIGURG, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)):
+        signal.signal(one, lambda *_: None)
+
+
+def tried(number, arguments, blocks):
+    """Make one call; return what it answered and left in the buffer."""
+    for address, content in CONTENT.items():
+        ctypes.memmove(address, content, len(content))
+    ctypes.set_errno(0)
+    if blocks:
+        signal.setitimer(signal.ITIMER_REAL, BLOCKS_S, BLOCKS_S)
+    answer = LIBC.syscall(ctypes.c_long(number), *(ctypes.c_uint64(one) for one in arguments))
+    if blocks:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    os.closerange(5, FILE)  # what it opened
+    os.closerange(NULL + 1, NULL + 4)
+    return f"{answer} {ctypes.get_errno()}".encode() + ctypes.string_at(BUFFER, PAGE)
+
+
+def sweep(plan):
+    """Make every call of a plan; return a checksum for each."""
+    LIBC.syscall.restype = ctypes.c_long
+    found = {}
+    for call in plan["calls"]:
+        sum_of = 0
+        for arguments in call["tries"]:
+            sum_of = zlib.crc32(tried(call["number"], arguments, call["blocks"]), sum_of)
+        found[call["name"]] = sum_of
+    return found
+
+
+class Policy:
+    def __init__(self, obs_space, action_space, env_meta):
+        with open("plan.json") as file:
+            self.plan = json.load(file)
+
+    def reset(self, episode_index):
+        if not self.plan["calls"]:
+            return
+        prepare()
+        ends = time.monotonic() + self.plan["seconds"]
+        found = sweep(self.plan)
+        while time.monotonic() < ends:
+            sweep(self.plan)
+        print(json.dumps(found), flush=True)
+
+    def act(self, obs):
+        return 0

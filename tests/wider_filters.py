@@ -1,0 +1,47 @@
+"""Levels whose filter lets through a little too much: what a search for channels must notice."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+from evopolicygym.sandbox import bubblewrap, permitted, seccomp
+from evopolicygym.sandbox.base import Ground, Inside
+from evopolicygym.sandbox.permitted import Permission
+
+
+@cache
+def wider(*calls: str) -> bytes:
+    """Return the policies' filter with all of some system calls besides."""
+    listed = [one for one in permitted.permissions() if one.call not in calls]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seccomp, "permissions", lambda: [*listed, *map(Permission, calls)])
+        return seccomp.policy_filter.__wrapped__() or b""
+
+
+class _Wider(bubblewrap.Backend):
+    calls: tuple[str, ...] = ()
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        inside: Any = super().start(ground, control, environment)
+        return replace(inside, confinement=replace(inside.confinement, seccomp=wider(*self.calls).hex()))
+
+
+class EveryCommand(_Wider):
+    """Policies may give files any command, as they once could."""
+
+    calls = ("fcntl",)
+
+
+class EveryDescriptor(_Wider):
+    """Policies may ask for the numbers of their pipes."""
+
+    calls = ("fstat",)
+
+
+class Locks(_Wider):
+    """Policies may lock files."""
+
+    calls = ("flock",)
