@@ -1,4 +1,4 @@
-"""A policy that iterates over a set of its own objects plays the same every time: addresses are the same in all processes."""
+"""A policy that iterates over a set of its own objects plays the same every time: addresses are always the same."""
 
 from pathlib import Path
 
@@ -15,7 +15,12 @@ WANDERS = policy(
     top="class Thing:\n    def __init__(self, number):\n        self.number = number\n",
 )
 """Prints in which order it meets the objects of a set, and where some things lie."""
-BETWEEN = (policy(init="raise ValueError"), policy(act="os._exit(3)"), policy(reset="print('x' * 100_000)"), "not Python")
+BETWEEN = (
+    policy(init="raise ValueError"),
+    policy(act="os._exit(3)"),
+    policy(reset="print('x' * 100_000)"),
+    "not Python",
+)
 
 
 def seen(level: str, root: Path, environment: EnvironmentSpec) -> list[str]:

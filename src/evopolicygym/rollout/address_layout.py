@@ -16,7 +16,7 @@ STACK_BYTES = 8 << 20
 
 @contextmanager
 def fixed_layout() -> Iterator[None]:
-    """Have what this thread starts meanwhile laid out the same every time; where the kernel refuses, it is by chance."""
+    """Have what this thread starts meanwhile laid out the same every time; by chance where the kernel refuses."""
     libc = ctypes.CDLL(None)
     before, (soft, hard) = libc.personality(ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)
     stack = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)

@@ -11,12 +11,14 @@ import json
 import os
 import platform
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
 from importlib.resources import files
 from itertools import islice, product
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
@@ -54,7 +56,7 @@ COMMANDS = {
 }
 """Commands of calls, their place among the arguments, and values to be tried where the filter allows them."""
 TRIES, TRIES_THAT_BLOCK = 1260, 60
-"""The most tries of one way through the filter."""
+"""The most tries of one way through the filter; each is interrupted after a millisecond."""
 MAY_BLOCK = {
     "pause", "rt_sigsuspend", "rt_sigtimedwait", "nanosleep", "clock_nanosleep", "futex", "poll", "ppoll", "select",
     "pselect6", "read", "readv", "pread64", "preadv", "write", "writev",
@@ -73,8 +75,10 @@ CLOCKS = {
 NUMBERS = {"getpid", "getppid", "gettid", "getpgrp"}
 """What does besides where process numbers are the machine's, at level process."""
 LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=120.0, memory_mb=1024)
-BESIDE_S = 0.02
-"""Seconds for which a writer goes on with each call while a reader reads."""
+BESIDE_S = 0.25
+"""Seconds for which a writer goes on with each call while a reader reads: some times what reading takes."""
+TRIES_AT_ONCE = 40
+"""The most tries of one way through the filter by a reader who reads while somebody writes."""
 BASELINES = 3
 GROUP = 10
 """How many calls are written by before somebody reads."""
@@ -89,8 +93,6 @@ class Call:
     name: str
     """The system call's name, and the way's place among that call's."""
     number: int
-    blocks: bool
-    """Whether it may wait for something; it is interrupted then."""
     tries: Sequence[Sequence[int]]
     """The six arguments of each try."""
 
@@ -105,7 +107,7 @@ class Channel:
     """A mark that survived."""
 
     written_by: tuple[str, ...]
-    """The system calls that were made before or meanwhile; one of them left it."""
+    """The system calls that were made before or meanwhile; one of them left it. ``any`` where a reader did."""
     found_by: str
     """The call that answers differently, or what outside does."""
     at_once: bool
@@ -132,14 +134,14 @@ class _Player:
     executor: LocalExecutor
     _count: int = 0
 
-    def play(self, calls: Sequence[Call], seconds: float = 0.0) -> tuple[dict[str, int], str]:
+    def play(self, calls: Sequence[Call], library: str, seconds: float = 0.0) -> tuple[dict[str, int], str]:
         """Try calls in one episode; return a checksum for each, none where it didn't end well, and why it didn't."""
         self._count += 1
         checkpoint = self.root / f"checkpoint-{self._count}"
         checkpoint.mkdir()
         source = files("evopolicygym.sandbox") / "channels" / "policy.py"
         (checkpoint / "policy.py").write_bytes(source.read_bytes())
-        plan = {"seconds": seconds, "calls": [{name: getattr(one, name) for name in Call.__slots__} for one in calls]}
+        plan = {"library": library, "seconds": seconds, "calls": [asdict(one) for one in calls]}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
         grounds = self.executor.grounds
         schemas = grounds.observation_schema, grounds.action_schema
@@ -151,54 +153,65 @@ class _Player:
         return (json.loads(printed) if printed.startswith("{") else {}), why
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Search:
     """A search under way."""
 
     plan: Sequence[Call]
+    library: str
     writer: _Player
     reader: _Player
     progress: Callable[[str], None]
+    by_nature: frozenset[str]
+    """System calls that answer differently every time."""
+    unsteady: set[str] = field(default_factory=set)
 
-    def read(self) -> dict[str, int | str]:
-        """Return what every call answers, and what is seen outside; raise ``SandboxError`` where it can't be read."""
-        calls = [call for call in self.plan if call.system_call not in OWN_AFFAIRS]
-        found, why = self.reader.play(calls)
+    def read(self, calls: Sequence[Call]) -> dict[str, int | str]:
+        """Return what calls answer, and what is seen outside; raise ``SandboxError`` where that can't be read."""
+        found, why = self.reader.play(calls, self.library)
         if len(found) < len(calls):
             raise SandboxError(f"The reader of a search for channels did not end well: {why or 'it printed nothing'}.")
-        return {**found, **_outside()}
+        return {**found, **_outside(self.library)}
 
-    def one_after_another(self, steady: Mapping[str, int | str]) -> Iterator[Channel]:
+    def one_after_another(self) -> Iterator[Channel]:
         """Write by a group of calls, then read."""
+        calls = _readable(self.plan)
+        untouched = _outside(self.library)
+        steady = self._steady(calls)
+        yield from (Channel(("any",), name, at_once=False) for name in _changed(untouched, _outside(self.library)))
         by_call = self._by_call()
         for start in range(0, len(by_call), GROUP):
             group = by_call[start : start + GROUP]
-            for calls in group:
-                self.progress(f"writing by {calls[0].system_call}")
-                self.writer.play(calls)
-            names = tuple(calls[0].system_call for calls in group)
-            yield from (Channel(names, one, at_once=False) for one in _changed(steady, self.read()))
+            for written in group:
+                self.progress(f"writing by {written[0].system_call}")
+                self.writer.play(written, self.library)
+            names = tuple(written[0].system_call for written in group)
+            yield from (Channel(names, one, at_once=False) for one in _changed(steady, self.read(calls)))
 
-    def side_by_side(self, steady: Mapping[str, int | str]) -> Iterator[Channel]:
+    def side_by_side(self) -> Iterator[Channel]:
         """Read for as long as somebody writes, call by call."""
-        under_way = ["nothing"]
+        calls = [replace(call, tries=_some(call.tries)) for call in _readable(self.plan)]
+        steady = self._steady(calls)
+        for written in self._by_call():
+            name = written[0].system_call
+            self.progress(f"writing by {name} while another reads")
+            writer = Thread(target=self.writer.play, args=(written, self.library, BESIDE_S), name="writer")
+            writer.start()
+            try:
+                while writer.is_alive():
+                    seen = self.read(calls)
+                    yield from (Channel((name,), one, at_once=True) for one in _changed(steady, seen))
+            finally:
+                writer.join()
 
-        def write() -> None:
-            for calls in self._by_call():
-                under_way[0] = calls[0].system_call
-                self.progress(f"writing by {under_way[0]} while another reads")
-                self.writer.play(calls, BESIDE_S)
-
-        thread = Thread(target=write, name="writer")
-        thread.start()
-        try:
-            while thread.is_alive():
-                began = under_way[0]
-                seen = self.read()
-                names = tuple(dict.fromkeys((began, under_way[0])))
-                yield from (Channel(names, one, at_once=True) for one in _changed(steady, seen))
-        finally:
-            thread.join()
+    def _steady(self, calls: Sequence[Call]) -> dict[str, int | str]:
+        """Return what is answered alike while nobody writes; note what is not, and should be."""
+        self.progress("reading while nobody writes")
+        seen = [self.read(calls) for _ in range(BASELINES)]
+        alike = {name: value for name, value in seen[0].items() if all(one[name] == value for one in seen)}
+        names = {name: name.partition("#")[0] for name in seen[0]}
+        self.unsteady |= {names[name] for name in seen[0].keys() - alike.keys()} - self.by_nature
+        return {name: value for name, value in alike.items() if names[name] not in self.by_nature}
 
     def _by_call(self) -> list[list[Call]]:
         numbers = dict.fromkeys(call.number for call in self.plan)
@@ -210,16 +223,19 @@ def search(
     spec: EnvironmentSpec,
     progress: Callable[[str], None] = lambda _what: None,
     program: bytes | None = None,
+    library: str = "json",
+    only: Collection[str] = (),
 ) -> Searched:
     """Search a level for channels between policies, one after another and side by side; ``progress`` hears of steps.
 
-    ``program`` is the level's compiled filter, where it has one of its own. Raises ``SandboxError`` where the level
-    can't work here, filters no system calls, or its reader can't play.
+    ``program`` is the level's compiled filter, where it has one of its own; ``library`` names the module whose file is
+    opened by all; ``only`` names the system calls that are tried, where not all are. Raises ``SandboxError`` where the
+    level can't work here, filters no system calls, or its reader can't play.
     """
     program, kept_in = program or policy_filter(), choose(level).backend.level
     if program is None or kept_in is Level.NONE:
         raise SandboxError(f"No system calls are filtered at level {level!r} here: there is nothing to search.")
-    expected = CLOCKS | (NUMBERS if kept_in is Level.PROCESS else set())
+    by_nature = CLOCKS | (NUMBERS if kept_in is Level.PROCESS else set())
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-channels-")))
 
@@ -229,15 +245,18 @@ def search(
             executor = stack.enter_context(LocalExecutor(spec, LIMITS, level, workers, log, 1))
             return _Player(spec, place / name, executor)
 
-        plan = tuple(_plan(allowed(program, platform.machine())))
-        found = _Search(plan, player("writers"), player("readers"), progress)
-        progress("reading while nobody writes")
-        seen = [found.read() for _ in range(BASELINES)]
-        steady = {name: value for name, value in seen[0].items() if all(one[name] == value for one in seen)}
-        unsteady = {name.partition("#")[0] for name in seen[0].keys() - steady.keys()} - expected
-        steady = {name: value for name, value in steady.items() if name.partition("#")[0] not in expected}
-        channels = (*found.one_after_another(steady), *found.side_by_side(steady))
-    return Searched(tuple(call.name for call in plan), frozenset(unsteady), tuple(dict.fromkeys(channels)))
+        plan = [one for one in _plan(allowed(program, platform.machine())) if not only or one.system_call in only]
+        found = _Search(plan, library, player("writers"), player("readers"), progress, frozenset(by_nature))
+        channels = (*found.one_after_another(), *found.side_by_side())
+    return Searched(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))
+
+
+def _readable(plan: Sequence[Call]) -> list[Call]:
+    return [call for call in plan if call.system_call not in OWN_AFFAIRS]
+
+
+def _some(tries: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
+    return Random(0).sample(tries, min(len(tries), TRIES_AT_ONCE))  # noqa: S311 - any that are spread will do
 
 
 def _plan(ways: Iterator[Allowed]) -> Iterator[Call]:
@@ -252,21 +271,22 @@ def _plan(ways: Iterator[Allowed]) -> Iterator[Call]:
             values[place] = list(dict.fromkeys((*way.values(place, commands), *values[place])))
         most = TRIES_THAT_BLOCK if name in MAY_BLOCK else TRIES
         tries = islice(product(*reversed(values)), most)
-        yield Call(f"{name}#{count[way.number]}", way.number, name in MAY_BLOCK, [one[::-1] for one in tries])
+        yield Call(f"{name}#{count[way.number]}", way.number, [one[::-1] for one in tries])
 
 
 def _changed(before: Mapping[str, int | str], after: Mapping[str, int | str]) -> list[str]:
     return [name for name, value in before.items() if after[name] != value]
 
 
-def _outside() -> dict[str, str]:
+def _outside(library: str) -> dict[str, int | str]:
     """Return what somebody outside of any sandbox sees of the file that writers have open."""
-    with Path(json.__file__).open("rb+" if os.access(json.__file__, os.W_OK) else "rb") as file:
+    place = import_module(library).__file__ or ""
+    writable = os.access(place, os.W_OK)
+    with Path(place).open("rb+" if writable else "rb") as file:
         status = os.fstat(file.fileno())
-        asked = fcntl.F_GETLK if file.writable() else fcntl.F_GETFD
         return {
             "its write hint": _asked(file.fileno(), F_GET_RW_HINT, bytes(8)),
-            "its locks": _asked(file.fileno(), asked, LOCK),
+            "its locks": _asked(file.fileno(), fcntl.F_GETLK, LOCK) if writable else "",
             "its status": f"{status.st_mode} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}",
             "its attributes": str(os.listxattr(file.fileno())),
         }

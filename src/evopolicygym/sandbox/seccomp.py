@@ -83,7 +83,7 @@ def call_name(number: int) -> str:
     import pyseccomp
 
     try:
-        return pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode()
+        return str(pyseccomp.resolve_syscall(pyseccomp.system_arch(), number).decode())
     except (ValueError, OSError):
         return str(number)
 

@@ -1,9 +1,9 @@
 """The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
 
 It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by way of ``apart``, and obeys the worker
-over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the child's setup
-as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is dead or dying and
-is answered by how it ended.
+over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the child's
+setup as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is dead or
+dying and is answered by how it ended.
 
 A child inherits this process's memory, and where things lie in it decides in which order a policy's sets iterate over
 objects. So memory here is the same before every fork, whatever was played: what libraries are loaded is settled in the
@@ -68,7 +68,7 @@ def main(descriptor: int, last: int = -1) -> None:
 def _rehearse(confinement: lockdown.Prepared, setup: bytearray, last: int) -> None:
     """Fork a child that ends at once: what is done for the first time leaves its traces here and not in a policy."""
     worker, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with worker, control, open("/dev/null", "rb") as null:
+    with worker, control, open(os.devnull, "rb") as null:  # noqa: PTH123 - pathlib loads late
         worker.sendmsg(
             [REQUEST.pack(FORK, 0)],
             [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTORS.pack(*[null.fileno()] * 4))],

@@ -1,10 +1,11 @@
 """Tries system calls that it was given, and prints what came of each: the writer and the reader of a channel search.
 
-Beside it lies ``plan.json``: for each call a name, whether it may block, and the arguments of every try. Descriptors and
-addresses in it are the ones that are set up here.
+Beside it lies ``plan.json``: a module's name, and for each call a name and the arguments of every try. Descriptors and addresses in it are the
+ones that are set up here.
 """
 
 import ctypes
+import importlib
 import json
 import mmap
 import os
@@ -20,13 +21,13 @@ BLOCKS_S = 0.001
 LIBC = ctypes.CDLL(None, use_errno=True)
 CONTENT = {
     BUFFER: (2).to_bytes(8, "little") + bytes(PAGE - 8),
-    PATH: json.__file__.encode() + b"\0",
     TIMEOUT: (0).to_bytes(8, "little") + int(BLOCKS_S * 1e9).to_bytes(8, "little"),
 }
 
 
-def prepare():
-    place = json.__file__
+def prepare(library):
+    place = importlib.import_module(library).__file__
+    CONTENT[PATH] = place.encode() + b"\0"
     for number, path in ((FILE, place), (DIRECTORY, os.path.dirname(place)), (NULL, "/dev/null")):
         os.dup2(os.open(path, os.O_RDONLY), number)
     LIBC.mmap.restype = ctypes.c_void_p
@@ -38,16 +39,14 @@ def prepare():
         signal.signal(one, lambda *_: None)
 
 
-def tried(number, arguments, blocks):
-    """Make one call; return what it answered and left in the buffer."""
+def tried(number, arguments):
+    """Make one call; return what it answered and left in the buffer. It is interrupted where it waits."""
     for address, content in CONTENT.items():
         ctypes.memmove(address, content, len(content))
     ctypes.set_errno(0)
-    if blocks:
-        signal.setitimer(signal.ITIMER_REAL, BLOCKS_S, BLOCKS_S)
+    signal.setitimer(signal.ITIMER_REAL, BLOCKS_S, BLOCKS_S)
     answer = LIBC.syscall(ctypes.c_long(number), *(ctypes.c_uint64(one) for one in arguments))
-    if blocks:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     os.closerange(5, FILE)  # what it opened
     os.closerange(NULL + 1, NULL + 4)
     return f"{answer} {ctypes.get_errno()}".encode() + ctypes.string_at(BUFFER, PAGE)
@@ -60,7 +59,7 @@ def sweep(plan):
     for call in plan["calls"]:
         sum_of = 0
         for arguments in call["tries"]:
-            sum_of = zlib.crc32(tried(call["number"], arguments, call["blocks"]), sum_of)
+            sum_of = zlib.crc32(tried(call["number"], arguments), sum_of)
         found[call["name"]] = sum_of
     return found
 
@@ -73,7 +72,7 @@ class Policy:
     def reset(self, episode_index):
         if not self.plan["calls"]:
             return
-        prepare()
+        prepare(self.plan["library"])
         ends = time.monotonic() + self.plan["seconds"]
         found = sweep(self.plan)
         while time.monotonic() < ends:
