@@ -25,6 +25,7 @@ from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.program import Ended, Launch, last_words, run
 from evopolicygym.agents.referee import Referee
 from evopolicygym.agents.tool import Call, Heard, Tool
+from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
 from evopolicygym.core.errors import UsageError
 from evopolicygym.sandbox.view import launched
@@ -100,8 +101,8 @@ class Listener:
         if not line.lstrip().startswith(b"{"):
             return
         # A stranger's words: whatever they hold, this thread goes on.
-        with suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
-            self._take(self.tool.hear(json.loads(line)))
+        with suppress(ValueError, TypeError, LookupError, AttributeError):
+            self._take(self.tool.hear(strict_json.decode(line)))
 
     def _take(self, heard: Heard) -> None:
         if heard.conversation != self.conversation and CONVERSATION.fullmatch(heard.conversation):

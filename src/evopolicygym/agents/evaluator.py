@@ -17,6 +17,7 @@ from threading import Event
 
 from evopolicygym.agents.given_project import replace
 from evopolicygym.agents.referee import Referee, RunClosed, Summary, turn
+from evopolicygym.core import strict_json
 from evopolicygym.core.agent import Desk, Door, Turn
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
 
@@ -195,7 +196,7 @@ def _mean(played: Mapping[int, float]) -> float:
 def _load_error(file: Path) -> str:
     lines = _text(file).splitlines()
     try:
-        document = json.loads(lines[0])
+        document = strict_json.decode(lines[0])
         return str(document.get("traceback") or document["message"])[-MOST_ERROR:]
     except (ValueError, IndexError, KeyError, AttributeError):
         return "\n".join(lines)[-MOST_ERROR:]

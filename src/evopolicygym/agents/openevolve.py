@@ -18,6 +18,7 @@ from typing import IO, Any
 
 from evopolicygym.agents.model_search import Bench, ModelSearchAgent, SearchCrashed, make_model_search, mean
 from evopolicygym.agents.openevolve_harness.link import ADDRESS
+from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.sandbox.workplace import Occupant, plain
@@ -93,7 +94,7 @@ def _serve(bench: Bench, listener: socket.socket, token: str) -> None:
     with connection, connection.makefile("rwb") as stream:
         connection.settimeout(SPEAK_S)
         try:
-            question = json.loads(stream.readline(MOST_BYTES))
+            question = strict_json.decode(stream.readline(MOST_BYTES))
             known = secrets.compare_digest(str(question["token"]).encode(), token.encode())
         except (OSError, ValueError, KeyError, TypeError):
             return

@@ -7,7 +7,6 @@ How long a request may take and how many connections stand open is not told here
 
 import asyncio
 import hmac
-import json
 import re
 import secrets
 import socket
@@ -21,6 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from evopolicygym.core import strict_json
 from evopolicygym.core.agent import Endpoint
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
 from evopolicygym.judge import task_text
@@ -193,9 +193,9 @@ async def _json_body(request: Request, empty: object = None) -> object:
     if not body and empty is not None:
         return empty
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body is no JSON that can be read.") from None
+        return strict_json.decode(body)
+    except strict_json.NotStrict as error:
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"The body is not strict JSON: {error}.") from None
 
 
 async def _bounded_body(request: Request) -> bytes:

@@ -3,10 +3,10 @@
 It is told from the record: what an agent has made of the files in its workspace changes no answer.
 """
 
-import json
 import os
 from typing import Any
 
+from evopolicygym.core import strict_json
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
@@ -60,8 +60,8 @@ def _films(paths: RunPaths, index: int) -> object:
     """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
     try:
         with open(paths.published(index) / SUMMARY, "rb", opener=_plain_file) as file:
-            return json.loads(file.read(MAX_SUMMARY))["films"]
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+            return strict_json.decode(file.read(MAX_SUMMARY))["films"]
+    except (OSError, strict_json.NotStrict, TypeError, LookupError):
         return None
 
 

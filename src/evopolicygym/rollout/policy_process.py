@@ -5,13 +5,13 @@ them. Every way in which it can fail ends in ``PolicyFailed``.
 """
 
 import fcntl
-import json
 import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from evopolicygym.core import strict_json
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.policy import PolicyContext
@@ -199,8 +199,8 @@ class PolicyProcess:
         body = bytearray(length)
         try:
             frames.read_whole(self._answers, body)
-            report = json.loads(body)
-        except (OSError, EOFError, ValueError, RecursionError):
+            report = strict_json.decode(bytes(body))
+        except (OSError, EOFError, strict_json.NotStrict):
             return {}
         return report if isinstance(report, dict) else {}
 

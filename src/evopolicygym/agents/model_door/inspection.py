@@ -4,12 +4,12 @@ Tool types are allowed by name, so that a kind of tool that is new tomorrow is r
 Servers differ in how they read keys (``fileUri`` or ``file_uri``, in Go also ``Tools``): a key counts in any spelling.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from evopolicygym.agents.model_door.wire import CallRefused, Wire
+from evopolicygym.core import strict_json
 
 OPENAI_TOOLS = frozenset({"function", "custom", "local_shell", "apply_patch"})
 ANTHROPIC_TOOLS = re.compile(r"custom|(?:bash|text_editor|memory)_\d{8}")
@@ -46,11 +46,9 @@ MAX_NESTING = 8
 def parse(body: bytes) -> dict[str, Any]:
     """Return a body's fields; raise ``CallRefused`` where a server might read it otherwise than we do."""
     try:
-        document = json.loads(body.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_number)
-    except (ValueError, RecursionError):
-        raise CallRefused(
-            400, "body", "The body must be plain JSON in UTF-8, not too deep, that names no field twice."
-        ) from None
+        document = strict_json.decode(body)
+    except strict_json.NotStrict as error:
+        raise CallRefused(400, "body", f"The body is not strict JSON: {error}.") from None
     if not isinstance(document, dict):
         raise CallRefused(400, "body", "The body must be a JSON object.")
     return document
@@ -184,14 +182,3 @@ def _folded(key: str) -> str:
 
 def _folded_keys(node: Mapping[str, Any]) -> set[str]:
     return {_folded(key) for key in node}
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    node = dict(pairs)
-    if len(node) < len(pairs):
-        raise ValueError("a field is named twice")
-    return node
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"{text} is no JSON")

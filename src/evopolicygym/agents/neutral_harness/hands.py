@@ -15,6 +15,7 @@ from threading import Event
 from typing import Self
 
 from evopolicygym.agents.referee import Stopped
+from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentLimits, Desk, Door
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
@@ -67,7 +68,7 @@ class Hands:
         try:
             answer = self._exchange(json.dumps(asked).encode() + b"\n")
             output, end = str(answer["output"])[: 2 * KEEP_BYTES], str(answer["end"])[:200]
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError):
             self._restart()
             return LOST
         return f"{output}{'' if not output or output.endswith(chr(10)) else chr(10)}[{end}]"
@@ -94,7 +95,7 @@ class Hands:
             data += chunk
             if not chunk or len(data) > LONGEST_ANSWER:
                 raise ConnectionError("What runs the commands is gone, or is not ours any more.")
-        answer: Mapping[str, object] = json.loads(data)
+        answer: Mapping[str, object] = strict_json.decode(data)
         return answer
 
     def _start(self) -> None:
