@@ -10,6 +10,8 @@ import random
 import sys
 import traceback
 from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from typing import Any, NoReturn
 
 import numpy as np
@@ -69,6 +71,7 @@ def _construct(setup: Mapping[str, Any]) -> Any:
     sys.path.insert(0, setup["policy_path"])
     sys.dont_write_bytecode = True
     _seed(setup["policy_seed"])
+    sys.meta_path.insert(0, _PolicyFile(f"{setup['policy_path']}/policy.py"))
     module = __import__("policy")
     if not isinstance(getattr(module, "Policy", None), type):
         raise PolicyMissing("policy.py defines no class Policy")
@@ -76,6 +79,16 @@ def _construct(setup: Mapping[str, Any]) -> Any:
     policy = module.Policy(setup["obs_space"], setup["action_space"], setup["env_meta"])
     _seed(setup["policy_seed"])
     return policy
+
+
+class _PolicyFile:
+    """Finds the module ``policy`` in ``policy.py``, though a package or a compiled module of the name lie beside it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        return spec_from_file_location(name, self._path) if name == "policy" else None
 
 
 def _seed(number: int) -> None:

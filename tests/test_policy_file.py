@@ -1,0 +1,64 @@
+"""What runs as the policy is ``policy.py``, whatever lies beside it."""
+
+from collections.abc import Iterator
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.core.rollout import EpisodeJob
+from playground import Playground, one_worker, policy
+from simulators import STEPS, spec
+
+OURS, OTHER = policy(top="print('the file')"), policy(top="print('another')")
+BESIDE = ("policy/__init__.py", "policy/policy.py", *(f"policy{suffix}" for suffix in EXTENSION_SUFFIXES), "policy.pyc")
+
+
+@pytest.fixture(scope="module", params=["bubblewrap", "process"])
+def yard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """Return a place to play policies in."""
+    with one_worker(request.param, spec("Plain"), tmp_path_factory.mktemp("yard")) as ground:
+        yield ground
+
+
+def printed(yard: Playground, text: str, **beside: str) -> list[str]:
+    """Play a policy with other files beside it, by their paths; return the lines that it printed."""
+    checkpoint = yard.checkpoint(text)
+    for name, content in beside.items():
+        (checkpoint / name).parent.mkdir(exist_ok=True)
+        (checkpoint / name).write_text(content)
+    (job,) = yard.jobs(0)
+    ((_, episode),) = yard.executor.play(checkpoint, yard.context, [job], lambda *_: None)
+    assert (episode.failure, episode.length) == (None, STEPS)
+    return _lines(job)
+
+
+def _lines(job: EpisodeJob) -> list[str]:
+    return (job.directory or Path()).joinpath("stdout.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_nothing_beside_it_runs_in_its_place(yard: Playground, name: str) -> None:
+    """A package, a compiled module and byte code of its name are not what is imported."""
+    assert printed(yard, OURS, **{name: OTHER}) == ["the file"]
+
+
+def test_other_modules_import_the_same_one(yard: Playground) -> None:
+    """What else of a checkpoint imports the policy's module, early or late, gets the one that plays."""
+    helper = (
+        "from policy import MARK\ndef same(cls):\n    import policy\n    return policy.Policy is cls, policy.__file__\n"
+    )
+    text = policy(top="MARK = 7\nimport helper", init="print(helper.MARK, *helper.same(type(self)))")
+    (line,) = printed(yard, text, **{"helper.py": helper, "policy/__init__.py": OTHER})
+
+    assert line.startswith("7 True /")
+    assert line.endswith("/policy.py")
+
+
+def test_a_traceback_names_its_line(yard: Playground) -> None:
+    """An error while it is imported is reported with the file's line, and without those of the import system."""
+    error = yard.load("x = 1\nraise ValueError('wrong turn')\n", helper="")
+
+    assert error
+    assert "policy.py\", line 2, in <module>\n    raise ValueError('wrong turn')" in error.traceback
+    assert "importlib" not in error.traceback
