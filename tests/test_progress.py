@@ -11,6 +11,8 @@ from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published import paper
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.progress import RunView
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.event import CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
@@ -47,6 +49,14 @@ def test_a_terminal_sees_bars_and_submissions() -> None:
     text = seen(whole_run(), terminal=True)
 
     assert all(word in text for word in ("toy", "budget", "submission", "validation", "held-out", "selected", "8/8"))
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(None, ""), (86_400.0, " · at most 24h00m for the agent")])
+def test_a_limit_of_time_is_shown_at_the_start(seconds: float | None, said: str) -> None:
+    """Whoever starts a run sees how long its agent may take."""
+    agent = AgentConfig("command", command=("sleep", "600"), allowance=Allowance(seconds=seconds))
+
+    assert f"isolation none{said}\n" in seen([opening(agent=agent)], terminal=False)
 
 
 def test_a_log_gets_a_line_where_one_is_due() -> None:

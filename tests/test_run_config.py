@@ -101,6 +101,21 @@ def test_refused_files(text: str, said: str, tmp_path: Path) -> None:
     assert "ecret" not in str(refused.value).replace("secret.", "")
 
 
+@pytest.mark.parametrize(
+    ("agent", "seconds"),
+    [
+        ('command = ["sleep", "600"]', 86_400),
+        ('command = ["sleep", "600"]\n[agent.limits]\nmax_tokens = 5', 86_400),
+        ('command = ["sleep", "600"]\n[agent.limits]\nmax_time = "2h"', 7200),
+        ('command = ["sleep", "600"]\n[agent.limits]\nmax_time = "none"', None),
+        ('name = "codex"', None),
+    ],
+)
+def test_a_program_of_the_users_is_ended_after_a_day(agent: str, seconds: float | None, tmp_path: Path) -> None:
+    """A program has a day by default, so that none holds a run for ever; another time, or none, is to be asked for."""
+    assert seconds == asked(f'task = "cartpole"\n[agent]\n{agent}', tmp_path).agent.allowance.seconds
+
+
 def test_seeds(tmp_path: Path) -> None:
     """Every seed that numpy takes can be asked for."""
     assert [asked('task = "cartpole"', tmp_path, seed=seed).seed for seed in (0, 2**32 - 1)] == [0, 2**32 - 1]

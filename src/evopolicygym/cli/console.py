@@ -58,3 +58,9 @@ def interruptible() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+def duration(seconds: float) -> str:
+    """Return a time as a person reads it, whole seconds or minutes."""
+    hours, rest = divmod(int(seconds), 3600)
+    return f"{hours}h{rest // 60:02d}m" if hours else f"{rest // 60}m{rest % 60:02d}s"

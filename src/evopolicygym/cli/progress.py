@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import number
+from evopolicygym.cli.console import duration, number
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
 from evopolicygym.core.run import RunState, Stage, SubmissionState
@@ -37,6 +37,7 @@ class RunView:
         title = Text.assemble(
             (opened.task.environment.name, "bold"),
             f" · {opened.agent.name} · {state.budget} episodes · {opened.split} split · isolation {opened.isolation}",
+            _limit(opened.agent.allowance.seconds),
         )
         self._console.print(title, soft_wrap=True)
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
@@ -71,6 +72,10 @@ class RunView:
             rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
             parts.append(_bar("held-out", len(rollout.returns), len(rollout.episodes), _mean(rollout.returns)))
         return Group(*parts)
+
+
+def _limit(seconds: float | None) -> str:
+    return "" if seconds is None else f" · at most {duration(seconds)} for the agent"
 
 
 def _bar(name: str, done: int, total: int, note: str = "") -> Table:

@@ -118,7 +118,8 @@ def run(
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Wall time of the agent's turns together: seconds, or 45m, 2h30m, 1d.",
+            help="Wall time of the agent's turns together: seconds, or 45m, 2h30m, 1d; none for no limit.",
+            show_default="1d for a COMMAND",
             rich_help_panel=LIMITS,
         ),
     ] = None,

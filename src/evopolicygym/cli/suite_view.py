@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import number
+from evopolicygym.cli.console import duration, number
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
@@ -69,13 +69,13 @@ class SuiteView:
         done, total = self._done(), len(self._results)
         elapsed = monotonic() - self._began
         played = done - self._done_before
-        left = f", about {_time(elapsed * (total - done) / played)} left" if played > TELLING * total else ""
+        left = f", about {duration(elapsed * (total - done) / played)} left" if played > TELLING * total else ""
         finished = sum(one.verdict is Verdict.FINISHED for one in self._results.values())
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
             ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH),
             f"{finished}/{total} runs",
-            Text(f"{_time(elapsed)}{left}", "dim"),
+            Text(f"{duration(elapsed)}{left}", "dim"),
         )
         return Group(score_table(list(self._results.values()), dict(self._standing)), bar)
 
@@ -189,8 +189,3 @@ def _part(standing: Standing | None) -> float:
         return 0.0
     first, last = WORTH[standing.stage]
     return first + (last - first) * standing.done / max(1, standing.total)
-
-
-def _time(seconds: float) -> str:
-    hours, rest = divmod(int(seconds), 3600)
-    return f"{hours}h{rest // 60:02d}m" if hours else f"{rest // 60}m{rest % 60:02d}s"

@@ -29,6 +29,9 @@ from evopolicygym.sandbox.levels import AUTO
 DEFAULT_RUNS = Path("runs")
 DEFAULT_EXPERIMENT = "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"
+COMMAND_S = 86_400.0
+"""Wall time after which a program of the user's is ended by default: nothing else tells one that sleeps for ever."""
+UNLIMITED = "none"
 LARGEST_SEED = 2**32 - 1
 """The largest that numpy takes."""
 IN_WORKSPACE = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"})
@@ -85,11 +88,13 @@ class LimitsTable(Table):
     max_cost: float | None = None
     max_tokens: int | None = None
     max_time: float | str | None = None
+    """``none`` is no limit, for agents that have one by default."""
     max_turns: int | None = None
 
-    def allowance(self) -> Allowance:
-        """Return the limits as a run keeps them."""
-        seconds = None if self.max_time is None else duration(self.max_time)
+    def allowance(self, seconds: float | None = None) -> Allowance:
+        """Return the limits as a run keeps them; ``seconds`` is the limit of time where none is given."""
+        if self.max_time is not None:
+            seconds = None if self.max_time == UNLIMITED else duration(self.max_time)
         return Allowance(self.max_cost, self.max_tokens, seconds, self.max_turns)
 
 
@@ -138,7 +143,8 @@ class AgentTable(Table):
             raise UsageError(f"The option {secret[0]} can't be given. {NO_KEYS}")
         doors = {"model_url": self.model_url, "model_key": self.model_key, "model_wire": self.model_wire}
         options = {**self.options, **{name: text for name, text in doors.items() if text}}
-        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, self.limits.allowance())
+        allowance = self.limits.allowance(COMMAND_S if name == COMMAND else None)
+        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, allowance)
 
     def price_given(self) -> PriceSnapshot | None:
         """Return the price that the user named, if one was."""
@@ -236,7 +242,8 @@ def duration(asked: float | str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(
-            f"A time of {asked!r} was asked for; seconds, or a text such as 90s, 45m, 2h30m or 1d, would work."
+            f"A time of {asked!r} was asked for; seconds, a text such as 90s, 45m, 2h30m or 1d, or {UNLIMITED} for "
+            f"no limit would work."
         ) from None
 
 

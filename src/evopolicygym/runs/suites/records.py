@@ -6,7 +6,7 @@ suite is killed between the opening of a run and the noting of it, for there is 
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run
+from evopolicygym.runs.config import COMMAND, COMMAND_S
 from evopolicygym.runs.suites.progress import Stopped
 from evopolicygym.runs.suites.suite import PlannedRun
 from evopolicygym.sandbox.levels import AUTO
@@ -127,11 +128,20 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
     return ends[-1] if stop.reason is StopReason.AGENT and ends and ends[-1] in pauses else stop.reason.value
 
 
-def _identities(opened: RunOpened) -> tuple[str, str]:
+def _identities(opened: RunOpened) -> tuple[str, ...]:
     """Return what a record can be asked for as: its isolation by name, or whichever works."""
-    names = (opened.isolation, AUTO)
-    first, second = (_identity(opened.task, opened.agent, opened.seed, opened.split, one) for one in names)
-    return first, second
+    return tuple(
+        _identity(opened.task, agent, opened.seed, opened.split, isolation)
+        for agent in (opened.agent, _limited(opened.agent))
+        for isolation in (opened.isolation, AUTO)
+    )
+
+
+def _limited(agent: AgentConfig) -> AgentConfig:
+    """Return a program that was given no limit of time with today's default: earlier records have none."""
+    if agent.name != COMMAND or agent.allowance.seconds is not None:
+        return agent
+    return replace(agent, allowance=replace(agent.allowance, seconds=COMMAND_S))
 
 
 def _planned_identity(run: PlannedRun) -> str:
