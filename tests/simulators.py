@@ -128,6 +128,40 @@ class Faulty(Plain):
             return file.tell() - 1
 
 
+class Boundless(Plain):
+    """Takes any number, and fails in its own way on large ones."""
+
+    action_space = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def __init__(self, fails: str = "", large: float = 1e6) -> None:
+        self._fails, self._large = fails, large
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        with np.errstate(over="ignore"):
+            observation, reward, *rest = super().step(action)
+        if np.abs(action).max() > self._large:
+            observation, reward = self._fail(observation, float(action[0]))
+        return observation, reward, *rest  # type: ignore[return-value] # as Plain has it
+
+    def _fail(self, observation: Any, large: float) -> tuple[Any, float]:
+        match self._fails:
+            case "raises":
+                raise OverflowError("the numbers are too large")
+            case "dies":
+                os.kill(os.getpid(), signal.SIGSEGV)
+            case "hangs":
+                time.sleep(600)
+            case "gives infinity":
+                return observation, float("inf") * large
+            case "adds up to infinity":
+                return observation, 1e308
+            case "gives infinities of both signs":
+                return observation, float("inf") * (1 if self.np_random.uniform() < 0.5 else -1)
+            case "gives another shape":
+                return np.zeros(7, np.float32), 0.0
+        return observation * np.nan, 0.0
+
+
 class Drawn(Plain):
     """Draws a bar as long as the episode so far, of an odd size; and misbehaves while it draws, where asked to."""
 
@@ -152,5 +186,5 @@ class Drawn(Plain):
         return picture
 
 
-for _simulator in (Plain, Chooser, Composite, Faulty, Drawn):
+for _simulator in (Plain, Chooser, Composite, Faulty, Boundless, Drawn):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

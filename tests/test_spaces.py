@@ -178,15 +178,17 @@ def test_what_is_out_of_range_is_refused(space: Space, raw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected"),
+    ("dtype", "largest"),
     [("float32", float(np.finfo("float32").max)), ("int64", math.nextafter(2.0**63, 0.0)), ("uint8", 255.0)],
 )
-def test_an_unbounded_box_ends_with_its_dtype(dtype: str, expected: float) -> None:
-    """A number too large for the space's own dtype is clipped to the largest that it holds."""
-    action, clipped = action_reader(Box((1,), dtype, -math.inf, math.inf))(np.array([1e300]))
+def test_an_unbounded_box_ends_with_its_dtype(dtype: str, largest: float) -> None:
+    """The largest number that the space's own dtype holds passes as it is, and a larger one is no action."""
+    read = action_reader(Box((1,), dtype, -math.inf, math.inf))
+    action, clipped = read(np.array([largest]))
 
-    assert clipped
-    assert action.tolist() == [expected]
+    assert (action.tolist(), clipped) == ([largest], False)
+    with pytest.raises(InvalidAction, match=f"that {dtype}, the dtype of the space, can't hold"):
+        read(np.array([1e300]))
 
 
 def test_a_clipped_part_marks_the_whole() -> None:

@@ -19,6 +19,9 @@ Bounds = float | tuple[float, ...]
 MANY = 32
 """Up to this many numbers under one pair of bounds a loop is quicker than numpy's comparisons."""
 
+LARGEST_BOUND = 2.0**53
+"""What bounds a number lies within this; squares of such numbers can still be added up in single precision."""
+
 
 class InvalidAction(ValueError):
     """What a policy returned can't be read as an action of this space."""
@@ -147,6 +150,26 @@ def bounds_of(array: "NDArray[Any]") -> Bounds:
     return flat[0] if flat and all(value == flat[0] for value in flat) else tuple(flat)
 
 
+def is_bounded(space: Space) -> bool:
+    """Return whether a space itself keeps every value within what a simulator can reckon with.
+
+    It does not where a Box has no bound or one beyond ``LARGEST_BOUND``, nor where there are texts, whose characters it
+    leaves open.
+    """
+    match space:
+        case Box():
+            low, high = space.limits()
+            return bool((low >= -LARGEST_BOUND).all() and (high <= LARGEST_BOUND).all())
+        case Text():
+            return False
+        case Tuple():
+            return all(is_bounded(part) for part in space.spaces)
+        case Dict():
+            return all(is_bounded(part) for _, part in space.spaces)
+        case _:
+            return True
+
+
 def sample(space: Space, random: np.random.Generator) -> Any:  # noqa: ANN401 - a value of any space
     """Draw a value uniformly at random; an unbounded side of a Box is drawn from a standard normal."""
     match space:
@@ -172,8 +195,9 @@ def action_reader(space: Space) -> Callable[[Any], tuple[Any, bool]]:
 
     A raw value is what a policy's answer looks like after transport: an int for Discrete, a float64 array of the
     space's shape for Box, int64 arrays for MultiDiscrete and MultiBinary, a str for Text. The rule: numbers outside a
-    Box are clipped into it; whatever is not finite, not an integer where one is due, or out of range raises
-    ``InvalidAction``. The action has the space's own dtype, so an environment sees what its space promises.
+    Box are clipped into it; whatever is not finite, too large for the dtype on a side without a bound, not an integer
+    where one is due, or out of range raises ``InvalidAction``. The action has the space's own dtype, so an environment
+    sees what its space promises.
     """
     match space:
         case Discrete():
@@ -220,11 +244,17 @@ def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
     dtype = np.dtype(space.dtype)
     low, high = _representable(space)
     whole = dtype.kind in "iu"
+    no_low, no_high = (np.isinf(bound) for bound in space.limits())
+
+    def read_slowly(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
+        if (((raw < low) & no_low) | ((raw > high) & no_high)).any() and np.isfinite(raw).all():
+            raise InvalidAction(f"{_brief(raw)} holds numbers that {dtype.name}, the dtype of the space, can't hold")
+        return _read_box_slowly(raw, low, high, dtype)
 
     def read(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
         if ((raw >= low) & (raw <= high)).all() and not whole:  # a NaN is within no bounds
             return raw.astype(dtype), False
-        return _read_box_slowly(raw, low, high, dtype)
+        return read_slowly(raw)
 
     pairs = set(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
     if whole or len(space.shape) != 1 or space.size > MANY or len(pairs) != 1:
@@ -234,7 +264,7 @@ def _box_reader(space: Box) -> Callable[[Any], tuple[Any, bool]]:
     def read_quickly(raw: "NDArray[np.float64]") -> tuple[Any, bool]:
         for number in raw.tolist():
             if not least <= number <= most:
-                return _read_box_slowly(raw, low, high, dtype)
+                return read_slowly(raw)
         return raw.astype(dtype), False
 
     return read_quickly

@@ -5,6 +5,7 @@ environment's exception on a valid action is let through; the caller names it.
 """
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from math import isfinite
 from time import perf_counter
@@ -16,19 +17,24 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode, Failure, FailureReason
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
 from evopolicygym.core.spaces import InvalidAction, action_reader, sample
 from evopolicygym.core.task import Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
-from evopolicygym.rollout.guest import frames
-from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess
+from evopolicygym.rollout.guest import frames, layout
+from evopolicygym.rollout.policy_process import Ended, PolicyFailed, PolicyProcess
 from evopolicygym.rollout.recorder import Recorder
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Zygote
 
 Answer = Callable[[], tuple[Any, bool]]
 """What chooses the next action: returns it with whether it was clipped."""
+
+TOO_MUCH = (
+    f"the simulator failed each of {ATTEMPTS} times on this policy's actions, which their space leaves without bounds; "
+    f"the anchor played the episode from its start"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +53,81 @@ def play_episode(
     began = perf_counter()
     policy = PolicyProcess(zygote, context, limits, watchdog, job.position, job.policy_seed)
     try:
-        environment = Environment(spec)
-        try:
+        with closing(Environment(spec)) as environment:
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
-        finally:
-            environment.close()
     finally:
         output = policy.end()
+    return _told(environment, recorder, ending, failure, output, job, perf_counter() - began)
+
+
+def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog: Watchdog, job: EpisodeJob) -> Episode:
+    """Have the anchor play all of a case on which the simulator fails with the policy's actions."""
+    began = perf_counter()
+    frame = bytearray(layout.size(context.obs_space, wide=False))
+    write = layout.bind(context.obs_space, frame, wide=False).write
+    with closing(Environment(spec)) as environment:
+        recorder = _begun(environment, frame, 0, write, context, job)
+        ending = _steps(environment, write, recorder, _anchors(environment, job.seed, watchdog))
+    failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)
+    return _told(environment, recorder, ending, failure, Ended(b"", b""), job, perf_counter() - began)
+
+
+def _told(
+    environment: Environment,
+    recorder: Recorder,
+    ending: Ending,
+    failure: Failure | None,
+    output: Ended,
+    job: EpisodeJob,
+    seconds: float,
+) -> Episode:
+    """Write an episode's files where its job says, and return what came of it."""
+    spec = environment.spec
     if not isfinite(recorder.episode_return):
         raise EnvironmentFault(f"{spec.id} gave rewards that are no finite numbers on valid actions.")
     if job.directory:
         trajectory = recorder.trajectory(terminated=ending.terminated, truncated=ending.truncated)
         files = EpisodeFiles(trajectory, output.stdout, output.stderr, failure, spec.reward_components)
         write_episode(job.directory, files, job.recording)
-    return _summed_up(environment, recorder, ending, failure, perf_counter() - began)
+    return _summed_up(environment, recorder, ending, failure, seconds)
 
 
 def _play(
     environment: Environment, policy: PolicyProcess, context: PolicyContext, job: EpisodeJob, watchdog: Watchdog
 ) -> tuple[Recorder, Ending, Failure | None]:
-    schemas = dict(context.obs_space), dict(context.action_space)
-    recorder = Recorder(policy.question, frames.HEADER.size, *schemas, context.max_episode_steps)
-    policy.write_observation(environment.reset(job.seed))
-    recorder.start()
+    write = policy.write_observation
+    recorder = _begun(environment, policy.question, frames.HEADER.size, write, context, job)
     try:
         policy.wait_until_loaded()
         policy.reset()
         answer = _policys(policy, environment)
-        return recorder, _steps(environment, policy, recorder, answer), None
+        return recorder, _steps(environment, write, recorder, answer), None
     except PolicyFailed as failed:
         answer = _anchors(environment, job.seed, watchdog)
-        return recorder, _steps(environment, policy, recorder, answer), failed.failure
+        return recorder, _steps(environment, write, recorder, answer), failed.failure
 
 
-def _steps(environment: Environment, policy: PolicyProcess, recorder: Recorder, answer: Answer) -> Ending:
+def _begun(
+    environment: Environment,
+    frame: bytearray,
+    offset: int,
+    write_observation: Callable[[Any], None],
+    context: PolicyContext,
+    job: EpisodeJob,
+) -> Recorder:
+    """Reset the environment for a case; return what records it, from the frame that observations are written into."""
+    schemas = dict(context.obs_space), dict(context.action_space)
+    recorder = Recorder(frame, offset, *schemas, context.max_episode_steps)
+    write_observation(environment.reset(job.seed))
+    recorder.start()
+    return recorder
+
+
+def _steps(
+    environment: Environment, write_observation: Callable[[Any], None], recorder: Recorder, answer: Answer
+) -> Ending:
     """Play until the episode ends: the inner loop of everything."""
-    step, write_observation, add, clipped_steps = (
-        environment.step,
-        policy.write_observation,
-        recorder.add,
-        recorder.clipped,
-    )
+    step, add, clipped_steps = environment.step, recorder.add, recorder.clipped
     while True:
         action, clipped = answer()
         observation, reward, terminated, truncated, info = step(action)

@@ -54,6 +54,8 @@ class Play:
     checkpoint: Path
     context: PolicyContext
     job: EpisodeJob
+    without_policy: bool = False
+    """Whether the anchor plays all of it, as the simulator fails on the policy's actions, which nothing bounds."""
 
 
 class Blame(StrEnum):

@@ -107,9 +107,11 @@ class Worker:
         return None
 
     def _play(self, request: Play) -> Episode:
-        from evopolicygym.rollout.episode import play_episode
+        from evopolicygym.rollout.episode import play_episode, play_without_policy
 
         config = self._config
+        if request.without_policy:
+            return play_without_policy(config.spec, request.context, self._watchdog, request.job)
         return play_episode(config.spec, self._zygote, request.context, config.limits, self._watchdog, request.job)
 
 

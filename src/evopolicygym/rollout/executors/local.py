@@ -18,6 +18,7 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
+from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.cores import claim
@@ -118,7 +119,8 @@ class LocalExecutor:
                     if waiting and seat.job is None and self._is_ready(seat):
                         seat.job = waiting.popleft()
                         with suppress(OSError):  # it died while it had nothing to do: its end is its answer
-                            seat.connection.send(Play(checkpoint, context, seat.job))
+                            alone = attempts[seat.job.position] > ATTEMPTS
+                            seat.connection.send(Play(checkpoint, context, seat.job, without_policy=alone))
                 for seat in self._answered():
                     job, reply = seat.job, self._received(seat)
                     if job is None:
@@ -235,12 +237,14 @@ class LocalExecutor:
         except subprocess.TimeoutExpired:
             return None
 
-    @staticmethod
-    def _count(attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
+    def _count(self, attempts: dict[int, int], job: EpisodeJob, fault: Fault) -> None:
+        """Count an attempt that failed; raise what it was where no other is due."""
         if fault.blame is Blame.STORAGE:  # no attempt would find more room
             raise fault.error()
-        if attempts[job.position] == ATTEMPTS:
-            raise fault.error(f"Case {job.position} was played {ATTEMPTS} times and failed each time: ")
+        played = attempts[job.position]
+        is_policys = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
+        if played >= ATTEMPTS + is_policys:
+            raise fault.error(f"Case {job.position} was played {played} times and failed each time: ")
         attempts[job.position] += 1
 
 
