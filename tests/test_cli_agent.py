@@ -16,11 +16,14 @@ from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.agents.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
+from evopolicygym.core.event import AgentEnded
 from evopolicygym.core.run import Stage
+from evopolicygym.records.documents import decode_event, encode_event
+from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
 from evopolicygym.sandbox.base import Level
-from fakes import OpenRun, RunMaker
+from fakes import TIME, OpenRun, RunMaker
 from model_doors import REAL_KEY, VARIABLE
 from scripted_tools import program as scripted_tool
 from scripted_tools import turn
@@ -166,6 +169,18 @@ def test_events_of_any_kind(line: bytes, tmp_path: Path) -> None:
     listener.hear(b'rted", "thread_id": "one"}\n')
 
     assert listener.conversation == "one"
+
+
+@pytest.mark.parametrize("amount", ["1" + "0" * 400, "-1", "NaN", "1e999", "9007199254740992"])
+def test_usage_that_no_record_could_hold(amount: str, tmp_path: Path) -> None:
+    """A number of tokens that can't be is passed over, so that no tool spoils its run's journal with one."""
+    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
+    said = '{"type": "turn.completed", "usage": {"input_tokens": %s, "output_tokens": 9}}\n'
+    listener.hear((said % 7 + said % amount).encode())
+    ended = AgentEnded(TIME, 0, "finished", tool_usage=listener.of_this_call())
+
+    assert decode_event(json.loads(dumps(encode_event(ended)))) == ended
+    assert listener.of_this_call()["input"] == 7
 
 
 def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:

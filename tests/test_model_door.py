@@ -186,6 +186,14 @@ def test_only_headers_that_mean_something_go_out(door: OpenDoor) -> None:
     assert came["accept-encoding"] == "identity"
 
 
+def test_a_header_beyond_ascii_is_left_out(door: OpenDoor) -> None:
+    """A header that can't be sent on as it came is none: the request passes without it."""
+    headers = {**door.key_header(Wire.CHAT), "user-agent": "ag\u00e9nt".encode()}
+    answer = door.request("POST", SPOKEN[Wire.CHAT].path, SPOKEN[Wire.CHAT].body, headers=headers)
+
+    assert (answer.status_code, door.only().headers["user-agent"]) == (200, "evopolicygym")
+
+
 def test_headers_that_tell_the_account_don_t_come_back(door: OpenDoor) -> None:
     """Of an answer's headers, those that a tool acts on are passed on, and no other."""
     told = {"openai-organization": "acme", "set-cookie": "a=b", "x-request-id": "r", "retry-after": "7"}

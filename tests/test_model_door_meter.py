@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 from evopolicygym.agents.model_door import meter as module
 from evopolicygym.agents.model_door.mask import Mask, mask_account
 from evopolicygym.agents.model_door.meter import Meter
+from evopolicygym.agents.model_door.passage import MAX_ERROR
 from evopolicygym.agents.model_door.usage import Usage, read_usage
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
@@ -139,6 +140,13 @@ def test_the_mask_holds_nothing_else_back() -> None:
     assert Mask(REAL_KEY).feed(b"data: {}\n\n") == b"data: {}\n\n"
     assert Mask("EMPTY").feed(b"The list is EMPTY") == b"The list is EMPTY"
     assert Mask("").feed(b"x") == b"x"
+
+
+def test_names_of_accounts_by_the_thousand() -> None:
+    """An error that repeats what an agent asked for, as long as errors may be, holds nobody up."""
+    asked = b"org-" * (MAX_ERROR // 4)
+
+    assert mask_account(asked) == asked
 
 
 def test_names_of_accounts() -> None:

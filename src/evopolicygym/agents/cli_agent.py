@@ -21,6 +21,7 @@ from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.command import MODEL_OPTIONS, limits_of, upstream_of
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.agents.model_door.usage import MOST
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.program import Ended, Launch, last_words, run
 from evopolicygym.agents.referee import Referee
@@ -109,7 +110,11 @@ class Listener:
             self.conversation, self.totals = heard.conversation, {}
             self.keep()
         before = self.usage if self.tool.usage_adds_up else {}
-        self.usage |= {name: amount + before.get(name, 0) for name, amount in heard.usage.items()}
+        self.usage |= {
+            name: amount + before.get(name, 0)
+            for name, amount in heard.usage.items()
+            if 0 <= amount < MOST  # what a tool prints is untrusted, and a record holds no number of any size
+        }
         if heard.message:
             self.message = (self.message * self._going_on + str(heard.message))[:MESSAGE]
         self._going_on = heard.goes_on

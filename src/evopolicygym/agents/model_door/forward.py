@@ -103,7 +103,7 @@ class Forwarder:
         passed = {
             name.decode("ascii"): value.decode("latin-1")
             for name, value in headers
-            if name in ASKING or name.startswith(b"x-stainless-")
+            if (name in ASKING or name.startswith(b"x-stainless-")) and value.isascii()
         }
         own = {"accept-encoding": "identity", **credential(call.wire, self._key, headers)}
         if call.method == "POST":

@@ -7,8 +7,10 @@ import re
 
 LEAST = 16
 """A shorter word is no secret, and would be taken out of innocent text."""
-_ACCOUNT = re.compile(rb"\b(org|proj|project|user|acct|account|key|sk)([-_])(?=[A-Za-z_-]*[0-9*])[A-Za-z0-9_*-]{6,}")
-"""A word with a digit: ``org-1a2B3c4D``, but not the code ``project_not_found``."""
+_ACCOUNT = re.compile(rb"\b((?:org|proj|project|user|acct|account|key|sk)[-_])([A-Za-z0-9_*-]{6,})")
+"""What may name an account, as a whole word: an agent may have a server repeat thousands of these to it."""
+_NUMBERED = re.compile(rb"[0-9*]")
+"""In ``org-1a2B3c4D``, but not in the code ``project_not_found``."""
 
 
 class Mask:
@@ -36,4 +38,4 @@ class Mask:
 
 def mask_account(body: bytes) -> bytes:
     """Return an error without the names of organisations, projects, users and keys."""
-    return _ACCOUNT.sub(rb"\1\2***", body)
+    return _ACCOUNT.sub(lambda word: word[1] + b"***" if _NUMBERED.search(word[2]) else word[0], body)
