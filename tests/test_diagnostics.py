@@ -39,7 +39,7 @@ def record(tmp_path: Path) -> RunRecord:
 
 def unwritten(events: list[Event]) -> RunRecord:
     """Return a record that lies nowhere, for what looks at the journal alone."""
-    return RunRecord(RunPaths(Path("nowhere")), tuple(events), fold(events), 0)
+    return RunRecord(RunPaths(Path("nowhere")), tuple(events), fold(events), 0, ())
 
 
 def climbing(*means: float, episodes: int = 2, budget: int | None = None, **changes: object) -> RunRecord:

@@ -85,7 +85,7 @@ def test_nothing_is_drawn_before_the_opening() -> None:
 def shown(events: list[Event]) -> str:
     """Return what is said of a run at its end."""
     screen = StringIO()
-    record = RunRecord(RunPaths(Path("runs/a")), tuple(events), fold(events), 0)
+    record = RunRecord(RunPaths(Path("runs/a")), tuple(events), fold(events), 0, ())
     show_outcome(Console(file=screen, width=120, color_system=None), record)
     return screen.getvalue()
 

@@ -193,7 +193,7 @@ def better(event: Event) -> Event:
 
 
 def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
-    """A record that was forged from end to end passes every check but that one."""
+    """A record that was forged from end to end passes every check but that one, and the mark where it was played."""
     told = [better(event) for event in events(at_home)]
     score = estimate([e.episode.episode_return for e in told if isinstance(e, EpisodePlayed) and e.split == "held_out"])
     last = told[-1]
@@ -202,7 +202,7 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
     with RunWriter(at_home.root) as writer:
         writer.write_document()
 
-    assert wrong(at_home) == []
+    assert wrong(at_home) == ["high-water mark"]
     assert [one.position for one in replay(at_home.root, workers=1) if not one.same] == [1]
 
 

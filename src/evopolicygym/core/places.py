@@ -3,8 +3,18 @@
 import os
 from pathlib import Path
 
+from evopolicygym.core.errors import StorageError
+
 
 def state_directory() -> Path:
     """Return where secrets are kept: ``$XDG_STATE_HOME/evopolicygym``, by default below ``~/.local/state``."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "evopolicygym" / "experiments"
+
+
+def not_kept(what: str, error: OSError) -> StorageError:
+    """Return what is said where the state directory refuses what it has to hold."""
+    return StorageError(
+        f"{what} can't be kept in your state directory: {error}. It must be a directory that can be written; by "
+        f"default it is below ~/.local/state, and XDG_STATE_HOME names another place."
+    )

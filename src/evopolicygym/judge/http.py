@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import Endpoint
-from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.judge import task_text
 from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
 from evopolicygym.judge.receipt import lines, receipt
@@ -141,7 +141,13 @@ def _application(session: Session) -> Starlette:
         Route("/submissions/{index}", submission, methods=["GET"]),
         Route("/finish", finish, methods=["POST"]),
     ]
-    handlers: dict[Any, Any] = {RequestRefused: _on_refusal, RecordError: _on_stop, 404: _on_unknown, 405: _on_unknown}
+    handlers: dict[Any, Any] = {
+        RequestRefused: _on_refusal,
+        RecordError: _on_stop,
+        StorageError: _on_stop,
+        404: _on_unknown,
+        405: _on_unknown,
+    }
     application = Starlette(routes=routes, exception_handlers=handlers)
     application.router.redirect_slashes = False
     return application

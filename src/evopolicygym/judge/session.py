@@ -5,14 +5,14 @@ in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from evopolicygym.core.agent import Turn
 from evopolicygym.core.clock import now
-from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused
+from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, RunClosed
 from evopolicygym.core.film_request import parse_films
 from evopolicygym.core.run import RunState, SubmissionState
@@ -82,7 +82,8 @@ class Session:
             try:
                 with self._changed:
                     self._demand_open()
-                    charged = submit.charge(self.writer, indices, checkpoint, request.key, films)
+                    with self._stopped_by_what_stands():
+                        charged = submit.charge(self.writer, indices, checkpoint, request.key, films)
                     self._changed.notify_all()
             except RequestRefused:
                 submit.forget(self.writer, checkpoint)
@@ -106,10 +107,21 @@ class Session:
                     f"This run ends when its budget is spent; {self.state.remaining} episodes are left.",
                 )
             try:
-                self.writer.record(FinishAsked(now()))
+                with self._stopped_by_what_stands():
+                    self.writer.record(FinishAsked(now()))
             except OSError as error:
                 raise submit.not_stored() from error
             self._changed.notify_all()
+
+    @contextmanager
+    def _stopped_by_what_stands(self) -> Iterator[None]:
+        """Stop the run where an event is recorded but its high-water mark isn't: who resumes it acts on the event."""
+        try:
+            yield
+        except StorageError as error:
+            self.fault = error
+            self._tell()
+            raise
 
     @property
     def done(self) -> bool:
@@ -188,6 +200,10 @@ class Session:
         """Return how far a submission has been played."""
         return {"played": len(submission.episodes) - len(submission.missing), "of": len(submission.episodes)}
 
+    @property
+    def _stopping(self) -> bool:
+        return self.fault is not None or self.rollouts.stop.is_set()
+
     def _demand_open(self) -> None:
         if self.fault is not None:
             raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
@@ -199,8 +215,8 @@ class Session:
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: self.rollouts.stop.is_set() or self.state.playing)
-                    if self.rollouts.stop.is_set():
+                    self._changed.wait_for(lambda: self._stopping or self.state.playing)
+                    if self._stopping:
                         return
                     submission = self.state.playing[0]
                 with suppress(Stopped):

@@ -33,7 +33,10 @@ Capture = Callable[[], str]
 def charge(
     writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str, films: tuple[int, ...] = ()
 ) -> SubmissionState:
-    """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts."""
+    """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts.
+
+    Raises ``StorageError`` where the charge is written and the run's high-water mark isn't: nobody may act on it.
+    """
     index = len(writer.state.submissions)
     try:
         state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key, films))

@@ -29,6 +29,10 @@ class Disk:
         """Have on disk what was written."""
         os.fsync(descriptor)
 
+    def flush_content(self, descriptor: int) -> None:
+        """Have on disk what was written into a file whose size stays; its times may come later."""
+        os.fdatasync(descriptor)
+
     def rename(self, source: Path, target: Path) -> None:
         """Move a name within one file system."""
         source.rename(target)
@@ -40,6 +44,13 @@ class Disk:
 
 disk = Disk()
 """The one in use."""
+
+
+def write_whole(descriptor: int, content: bytes, offset: int) -> None:
+    """Write all of it at an offset, however little the disk takes at a time."""
+    written = 0
+    while written < len(content):
+        written += disk.write(descriptor, content[written:], offset + written)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -36,8 +36,8 @@ class Contents:
     """What a journal file holds."""
 
     events: tuple[Event, ...]
-    last: str
-    """The hash of the last line."""
+    hashes: tuple[str, ...]
+    """The hash of each line."""
     size: int
     """Bytes up to the end of the last whole line."""
     torn: int
@@ -63,9 +63,12 @@ class Journal:
         contents = read(path)
         self.events = contents.events
         """What the file held when it was opened."""
+        self.hashes = contents.hashes
+        """The hash of each of their lines."""
         self.torn = contents.torn
         """Bytes of a torn end that were cut off."""
-        self._end = _End(len(contents.events), contents.last, contents.size)
+        last = contents.hashes[-1] if contents.hashes else BEGINNING
+        self._end = _End(len(contents.events), last, contents.size)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._spoilt = False
         """Whether something may lie behind the end that could not be cut off yet."""
@@ -94,7 +97,7 @@ class Journal:
         if self._spoilt:
             self._cut()
         try:
-            _write_whole(self._descriptor, line, end.size)
+            durable.write_whole(self._descriptor, line, end.size)
             if flush:
                 durable.disk.flush(self._descriptor)
             self._end = _End(end.sequence + 1, _hash(line), end.size + len(line))
@@ -102,6 +105,15 @@ class Journal:
             with suppress(OSError):
                 self._cut()
             raise
+
+    @property
+    def reached(self) -> tuple[int, str]:
+        """How many lines there are by now, and the hash of the last."""
+        return self._end.sequence, self._end.last
+
+    def hash_with(self, event: Event) -> str:
+        """Return the hash that the line of this event would have if it were appended next."""
+        return _hash(_line(event, self._end.sequence, self._end.last))
 
     def flush(self) -> None:
         """Have all that was appended on disk."""
@@ -122,9 +134,10 @@ class Journal:
 def read(path: Path) -> Contents:
     """Return what a journal file holds; raise ``RecordError`` where its chain is broken."""
     content = path.read_bytes()
-    events, last, size = [], BEGINNING, 0
+    events: list[Event] = []
+    hashes, size = list[str](), 0
     for number, line in enumerate(_whole_lines(content)):
-        event = _event(line, number, last)
+        event = _event(line, number, hashes[-1] if hashes else BEGINNING)
         if event is None:
             if b"\0" not in line or content[size + len(line) + 1 :].strip(b"\0\n"):
                 raise RecordError(
@@ -132,8 +145,9 @@ def read(path: Path) -> Contents:
                 )
             break
         events.append(event)
-        last, size = _hash(line + b"\n"), size + len(line) + 1
-    return Contents(tuple(events), last, size, len(content) - size)
+        hashes.append(_hash(line + b"\n"))
+        size += len(line) + 1
+    return Contents(tuple(events), tuple(hashes), size, len(content) - size)
 
 
 def _whole_lines(content: bytes) -> Iterator[bytes]:
@@ -164,9 +178,3 @@ def _line(event: Event, sequence: int, previous: str) -> bytes:
 
 def _hash(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
-
-
-def _write_whole(descriptor: int, line: bytes, offset: int) -> None:
-    written = 0
-    while written < len(line):
-        written += durable.disk.write(descriptor, line[written:], offset + written)

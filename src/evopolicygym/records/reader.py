@@ -21,6 +21,8 @@ class RunRecord:
     state: RunState
     torn: int
     """Bytes of a line at the journal's end that was not written whole; resuming cuts it off."""
+    hashes: tuple[str, ...]
+    """The hash of each event's line in the journal."""
 
 
 def read_run(root: Path) -> RunRecord:
@@ -31,7 +33,12 @@ def read_run(root: Path) -> RunRecord:
     contents = journal.read(paths.journal)
     if not contents.events:
         raise RecordError(f"{paths.journal} holds no event: the run was never opened.")
-    return RunRecord(paths, contents.events, fold(contents.events), contents.torn)
+    return record_of(paths, contents)
+
+
+def record_of(paths: RunPaths, contents: journal.Contents) -> RunRecord:
+    """Return the record whose journal, with one event at least, holds this."""
+    return RunRecord(paths, contents.events, fold(contents.events), contents.torn, contents.hashes)
 
 
 def find_runs(below: Path, known_by: frozenset[str] = frozenset({"journal.jsonl"})) -> Iterator[Path]:

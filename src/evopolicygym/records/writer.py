@@ -14,6 +14,7 @@ from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.feedback import seal
+from evopolicygym.records.high_water import HighWaterMark, Mark
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
@@ -31,10 +32,12 @@ class ListenerFailed(EvoPolicyGymError):
 class RunWriter:
     """An open run. Every change goes through ``record``: checked, on disk, then known."""
 
-    def __init__(self, root: Path, opening: Event | None = None) -> None:
+    def __init__(self, root: Path, opening: Event | None = None, mark: HighWaterMark | None = None) -> None:
         """Open a run's directory; begin it with ``opening`` where it is new.
 
-        Raises ``RecordError`` where another process has it open or where its journal is broken.
+        ``mark`` is the run's high-water mark, which is kept from now on.
+
+        Raises ``RecordError`` where another process has it open, where its journal is broken or contradicts the mark.
         """
         self.paths = RunPaths(root)
         root.mkdir(parents=True, exist_ok=True)
@@ -49,7 +52,10 @@ class RunWriter:
             self._clear_strays()
             self.journal = Journal(self.paths.journal)
             opened.callback(self.journal.close)
-            self.state = self._begun(opening) if opening else fold(self.journal.events)
+            self._mark = mark
+            if mark:
+                opened.callback(mark.close)
+            self.state = self._begun(opening) if opening else self._found()
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -62,7 +68,16 @@ class RunWriter:
         if self.journal.events:
             raise RecordError(f"{self.paths.root} already holds a run.")
         state = after(None, opening)
+        if self._mark:  # before there is a record: a run that was begun here always has its mark
+            self._mark.take((self.journal.hash_with(opening),), state.spent)
         self.journal.append(opening, flush=True)
+        return state
+
+    def _found(self) -> RunState:
+        state = fold(self.journal.events)
+        if self._mark:
+            self.journal.flush()  # a mark may be made now, and must not be ahead of what is on disk
+            self._mark.take(self.journal.hashes, state.spent)
         return state
 
     def _clear_strays(self) -> None:
@@ -81,7 +96,9 @@ class RunWriter:
         ``files`` is a directory that the event tells of: it is on disk before any line that is flushed after it.
 
         Raises ``RecordError`` where it breaks a rule and ``OSError`` where it can't be written; either way nothing
-        has changed. What a listener raises comes as ``ListenerFailed``: the event stands.
+        has changed. Where the high-water mark can't follow, which is ``StorageError``, the event stands, and nobody
+        may act on it before the run is resumed: to take back what is on disk could leave the mark ahead of it. What a
+        listener raises comes as ``ListenerFailed``: the event stands.
         """
         with self._mutex:
             state = after(self.state, event)
@@ -91,6 +108,8 @@ class RunWriter:
             self.state = state
             if files:
                 self._unflushed.append(files)
+            if flush and self._mark:
+                self._mark.advance(Mark(*self.journal.reached, state.spent))
             for listener in self._listeners:
                 try:
                     listener(event, state)

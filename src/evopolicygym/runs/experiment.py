@@ -13,7 +13,7 @@ from pathlib import Path
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.places import state_directory
+from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
@@ -56,8 +56,8 @@ def begin(runs: Path, name: str) -> Experiment:
     if file.exists():
         return recall(_identity(file))
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
-    directory.mkdir(parents=True, exist_ok=True)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
+    directory.mkdir(parents=True, exist_ok=True)
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
@@ -161,9 +161,12 @@ def _identity(file: Path) -> str:
 
 def _keep(identity: str, name: str, text: str) -> None:
     directory = state_directory() / identity
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    durable.write_text(directory / name, text)
-    (directory / name).chmod(0o600)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        durable.write_text(directory / name, text)
+        (directory / name).chmod(0o600)
+    except OSError as error:
+        raise not_kept(f"{name} of the experiment", error) from error
 
 
 def _cases_file(identity: str, environment: str) -> Path:

@@ -33,6 +33,7 @@ from evopolicygym.rollout.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
+from evopolicygym.runs.marks import mark_of
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.turns import play_turns
 
@@ -64,7 +65,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
         workspace.lay(RunPaths(root), config.task.films)
         executor = stack.enter_context(_executor(RunPaths(root), config))
         opening = _opening(config, owner, run_id, executor.grounds, price)
-        writer = stack.enter_context(RunWriter(root, opening))
+        writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _to_the_end(writer, executor, owner, agent)
@@ -81,19 +82,20 @@ def resume(
     """Take a run up again and return its last state; a finished run is left as it is.
 
     It may have been begun on another executor than the one that is named here: results don't depend on it.
-    Raises ``RecordError`` where the run is being played elsewhere, is broken, or was begun under other versions.
+    Raises ``RecordError`` where the run is being played elsewhere, is broken, goes back behind what was played here, or
+    was begun under other versions.
     """
     root = root.resolve()
     state = read_run(root).state
     if state.stage is Stage.FINISHED:
-        with RunWriter(root) as writer:
+        with RunWriter(root, mark=mark_of(state.opened)) as writer:
             writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
     agent = make(state.opened.agent)
     with ExitStack() as stack:
-        writer = stack.enter_context(RunWriter(root))
+        writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
         config = taken_up(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)
@@ -146,7 +148,7 @@ def _note_stop(writer: RunWriter, error: BaseException) -> None:
         case _:
             reason = StopReason.ERROR
     message = "" if reason is StopReason.INTERRUPTED else f"{type(error).__name__}: {error}"[:STOP_WORDS]
-    with suppress(OSError, RecordError):
+    with suppress(OSError, RecordError, StorageError):
         # An interruption may have come between the writing of an event and the knowing of it: the disk knows better.
         if read_run(writer.paths.root).state.stage is not Stage.FINISHED:
             writer.record(RunStopped(now(), reason, message))

@@ -1,6 +1,6 @@
-"""All that can be said of a record without playing anything: the audit, and the commitment.
+"""All that can be said of a record without playing anything: the audit, its high-water mark, and the commitment.
 
-The commitment can be checked where the secret is known.
+The mark can be checked where the run was played, the commitment where the secret is known.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pathlib import Path
 from evopolicygym.analysis.audit import Finding, audit
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs import experiment
+from evopolicygym.runs import experiment, marks
 from evopolicygym.runs.run import dealer
 
 
@@ -19,6 +19,7 @@ def findings(root: Path) -> Iterator[Finding]:
     yield from found
     if not found[0].ok:
         return
+    yield marks.finding(root)
     state = read_run(root).state
     try:
         dealer(state, experiment.of_run(root, state.opened))

@@ -14,12 +14,11 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
-from evopolicygym.core.run import fold
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, find_runs, read_run
+from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.runs.config import COMMAND, COMMAND_S
 from evopolicygym.runs.suites.progress import Stopped
 from evopolicygym.runs.suites.suite import PlannedRun
@@ -113,7 +112,7 @@ def _read(root: Path) -> RunRecord | None:
     paths = RunPaths(root)
     try:
         contents = journal.read(paths.journal)
-        return RunRecord(paths, contents.events, fold(contents.events), contents.torn) if contents.events else None
+        return record_of(paths, contents) if contents.events else None
     except RecordError as error:
         raise RecordError(
             f"{error}\nWhich run of the suite it is can't be told: move {root} out of the experiment to have it played "
