@@ -39,6 +39,7 @@ from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.http import JudgeDoor
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import Session
+from evopolicygym.records.high_water import HighWaterMark
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.records.writer import RunWriter
@@ -285,6 +286,13 @@ class RunMaker:
         return self.stack.enter_context(open_run(self.below / name, changes))
 
 
+def mark_beside(root: Path) -> HighWaterMark:
+    """Return where the high-water mark of a run on the toy is kept: beside its directory, never in the user's state."""
+    directory = root.parent / "marks"
+    directory.mkdir(exist_ok=True)
+    return HighWaterMark(directory, SECRET, "experiment", root.name)
+
+
 @contextmanager
 def open_run(
     root: Path, changes: Mapping[str, Any] | None = None, executor: FakeExecutor | None = None
@@ -296,7 +304,7 @@ def open_run(
     if not (paths.system / "policy.py").exists():
         (paths.system / "policy.py").write_text("1", encoding="utf-8")
     first = None if changes is None else opening(task=task(**changes))
-    with RunWriter(root, first) as writer:
+    with RunWriter(root, first, mark_beside(root)) as writer:
         limits = writer.state.opened.task.limits
         rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (

@@ -44,6 +44,9 @@ class WatchedDisk(Disk):
     def flush(self, descriptor: int) -> None:
         self.call("flush", self._note_flushed, descriptor)
 
+    def flush_content(self, descriptor: int) -> None:
+        self.call("flush", self._note_flushed, descriptor)
+
     def rename(self, source: Path, target: Path) -> None:
         self.call("rename", super().rename, source, target)
 

@@ -16,9 +16,11 @@ from evopolicygym.core.event import (
     RunStopped,
 )
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.records.high_water import Mark
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
+from fakes import mark_beside
 from whole_runs import events
 
 NOTES = (RunOpened, RunResumed, RunStopped, AgentStarted, AgentEnded, EpisodeRepeated)
@@ -81,6 +83,7 @@ def assert_the_same(root: Path, undisturbed: Path) -> None:
     assert feedback(others) == feedback(paths)
     assert [one for one in verify.findings(root) if not one.ok] == []
     assert strays(root) == []
+    assert mark_beside(root).read() == Mark(len(events(paths)), read_run(root).hashes[-1], state.spent)
 
 
 def strays(root: Path) -> list[Path]:

@@ -88,7 +88,7 @@ def played_through(root: Path, disk: FailingDisk) -> list[str]:
     for _ in range(2):
         try:
             played_on(disk, lambda place: take_up_toy(place, Auditor(RunPaths(place), disk), refused), root)
-        except (OSError, RecordError, RequestRefused):
+        except (OSError, RecordError, RequestRefused, StorageError):
             shown.append(STOPPED)
             disk.broken = False
         else:

@@ -240,13 +240,15 @@ def test_a_torn_last_line(stopped: Path, undisturbed: RunState) -> None:
 
 
 @pytest.fixture
-def stopped(home: Path, experiment_place: Path, tmp_path: Path) -> Path:
-    """Return the directory of a run that was killed; it died once, and is copied."""
-    kept = experiment_place / "stopped"
+def stopped(home: Path, experiment_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of a run that was killed; it died once, and is copied with the state of its user."""
+    kept, state = experiment_place / "stopped", experiment_place / "state when stopped"
     if not kept.exists():
         with one_more_run(home) as found:
             subprocess.run(program(TESTS / "dying.py", home, 12), env=environment(), check=False)
+        shutil.copytree(experiment_place / "state", state)
         kept.symlink_to(found[0])
+    monkeypatch.setenv("XDG_STATE_HOME", str(shutil.copytree(state, tmp_path / "state when stopped")))
     return Path(shutil.copytree(kept, tmp_path / "run"))
 
 

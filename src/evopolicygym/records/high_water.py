@@ -69,14 +69,15 @@ class HighWaterMark:
         return max(self._valid(content))[0]
 
     def take(self, hashes: Sequence[str], spent: int) -> None:
-        """Hold the mark against a journal, with its lock; where there is none yet, make it.
+        """Hold the mark against a journal, with its lock, and bring it up to there; where there is none yet, make it.
 
         Raises ``RecordError`` where the journal contradicts it or another process has it, ``StorageError`` where it
         can't be written.
         """
+        reached = Mark(len(hashes), hashes[-1], spent)
         try:
             if not self.path.exists():
-                line = self._line(Mark(len(hashes), hashes[-1], spent))
+                line = self._line(reached)
                 with suppress(FileExistsError):  # a copy of the run is opened at the same moment
                     durable.create_text(self.path, line.decode().ljust(2 * SLOT))
             self._descriptor = locked(self.path, f"Another copy of run {self._run_id}")
@@ -89,6 +90,8 @@ class HighWaterMark:
                 f"Run {self._run_id} can't be played on: {contradiction}. What works: the copy of the run that was "
                 f"played last, or a new run."
             )
+        if mark != reached:
+            self.advance(reached)
 
     def advance(self, mark: Mark) -> None:
         """Have the mark say, on disk, that the journal has come so far; raise ``StorageError`` where it can't."""
