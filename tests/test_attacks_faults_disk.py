@@ -33,7 +33,7 @@ from whole_runs import config, events, played
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 WRITES = sum(CALLS.values())
-SAMPLE_STEP = 16
+SAMPLE_STEP = 18
 REFUSED, STOPPED = "refused", "stopped"
 
 

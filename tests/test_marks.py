@@ -1,0 +1,137 @@
+"""Marks of real runs: who rewinds a record and resumes it gets no budget back, and verifying says what is missing."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.errors import RecordError, StorageError, UsageError
+from evopolicygym.core.run import RunState
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.runs import marks, run, verify
+from shell import Shell
+from whole_runs import config, played, state_kept_in
+
+SPENT_HALF = 14
+"""Events of the run below, some of its budget charged."""
+
+
+@pytest.fixture(scope="module", params=[SplitSource.PUBLIC, SplitSource.PRIVATE])
+def begun(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[tuple[Path, Path]]:
+    """Yield a whole real run and the state of the user who played it."""
+    place = tmp_path_factory.mktemp("real")
+    with state_kept_in(place / "state"):
+        yield played(config(place / "runs", split=request.param)).paths.root, place / "state"
+
+
+@pytest.fixture
+def rewound(begun: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the run as it was in the middle, where it was played."""
+    root, state = begun
+    monkeypatch.setenv("XDG_STATE_HOME", str(shutil.copytree(state, tmp_path / "its state")))
+    paths = RunPaths(Path(shutil.copytree(root, tmp_path / "copy")))
+    lines = paths.journal.read_bytes().splitlines(keepends=True)
+    paths.journal.write_bytes(b"".join(lines[:SPENT_HALF]))
+    paths.document.unlink()
+    shutil.rmtree(paths.evaluation)
+    return paths.root
+
+
+def taken_up(root: Path) -> RunState:
+    return run.resume(root, 1, lambda _paths, _state: None, lambda _event, _state: None)
+
+
+def said(root: Path) -> tuple[bool, str]:
+    """Return what verifying says of the mark."""
+    (found,) = (one for one in verify.findings(root) if one.what == marks.WHAT)
+    return found.ok, found.detail
+
+
+def test_a_run_that_went_back_is_not_resumed(rewound: Path) -> None:
+    """Its budget is not given back: the refusal says what was spent, and the record stays as it is."""
+    before = {path: path.read_bytes() for path in rewound.rglob("*") if path.is_file()}
+    words = rf"goes back: it holds {SPENT_HALF} events, \d+ episodes charged; it had \d+ events, 10 episodes charged"
+    with pytest.raises(RecordError, match=words):
+        taken_up(rewound)
+
+    assert before == {path: path.read_bytes() for path in rewound.rglob("*") if path.is_file()}
+
+
+def test_a_run_that_went_back_is_named_by_verify(rewound: Path, begun: tuple[Path, Path], shell: Shell) -> None:
+    """Verifying fails and says so; the run that it was copied from is in order wherever it lies."""
+    done = shell("verify", str(rewound))
+
+    assert done.code == 1
+    assert "the record goes back" in " ".join(done.out.split())
+    assert said(begun[0]) == (True, "the record goes on from where it was left here")
+
+
+def test_what_was_begun_elsewhere_is_not_checked(
+    rewound: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On another machine, or for another user, nothing can be said, and nothing is held against the record."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    ok, detail = said(rewound)
+
+    assert ok
+    assert detail.startswith("not checked: begun elsewhere")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_run_is_known_where_it_was_played(
+    begun: tuple[Path, Path], rewound: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run is known to its user, wherever it lies, and to nobody else; a record that was rewound is not."""
+    copy = Path(shutil.copytree(begun[0], tmp_path / "moved"))
+
+    assert (marks.known(copy), marks.known(rewound)) == (True, False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
+    assert not marks.known(copy)
+    with pytest.raises(UsageError, match="not the directory of a run"):
+        marks.known(tmp_path)
+
+
+@pytest.mark.parametrize("lost", ["key", "mark"])
+def test_a_damaged_state_is_told(rewound: Path, lost: str) -> None:
+    """A key or a mark that was changed is named, and nothing is taken for granted."""
+    place = Path(os.environ["XDG_STATE_HOME"]) / "evopolicygym" / "experiments" / "marks"
+    file = place / "key" if lost == "key" else next(path for path in place.iterdir() if path.name != "key")
+    file.write_text("0" * 64)
+    ok, detail = said(rewound)
+
+    assert not ok
+    assert "was changed" in detail
+    assert not marks.known(rewound)
+    with pytest.raises(RecordError, match="was changed"):
+        taken_up(rewound)
+
+
+def test_the_key_is_its_users_alone(rewound: Path) -> None:
+    """Nobody else can read the key or list the marks."""
+    place = Path(os.environ["XDG_STATE_HOME"]) / "evopolicygym" / "experiments" / "marks"
+
+    assert rewound.exists()
+    assert (place.stat().st_mode & 0o777, (place / "key").stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+@pytest.mark.parametrize("there", ["experiments", "experiments/marks"])
+def test_a_state_directory_that_can_t_be_written(tmp_path: Path, state_home: Path, there: str) -> None:
+    """It is said, with the variable that names another, before there is a record."""
+    (state_home / "evopolicygym" / there).parent.mkdir(parents=True)
+    (state_home / "evopolicygym" / there).write_text("no directory")
+    with pytest.raises(StorageError, match=r"can't be kept in your state directory: .* XDG_STATE_HOME"):
+        played(config(tmp_path / "runs"))
+
+    assert list(tmp_path.rglob("journal.jsonl")) == []
+
+
+def test_two_first_runs_share_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two first runs that begin at one moment the second takes the key of the first."""
+    first = marks._key_from_now_on()
+    looked, really = [None], marks._key
+    monkeypatch.setattr(marks, "_key", lambda: looked.pop() if looked else really())
+
+    assert first == marks._key_from_now_on()
