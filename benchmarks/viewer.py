@@ -96,7 +96,7 @@ def many_runs(place: Path, page: Page, count: int) -> dict[str, float]:
     disk = from_disk(place / "pages", page, place / "runs", "#/", ".board table")
     with ServedViewer([place / "runs"]) as viewer:
         began = perf_counter()
-        page.goto(f"{viewer.address}/")
+        page.goto(viewer.entrance)
         paint = paint_ms(page)
         page.wait_for_selector("section table tbody tr", timeout=120_000)
         listed = perf_counter() - began
@@ -118,7 +118,7 @@ def one_run(place: Path, page: Page, submissions: int, steps: int) -> dict[str, 
         (found,) = viewer.library.shelf.places().values()
         disk = from_disk(place / "long_pages", page, place / "long", f"#/run/{found.id}/0", ".code .row")
         began = perf_counter()
-        page.goto(f"{viewer.address}/#/run/{found.id}/0")
+        page.goto(f"{viewer.entrance}#/run/{found.id}/0")
         page.wait_for_selector(".code .row", timeout=60_000)
         shown = perf_counter() - began
         gaps = page.evaluate(SCROLL)

@@ -50,7 +50,7 @@ def main() -> None:
         for name, (route, until, width, scheme) in pages.items():
             context = running.new_context(viewport={"width": width, "height": HEIGHT}, color_scheme=scheme)  # type: ignore[arg-type]
             page = context.new_page()
-            page.goto(f"{viewer.address}/{route}")
+            page.goto(f"{viewer.entrance}{route}")
             page.wait_for_selector(until)
             page.wait_for_timeout(SETTLE_MS)
             page.screenshot(path=PICTURES / f"viewer_{name}.png")

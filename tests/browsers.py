@@ -72,8 +72,14 @@ def browser() -> "Iterator[Browser]":
 
 @contextmanager
 def met(running: "Browser", address: str, width: int = 1280, scheme: str = "light") -> Iterator[Met]:
-    """Open a page, and demand at the end that it said nothing on the console and asked nobody else for anything."""
+    """Open a page, and demand at the end that it said nothing on the console and asked nobody else for anything.
+
+    The address of a site that wants a token holds it.
+    """
     context = running.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    address, _, token = address.partition("/?token=")
+    if token:
+        assert context.request.get(f"{address}/?token={token}").ok
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
     found = Met(page, address)

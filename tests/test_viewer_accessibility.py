@@ -63,7 +63,7 @@ def addresses(
     with ServedViewer([place / "runs"]) as viewer:
         yield (
             {
-                "served": viewer.address,
+                "served": viewer.entrance,
                 "directory": (place / "pages" / "index.html").as_uri(),
                 "file": (place / "single" / "runs.html").as_uri(),
             },

@@ -33,7 +33,7 @@ def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_the_suite_is_sorted_and_filtered(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """A click on a column sorts by it, a filter leaves what it names, and the address tells both to somebody else."""
     viewer, _, _ = played
-    with met(chromium, viewer.address) as found:
+    with met(chromium, viewer.entrance) as found:
         page = found.page
         found.open("#/", "table")
         page.wait_for_selector(".board table")
@@ -54,7 +54,7 @@ def test_the_suite_is_sorted_and_filtered(chromium: "Browser", played: tuple[Ser
 def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """Keys lead through submissions; the change, the feedback and the episodes of the chosen one are shown."""
     viewer, evolver, _ = played
-    with met(chromium, viewer.address) as found:
+    with met(chromium, viewer.entrance) as found:
         page = found.page
         found.open(f"#/run/{evolver}/0/change", ".code .row")
         page.keyboard.press("j")
@@ -81,7 +81,7 @@ def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer
 def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """The cursor goes by keys, slider and pointer, and all plots tell their values there."""
     viewer, evolver, _ = played
-    with met(chromium, viewer.address) as found:
+    with met(chromium, viewer.entrance) as found:
         page = found.page
         found.open(f"#/episode/{evolver}/train-1-0", "canvas")
         page.keyboard.press("Shift+ArrowRight")
@@ -101,7 +101,7 @@ def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer,
 def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """Two runs are chosen in the list; their page tells the difference; the task's page has a curve for each."""
     viewer, evolver, random = played
-    with met(chromium, viewer.address, width=390, scheme="dark") as found:
+    with met(chromium, viewer.entrance, width=390, scheme="dark") as found:
         page = found.page
         found.open("#/", "input[type=checkbox][aria-label^=Choose]")
         for box in page.locator("input[aria-label^=Choose]").all():
@@ -120,7 +120,7 @@ def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[Ser
 
 def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
     """No runs at all, and a run that is gone: the pages say what to do."""
-    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.address) as found:
+    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
         found.open("#/", ".nothing")
         assert "evopolicygym run acrobot" in found.page.inner_text("main")
         found.open("#/run/nope", ".trouble")
@@ -131,7 +131,7 @@ def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
 def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
     """Markup in an agent's name, in its files, its output and its transcript is shown as it is, and does nothing."""
     hostile_run(tmp_path / "run")
-    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.address) as found:
+    with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
         (place,) = viewer.library.shelf.places().values()
         for route, until in (
             ("#/", ".board td"),
@@ -154,7 +154,7 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
     lines = whole.paths.journal.read_bytes().splitlines(keepends=True)
     live = RunPaths(tmp_path / "runs" / "live")
     _write(live.journal, b"".join(lines[:7]).decode())
-    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.address) as found:
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         (place,) = viewer.library.shelf.places().values()
         found.open(f"#/run/{place.id}", ".tag.live")
         before = found.page.locator(".submissions li").count()
@@ -176,7 +176,7 @@ def _write(path: Path, text: str) -> None:
 def test_no_two_entries_look_the_same(chromium: "Browser", tmp_path: Path) -> None:
     """Of eleven entries each has a colour and shape of its own, and their figures stand in words beside the marks."""
     recorded(tmp_path / "runs" / "known", known_run(catalog.load("acrobot")))
-    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.address) as found:
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
         found.open("#/?with=paper,anchors,references,baselines", ".strips svg")
         looks = found.page.locator(".strips ~ .legend svg").evaluate_all("(all) => all.map((one) => one.outerHTML)")
         said = found.page.get_attribute(".strips svg >> nth=0", "aria-label") or ""

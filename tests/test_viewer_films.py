@@ -113,7 +113,7 @@ def test_a_film_goes_with_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """Keys and slider move the film to the frame of their step, and the film, moved or played, moves the cursor."""
     told = asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-0.json").document
     steps, fps = told["length"], told["film"]["fps"]
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open(f"#/episode/{shown.evolver}/train-0-0", "video")
         found.until("document.querySelector('video').readyState >= 2")
@@ -139,7 +139,7 @@ def test_a_film_of_every_third_step(chromium: "Browser", shown: Shown) -> None:
     """Its frame k stands for the steps from 3k on, and its last for the last; the cursor is not drawn back to it."""
     told = asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-1.json").document
     film, steps = told["film"], told["length"]
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open(f"#/episode/{shown.evolver}/train-0-1", "video")
         found.until("document.querySelector('video').readyState >= 2")
@@ -156,7 +156,7 @@ def test_a_film_of_every_third_step(chromium: "Browser", shown: Shown) -> None:
 
 def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> None:
     """The film in the feedback is shown on its episode's page; the list of episodes says which have one."""
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         found.open(f"#/run/{shown.filmed}/0/episodes", "text=▶ film")
         assert found.page.locator("text=▶ film").count() == 1
         found.open(f"#/episode/{shown.filmed}/train-0-1", "video")
@@ -170,7 +170,7 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
     """What car_racing showed the policy is on the page, pixel by pixel, at each step and where the last one led to."""
     recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
     steps = len(recorded) - 1
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open(f"#/episode/{shown.driver}/train-0-0", "canvas.picture")
         for step in (0, 4, steps):
@@ -180,7 +180,7 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
                 "[...document.querySelector('canvas.picture').getContext('2d').getImageData(0, 0, 96, 96).data]"
             )
             assert np.array_equal(np.array(drawn, np.uint8).reshape(96, 96, 4)[..., :3], recorded[step])
-    with met(chromium, shown.viewer.address, width=390) as found:
+    with met(chromium, shown.viewer.entrance, width=390) as found:
         found.open(f"#/episode/{shown.driver}/train-0-0", "canvas.picture")
         found.until("document.querySelector('figcaption.soft').textContent.includes('step 0,')")
         assert found.page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
@@ -222,7 +222,7 @@ def test_which_parts_of_an_observation_are_pictures() -> None:
 def test_a_grid_is_drawn_as_what_it_means(chromium: "Browser", shown: Shown) -> None:
     """MiniGrid's numbers are kinds and colours: they are drawn as things and told in words, the rest is plotted."""
     told = asked(shown.viewer, f"/data/run/{shown.walker}/episode/train-0-0.json").document
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open(f"#/episode/{shown.walker}/train-0-0", "canvas.picture")
         found.until("document.querySelector('figcaption.soft').textContent.includes('image at step 0: ')")
@@ -239,7 +239,7 @@ def test_a_grid_is_drawn_as_what_it_means(chromium: "Browser", shown: Shown) -> 
 
 def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -> None:
     """Validation of a checkpoint that was not selected has its steps; what post-hoc played has its returns."""
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open(f"#/run/{shown.evolver}/0/episodes", "text=Held-out, played afterwards")
         returns = page.locator("[aria-label^='Held-out, played'] tbody tr").count()
@@ -261,7 +261,7 @@ def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -
 def test_films_of_one_case_side_by_side(chromium: "Browser", shown: Shown) -> None:
     """The task's page shows the two agents' films of a held-out case, and one slider moves both."""
     told = asked(shown.viewer, "/data/task/cartpole.json").document["films"]
-    with met(chromium, shown.viewer.address) as found:
+    with met(chromium, shown.viewer.entrance) as found:
         page = found.page
         found.open("#/task/cartpole", ".side video")
         found.until("[...document.querySelectorAll('video')].every((one) => one.readyState >= 2)")

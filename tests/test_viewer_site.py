@@ -1,14 +1,13 @@
 """The viewer's site over real HTTP: read-only, for this machine's own pages, and nothing but runs."""
 
-import http.client
 import json
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
+import httpx
 import pytest
 
 from diagnosed import known_run, recorded
@@ -183,15 +182,15 @@ def test_no_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_program_ends_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
-    """``evopolicygym view`` tells its address, answers there, and leaves without a complaint when it is interrupted."""
+    """``evopolicygym view`` prints its address, answers there, and ends without a complaint when interrupted."""
     recorded(tmp_path / "runs" / "known", known_run())
     words = [sys.executable, "-m", "evopolicygym", "view", "--no-open", str(tmp_path / "runs")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        address = process.stdout.readline().partition("http://")[2].partition("/")[0]
-        with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
-            connection.request("GET", "/data/runs.json")
-            status = connection.getresponse().status
+        (entrance,) = (word for word in process.stdout.readline().split() if word.startswith("http://"))
+        with httpx.Client(follow_redirects=True) as client:
+            client.get(entrance)
+            status = client.get(httpx.URL(entrance).join("/data/runs.json")).status_code
         process.send_signal(number)
         _, complaints = process.communicate(timeout=30)
 

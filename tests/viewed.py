@@ -71,7 +71,8 @@ class Answer:
 
 
 def asked(viewer: ServedViewer, path: str, method: str = "GET", **headers: str) -> Answer:
-    """Ask the site for a path as it is written, dots and all."""
+    """Ask the site for a path as it is written, dots and all, with its token where no other is given."""
+    headers = {"Authorization": f"Bearer {viewer.access.token}", **headers}
     connection = http.client.HTTPConnection(urlsplit(viewer.address).netloc, timeout=30)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})

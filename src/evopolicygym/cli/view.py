@@ -23,16 +23,24 @@ def view(
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
+    import tempfile
     import webbrowser
 
     from evopolicygym.cli.console import interruptible
     from evopolicygym.cli.tables import names, places
+    from evopolicygym.viewer.access import leading_to
     from evopolicygym.viewer.serving import ServedViewer
 
-    with ServedViewer(places(runs, needed=True), port, names(shipped)) as viewer, interruptible():
-        typer.echo(f"The runs are shown at {viewer.address}/ (Ctrl-C ends it)")
+    with (
+        ServedViewer(places(runs, needed=True), port, names(shipped)) as viewer,
+        tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
+        interruptible(),
+    ):
+        typer.echo(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
-            webbrowser.open(f"{viewer.address}/")
+            page = Path(private) / "open.html"  # any user of this machine can read the words that a browser starts with
+            page.write_text(leading_to(viewer.entrance), encoding="utf-8")
+            webbrowser.open(page.as_uri())
         try:
             viewer.wait()
         except KeyboardInterrupt:

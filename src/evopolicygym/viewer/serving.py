@@ -8,6 +8,7 @@ from typing import Self
 
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.serving.server import Server
+from evopolicygym.viewer.access import Access
 from evopolicygym.viewer.bundle_suite import settings_bundle, suite_name
 from evopolicygym.viewer.library import Library
 from evopolicygym.viewer.shelf import Shelf
@@ -22,8 +23,12 @@ class ServedViewer:
         settings = settings_bundle(shipped)
         self.library = Library(Shelf(runs))
         taken = listener(port)
-        self._server = Server(application(self.library, settings), "viewer")
+        self.access = Access()
+        self._server = Server(application(self.library, self.access, settings), "viewer")
         self.address = self._server.serve(taken)
+        """Where pages are shown to who has the token."""
+        self.entrance = f"{self.address}/?token={self.access.token}"
+        """Where a browser gets the token."""
         first = suite_name(settings["beside"])
         threading.Thread(target=self._warm, args=(first,), name="viewer's leaderboard", daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""The viewer's site: read-only, for this machine alone; it carries documents and the pages' own files, no more.
+"""The viewer's site: read-only, for who holds its token; it carries documents and the pages' own files, no more.
 
 Every answer forbids a page to load or to run anything from elsewhere, or any script that is no file of ours.
 """
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.jsontext import dumps
+from evopolicygym.viewer.access import REFUSED, Access, refused
 from evopolicygym.viewer.library import Library, NoSuchDocument
 from evopolicygym.viewer.reading import shown
 
@@ -47,7 +48,7 @@ def static_files() -> Mapping[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
 
 
-def application(library: Library, settings: Mapping[str, object] | None = None) -> ASGIApp:
+def application(library: Library, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
     """Return the site over a library; ``settings`` is what its pages are told to begin with."""
     told = dumps(settings or {}).encode()
 
@@ -96,14 +97,15 @@ def application(library: Library, settings: Mapping[str, object] | None = None) 
 
     app = Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
     app.router.redirect_slashes = False
-    return _Guarded(app)
+    return _Guarded(app, access)
 
 
 class _Guarded:
-    """Lets through what comes from this machine and from no other site's page, and puts the headers on every answer."""
+    """Lets through what comes from this machine, from no other site's page and with the token, all with the headers."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
+        self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def headed(message: Message) -> None:
@@ -116,6 +118,10 @@ class _Guarded:
             return
         if not _from_here(Headers(scope=scope), scope):
             answer = _problem("Requests from elsewhere are not answered; open the address that view printed.", 403)
+        elif entrance := self._access.entrance(scope):
+            answer = entrance
+        elif not self._access.granted(scope):
+            answer = refused() if scope["path"] == "/" else _problem(REFUSED, 403)
         await answer(scope, receive, headed)
 
 
