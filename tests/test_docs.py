@@ -54,9 +54,10 @@ def test_every_environment_is_told(name: str) -> None:
 
 
 def test_every_attack_is_held_by_a_test() -> None:
-    """Each of the 75 attacks and faults has a row in docs/security.md, which names tests that there are."""
+    """Each attack and fault has a row of its own in docs/security.md, which names tests that there are."""
     text = docs()[ROOT / "docs" / "security.md"]
-    rows = dict(re.findall(r"^\| ([A-Z]\d\d) (\|.*)$", text, re.MULTILINE))
+    found = re.findall(r"^\| ([A-Z]\d\d) (\|.*)$", text, re.MULTILINE)
+    rows = dict(found)
     named = {case: re.findall(r"`(tests/\w+\.py)::(\w+)", row) for case, row in rows.items()}
     missing = [
         (case, file, test)
@@ -65,7 +66,7 @@ def test_every_attack_is_held_by_a_test() -> None:
         if f"def {test}(" not in (ROOT / file).read_text(encoding="utf-8")
     ]
 
-    assert len(rows) == 75
+    assert len(rows) == len(found) > 70
     assert [case for case, tests in named.items() if not tests] == []
     assert missing == []
 
