@@ -1,5 +1,6 @@
 """Marks of real runs: who rewinds a record and resumes it gets no budget back, and verifying says what is missing."""
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,8 +10,11 @@ import pytest
 
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.records import durable
+from evopolicygym.records.durable import Disk
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import marks, run, verify
 from shell import Shell
 from whole_runs import config, played, state_kept_in
@@ -135,3 +139,30 @@ def test_two_first_runs_share_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(marks, "_key", lambda: looked.pop() if looked else really())
 
     assert first == marks._key_from_now_on()
+
+
+class NoRoomForMarks(Disk):
+    """A disk that can't write a mark, once, at the n-th that follows an event."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+
+    def flush_content(self, descriptor: int) -> None:
+        self._left -= 1
+        if not self._left:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().flush_content(descriptor)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_real_run_without_room_for_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """It stops with what to do, whichever event's mark can't be written, and is taken up to a record in order."""
+    monkeypatch.setattr(durable, "disk", NoRoomForMarks(number))
+    with pytest.raises(StorageError, match=r"No space.*\n.*evopolicygym resume ") as told:
+        played(config(tmp_path / "runs"))
+    (root,) = find_runs(tmp_path / "runs")
+    state = taken_up(root)
+
+    assert "high-water mark" in str(told.value)
+    assert (state.stage, state.spent) == (Stage.FINISHED, 10)
+    assert [one for one in verify.findings(root) if not one.ok] == []
