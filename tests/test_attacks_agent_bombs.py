@@ -19,7 +19,7 @@ from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs import turns
 from evopolicygym.runs.verify import findings
-from evopolicygym.sandbox import watch
+from evopolicygym.sandbox import cgroup, watch
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap
@@ -78,6 +78,53 @@ def test_memory_bomb(run: OpenRun) -> None:
 
     assert ended.end is AgentEnd.CRASHED
     assert "at most 256 MiB may be used" in ended.message or "exit code" in ended.message
+
+
+SHARED = {
+    "anonymous": "held = mmap.mmap(-1, 1 << 20)\n    held.write(bytes(1 << 20))\n    kept.append(held)",
+    "memfd": "kept.append(os.memfd_create('kept'))\n    os.write(kept[-1], bytes(1 << 20))",
+    "tmpfs": "open(f'/dev/shm/{place}', 'wb').write(bytes(1 << 20))",
+}
+
+
+@pytest.mark.parametrize("counted", ["by a control group", "from outside"])
+@pytest.mark.parametrize("how", SHARED)
+def test_memory_that_is_nobodys_own(how: str, counted: str, run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A08: memory that processes share, and files in memory, count as any does."""
+    if counted == "from outside":
+        monkeypatch.setattr(cgroup, "_parents", lambda _: ())
+    elif not cgroup.can_be_made():
+        pytest.skip("no control group can be made here")
+    body = f"import mmap, os, time\nkept = []\nfor place in range(240):\n    {SHARED[how]}\n"
+    ended = detonated(run, f"{body}print('all of it', flush=True)\ntime.sleep(30)", memory_mb=200)
+    told = run.paths.transcript.read_text(encoding="utf-8")
+
+    assert ended.end is AgentEnd.CRASHED
+    assert ("at most 200 MiB may be used" in ended.message) == (counted == "from outside")
+    assert told in ({""} if counted == "by a control group" else {"", "all of it\n"})
+
+
+def test_segments_that_outlive_processes(run: OpenRun) -> None:
+    """A08: no shared memory of System V can be made, which would belong to no process and no file."""
+    script = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(libc.shmget(0, 1 << 20, 0o1600))"
+
+    assert printed(run, "python3", "-c", script) == "-1\n"
+
+
+@pytest.mark.parametrize("counted", ["by a control group", "from outside"])
+def test_thread_bomb(counted: str, run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A08: more threads than allowed are refused or end the program, also where the judge is root."""
+    if counted == "from outside":
+        monkeypatch.setattr(cgroup, "_parents", lambda _: ())
+    body = (
+        "import _thread, threading, time\nthreading.stack_size(32 << 10)\n"
+        "for _ in range(400): _thread.start_new_thread(time.sleep, (30,))\ntime.sleep(3)\nprint('all of them')"
+    )
+    ended = detonated(run, body, processes=100)
+    told = run.paths.transcript.read_text(encoding="utf-8")
+
+    assert ended.end is AgentEnd.CRASHED
+    assert "at most 100 may run" in ended.message or "can't start new thread" in told
 
 
 def test_disk_bomb_in_scratch(run: OpenRun) -> None:

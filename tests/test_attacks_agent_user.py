@@ -65,11 +65,11 @@ def home() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-def test_whole_run_as_an_ordinary_user(home: Path) -> None:
-    """A run that an ordinary user starts is held in as root's is, and the kernel counts its processes besides."""
-    words = ["run", "cartpole", "--budget", "4", "--validation", "1", "--held-out", "1", "--workers", "1", "--json"]
-    done = subprocess.run(
-        [*AS_NOBODY, usable_python(), "-P", "-m", "evopolicygym", *words, "--", "python3", "-c", AGENT, GOOD],
+def played(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Play a short run as an ordinary user."""
+    small = ["--budget", "4", "--validation", "1", "--held-out", "1", "--workers", "1", "--json"]
+    return subprocess.run(
+        [*AS_NOBODY, usable_python(), "-P", "-m", "evopolicygym", "run", "cartpole", *small, *words],
         cwd=home,
         env={"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": PATHS},
         capture_output=True,
@@ -77,6 +77,11 @@ def test_whole_run_as_an_ordinary_user(home: Path) -> None:
         check=False,
         timeout=120,
     )
+
+
+def test_whole_run_as_an_ordinary_user(home: Path) -> None:
+    """A run that an ordinary user starts is held in as root's is, and the kernel counts its processes besides."""
+    done = played(home, "--", "python3", "-c", AGENT, GOOD)
 
     assert done.returncode == 0, done.stderr
     run = next(home.glob("runs/*/*/*/*/run.json"))
@@ -86,3 +91,21 @@ def test_whole_run_as_an_ordinary_user(home: Path) -> None:
     assert "RLIMIT_NPROC" in document["isolation"]["agent"]["processes"]
     told = (run.parent / "logs" / "agent.log").read_text(encoding="utf-8").splitlines()
     assert json.loads(told[-1]) == {"writable": [], "planted": False}
+
+
+SHARES = """
+import mmap, os, time
+kept = [mmap.mmap(-1, 150 << 20), os.memfd_create("kept")]
+kept[0].write(bytes(150 << 20))
+os.write(kept[1], bytes(150 << 20))
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("level", ["bubblewrap", "process"])
+def test_shared_memory_as_an_ordinary_user(level: str, home: Path) -> None:
+    """What an agent's processes share, mapped and not, counts where an ordinary user can make no control group, too."""
+    played(home, "--isolation", level, "--option", "memory_mb=250", "--", "python3", "-c", SHARES)
+    journal = next(home.glob("runs/*/*/*/*/journal.jsonl")).read_text(encoding="utf-8")
+
+    assert "at most 250 MiB may be used" in journal

@@ -15,6 +15,7 @@ from evopolicygym.rollout.siege import besiege
 from evopolicygym.sandbox import none
 from evopolicygym.sandbox.attack import OK, Attack, attack, attacks
 from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.walls import Wall
 
 PROGRAM = """
 import sys
@@ -34,6 +35,7 @@ class Leaky(none.Backend):
     """A backend that promises what bubblewrap does and holds nothing."""
 
     level = Level.BUBBLEWRAP
+    walls: frozenset[Wall] = frozenset()
 
 
 def check(which: str, *words: str) -> "subprocess.CompletedProcess[str]":

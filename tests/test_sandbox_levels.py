@@ -15,12 +15,14 @@ from evopolicygym.sandbox import bubblewrap, host, process, seccomp
 from evopolicygym.sandbox.base import Ground, Inside, Level
 from evopolicygym.sandbox.levels import AUTO, AUTO_ORDER, choose
 from evopolicygym.sandbox.limits import counts_by_namespace
+from evopolicygym.sandbox.walls import Wall
 
 
 class Broken:
     """A backend whose zygotes end at once."""
 
     level = Level.NONE
+    walls: frozenset[Wall] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         return {}

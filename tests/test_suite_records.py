@@ -152,3 +152,22 @@ def test_a_program_without_a_limit_of_time_is_known_again(tmp_path: Path) -> Non
     lay(place / "a", [replace(opened(today), agent=before)])
 
     assert [only(run, place).verdict for run in (today, other)] == [Verdict.INTERRUPTED, Verdict.WAITING]
+
+
+@pytest.mark.parametrize(
+    ("waive", "recorded", "found_there"),
+    [
+        ([], "bubblewrap", 1),
+        ([], "bubblewrap without seccomp", 0),
+        (["seccomp"], "bubblewrap", 1),
+        (["seccomp", "landlock"], "process without seccomp", 1),
+    ],
+)
+def test_a_record_lacks_no_wall_that_was_not_waived(
+    waive: list[str], recorded: str, found_there: int, tmp_path: Path
+) -> None:
+    """A run that was played without a wall belongs to a suite only where the suite waives that wall."""
+    planned = plan(suite(tmp_path, agents=[{"name": "tuner"}], waive=waive))[0]
+    lay(tmp_path / "place" / "one", [opened(planned, isolation=recorded)])
+
+    assert [only(planned, tmp_path / "place").root].count(tmp_path / "place" / "one") == found_there

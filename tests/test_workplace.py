@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from socket import socket
 from threading import Thread
+from zipfile import ZipFile
 
 import pytest
 
@@ -152,11 +153,12 @@ def test_script_with_own_python(run: OpenRun, tmp_path: Path) -> None:
 
 
 def test_preflight_finds_a_simulator(run: OpenRun, tmp_path: Path) -> None:
-    """A Python that could import a simulator stops the run before it starts."""
-    packages = tmp_path / "odd" / "packages"
-    (packages / "mujoco").mkdir(parents=True)
-    (packages / "mujoco" / "__init__.py").touch()
-    odd = tmp_path / "odd" / "python3"
+    """A Python that could import a simulator, which no name of a file tells of, stops the run before it starts."""
+    packages = tmp_path / "odd" / "bundle"
+    packages.parent.mkdir()
+    with ZipFile(packages, "w") as bundle:
+        bundle.writestr("mujoco/__init__.py", "")
+    odd = packages.with_name("python3")
     odd.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec python3 "$@"\n', encoding="utf-8")
     odd.chmod(0o755)
 

@@ -17,7 +17,7 @@ from evopolicygym.agents.model_door.upstream import ModelEndpoint
 from evopolicygym.core.agent import AgentLimits, Desk, Door
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.core.places import state_directory
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.base import Level, level_of
 from evopolicygym.sandbox.workplace import JUDGE_PORT, MODEL_PORT, Occupant, Serve, enclosed, plain, preflight
 
 GRACE_S = 5.0
@@ -92,20 +92,22 @@ def last_words(code: int, transcript: Path) -> str:
 
 def _looked_around(launch: Launch, desk: Desk) -> Mapping[str, str]:
     """Return what the workplace's preflight found; empty at levels that hide nothing."""
-    if desk.isolation != Level.BUBBLEWRAP:
+    if level_of(desk.isolation) is not Level.BUBBLEWRAP:
         return {}
-    return preflight(launch.command, desk.workspace, [desk.workspace.parent, state_directory()])
+    return preflight(launch.command, desk.workspace, [desk.workspace.parent, state_directory()], desk.simulators)
 
 
 def _started(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None) -> Occupant:
     command, limits, home = launch.command, launch.limits, launch.home
-    if desk.isolation != Level.BUBBLEWRAP:
+    if level_of(desk.isolation) is not Level.BUBBLEWRAP:
         models = launch.equip(model.serve(create_server(("127.0.0.1", 0)))) if model else {}
-        return plain(command, desk.workspace, {**door.endpoint.environment, **models}, limits, home)
+        confined = level_of(desk.isolation) is Level.PROCESS
+        environment = {**door.endpoint.environment, **models}
+        return plain(command, desk.workspace, environment, limits, home, confined=confined)
     doors: dict[int, Serve] = {JUDGE_PORT: lambda listener: door.serve(listener).environment}
     if model:
         doors[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
-    return enclosed(command, desk.workspace, doors, limits, home)
+    return enclosed(command, desk.workspace, doors, limits, home, desk.simulators)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from evopolicygym.analysis.published import AGENT, ANCHOR, PublishedEntry, Publi
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.isolation import parted
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
@@ -151,6 +152,8 @@ def score_table(
         notes.append("Some runs played the public split: its cases are known to everybody.")
     if any(run.isolation == "none" for run in runs):
         notes.append("Some runs were played at isolation none: unverified.")
+    if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
+        notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 

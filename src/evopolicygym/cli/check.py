@@ -58,7 +58,7 @@ def check(
 
     An environment is played for some seconds.
 
-    A sandbox is attacked by 39 hostile policies for a minute; what its level promises must hold.
+    A sandbox is attacked by hostile policies for a minute; what its level promises must hold.
 
     An executor plays the same cases as this machine alone, and must come to the same episodes and files.
 

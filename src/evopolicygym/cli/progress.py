@@ -12,6 +12,7 @@ from rich.text import Text
 from evopolicygym.cli.console import duration, number
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
+from evopolicygym.core.isolation import AND, parted
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
@@ -43,6 +44,9 @@ class RunView:
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
         if opened.isolation == "none":
             self._console.print(Text("Policies run with your own rights; the score will be unverified.", "yellow"))
+        if waived := parted(opened.isolation)[1]:
+            said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."
+            self._console.print(Text(said, "yellow"))
 
     def observe(self, event: Event, state: RunState) -> None:
         """Take note of an event; without a terminal, print a line where one is due."""

@@ -170,6 +170,13 @@ def run(
         str | None,
         typer.Option(help="auto (the strongest that works here), bubblewrap, process or none.", show_default="auto"),
     ] = None,
+    waive: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WALL",
+            help="Play even where the level lacks this wall here: seccomp or landlock. The run is marked.",
+        ),
+    ] = None,
     executor: Annotated[
         str | None,
         typer.Option(
@@ -213,6 +220,7 @@ def run(
         workers=workers,
         runs=str(runs) if runs else None,
         isolation=isolation,
+        waive=waive or None,
         executor=executor,
         address=address,
         agent=_given(**given_agent),

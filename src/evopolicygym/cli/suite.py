@@ -55,6 +55,10 @@ def suite(
     seed: Annotated[int | None, typer.Option(help="Of the first repeat; each further one has the next.")] = None,
     runs: Annotated[Path | None, typer.Option(help="Where records go. Default: runs.")] = None,
     isolation: Annotated[str | None, typer.Option(help="auto, bubblewrap, process or none.")] = None,
+    waive: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WALL", help="Play even where a level lacks this wall here: seccomp or landlock."),
+    ] = None,
     executor: Annotated[
         str | None, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")
     ] = None,
@@ -85,6 +89,7 @@ def suite(
         "seed": seed,
         "runs": None if runs is None else str(runs),
         "isolation": isolation,
+        "waive": waive or None,
         "executor": executor,
         "address": address,
     }

@@ -14,11 +14,13 @@ import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.watchdog import Watchdog
+from evopolicygym.sandbox.process import THREADS
 
 TICK_S = 0.05
 KILL_GRACE_S = 1.0
@@ -64,6 +66,9 @@ class Attendant:
         self._killed_at = 0.0
         self.timed_out = ""
         """In words, which limit was reached; empty while none was."""
+        self.crowded = ""
+        """In words, that it ran more threads than it may; empty while it doesn't."""
+        self._tasks: Path | None = None
         for output in outputs:
             os.set_blocking(output, False)
         self._thread = threading.Thread(target=self._watch, name="attendant", daemon=True)
@@ -99,10 +104,19 @@ class Attendant:
             now, beat = monotonic(), self._awaited.beat
             if now - last_tick < TICK_S:
                 continue
+            self._count_threads()
             self._look(beat, now - last_tick, now - since if beat == last_beat else 0.0)
             if beat != last_beat:
                 last_beat, since = beat, last_tick
             last_tick = now
+
+    def _count_threads(self) -> None:
+        """Kill a process of too many threads, where no kernel refuses them to it."""
+        with suppress(OSError, ValueError):  # it has ended
+            self._tasks = self._tasks or Path("/proc", _number(self._handle), "task")
+            if self._tasks.stat().st_nlink - 2 > THREADS:
+                self.crowded = f"it ran more than the {THREADS} threads allowed"
+                self.kill()
 
     def _look(self, beat: int, passed_s: float, waited_s: float) -> None:
         """Judge by whose turn it is: ``passed_s`` since the last look, ``waited_s`` within this turn."""
@@ -137,6 +151,12 @@ class Attendant:
         for output in self._outputs:
             for _ in range(2):
                 self._kept[output].take(_read(output))
+
+
+def _number(handle: int) -> str:
+    """Return the process number of a pidfd; raise ``OSError`` or ``ValueError`` where it has ended."""
+    lines = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="utf-8").splitlines()
+    return str(next(int(line[4:]) for line in lines if line.startswith("Pid:")))
 
 
 def _unread(pipe: int) -> int:

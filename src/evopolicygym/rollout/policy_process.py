@@ -182,7 +182,8 @@ class PolicyProcess:
             failure = Failure(FailureReason.TIMEOUT, self._doing() + self._attendant.timed_out, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_TIMEOUT if loading else None)
         if not report:
-            failure = Failure(FailureReason.DIED, self._doing() + "its process ended or broke the channel", step)
+            how = self._attendant.crowded or "its process ended or broke the channel"
+            failure = Failure(FailureReason.DIED, self._doing() + how, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_ERROR if loading else None)
         said = str(report.get("reason"))
         reason = FailureReason(said) if said in {"error", "invalid_action", "memory"} else FailureReason.ERROR

@@ -60,7 +60,7 @@ class Worker:
             observation_schema=schemas[0],
             action_schema=schemas[1],
             versions=versions(spec),
-            isolation=self._chosen.backend.level.value,
+            isolation=self._chosen.isolation,
             findings={**self._chosen.findings, "landlock": landlock, "addresses": self._zygote.addresses},
             allowed_imports=self._ground.library.versions,
         )

@@ -7,7 +7,7 @@ import signal
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
@@ -170,15 +170,9 @@ class Zygote:
             ours.settimeout(ANSWER_S)
             with fixed_layout():
                 inside = self._backend.start(self.ground, theirs.fileno(), ENVIRONMENT)
-        confinement = inside.confinement
         greeting = {
             "preload": self._preload,
-            "confinement": {
-                "limits": dict(confinement.limits),
-                "landlock": list(confinement.landlock),
-                "seccomp": confinement.seccomp,
-                "own_process": confinement.own_process,
-            },
+            "confinement": asdict(inside.confinement),
         }
         with suppress(OSError):  # it ended at once, which ``ready`` tells
             ours.send(json.dumps(greeting).encode())

@@ -31,7 +31,7 @@ from evopolicygym.rollout import survivors
 from evopolicygym.runs.checked_run import CANARY, Came, Order, play_beside
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.search import holding
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.base import Level, level_of
 from evopolicygym.sandbox.levels import AUTO, choose
 
 ENVIRONMENT, BUDGET, VALIDATION, HELD_OUT = "cartpole", 24, 1, 2
@@ -209,12 +209,12 @@ def _hidden(look: _Look) -> Finding:
     if any(look.secret in json.dumps(asked.body) for asked in look.model.asked):
         return Finding("hidden files", ok=False, detail="it told its model what is hidden")
     findings = {name: text for end in _ends(look) for name, text in end.findings.items()}
-    level = look.state.opened.isolation
-    if not findings and level == Level.BUBBLEWRAP:
+    level = level_of(look.state.opened.isolation)
+    if not findings and level is Level.BUBBLEWRAP:
         return Finding(
             "hidden files", ok=True, detail="nothing of them in its files; it plays unconfined, as a part of us"
         )
-    if level != Level.BUBBLEWRAP:
+    if level is not Level.BUBBLEWRAP:
         return Finding("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
     looked = "; told where to look, it found nothing" if look.script.places else ""
     return Finding("hidden files", ok=True, detail=f"{findings.get('hidden', 'nothing of them in its files')}{looked}")

@@ -20,11 +20,12 @@ from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.isolation import written
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import load
 from evopolicygym.rollout.executors.base import LOCAL
-from evopolicygym.sandbox.levels import AUTO
+from evopolicygym.sandbox.levels import AUTO, waivable
 
 DEFAULT_RUNS = Path("runs")
 DEFAULT_EXPERIMENT = "default"
@@ -164,6 +165,8 @@ class CommonTable(Table):
     workers: int | None = None
     runs: str = str(DEFAULT_RUNS)
     isolation: str = AUTO
+    waive: list[str] = []
+    """Walls that the level may lack here (``landlock``, ``seccomp``); the run is marked where it does."""
     executor: str = LOCAL
     address: str = ""
     """Of the executor's cluster."""
@@ -197,7 +200,7 @@ class RunTable(CommonTable):
             seed=self.seed,
             workers=self.workers,
             runs=Path(self.runs),
-            isolation=self.isolation,
+            isolation=written(self.isolation, waivable(self.waive)),
             executor=self.executor,
             executor_address=self.address,
             price=self.agent.price_given(),

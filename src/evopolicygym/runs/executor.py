@@ -3,22 +3,19 @@
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
-from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
 from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.sandbox.levels import AUTO, BACKENDS
+from evopolicygym.sandbox.levels import AUTO, BACKENDS, named
 
 
 def refuse_unknown(config: RunConfig) -> None:
     """Raise ``UsageError`` where a level or an executor is named that there isn't; neither is made here."""
     EXECUTORS.load(config.executor)
-    if config.isolation == AUTO:
-        return
-    if ":" not in config.isolation and config.isolation not in BACKENDS.names():
-        raise UnknownName(BACKENDS.kind, config.isolation, [*BACKENDS.names(), AUTO])
-    BACKENDS.load(config.isolation)
+    name, _ = named(config.isolation)
+    if name != AUTO:
+        BACKENDS.load(name)
 
 
 def taken_up(opened: RunOpened, workers: int | None, executor: str, address: str) -> RunConfig:

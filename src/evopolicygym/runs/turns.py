@@ -14,6 +14,7 @@ from time import monotonic
 
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
 from evopolicygym.core.allowance import reached, used_of
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.printable import well_formed
 from evopolicygym.judge.http import JudgeDoor
@@ -142,7 +143,14 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
     desk = Desk(
-        paths.workspace, paths.transcript, opened.seed, opened.isolation, left, opened.price, report=meter.report
+        paths.workspace,
+        paths.transcript,
+        opened.seed,
+        opened.isolation,
+        left,
+        opened.price,
+        simulators_of(opened.task.environment),
+        meter.report,
     )
     stop, future = Flag(), Future[Turn]()
     thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)
@@ -162,6 +170,12 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn
         if not session.state.submissions:  # whoever mends what it lacks can have it begin again
             raise
         return _crashed(error)
+
+
+def simulators_of(spec: EnvironmentSpec) -> tuple[str, ...]:
+    """Return the modules that make an environment; the packages of its spec may be of use for other things."""
+    named = [*spec.imports, *([spec.id.partition(":")[0]] if ":" in spec.id else [])]
+    return tuple(dict.fromkeys(name.partition(".")[0] for name in named))
 
 
 def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:

@@ -11,7 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from evopolicygym.core.isolation import parted
 from evopolicygym.core.task import Limits
+from evopolicygym.sandbox.walls import Wall
 
 
 class Level(StrEnum):
@@ -20,9 +22,14 @@ class Level(StrEnum):
     BUBBLEWRAP = "bubblewrap"
     """Namespaces, nothing writable, only what a policy needs visible; and all of ``process``."""
     PROCESS = "process"
-    """Resource limits, and Landlock and seccomp where the kernel has them."""
+    """No privileges, resource limits, Landlock and seccomp."""
     NONE = "none"
     """Nothing: asked for by name, and marked as unverified wherever a score is shown."""
+
+
+def level_of(isolation: str) -> Level:
+    """Return the level of an isolation as it is recorded, whatever walls were waived."""
+    return Level(parted(isolation)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,10 @@ class Confinement:
     """A compiled filter program in hexadecimal; empty for none."""
     own_process: int = 0
     """The number that stands in the filter for the process's own, which it puts there itself; 0 for none."""
+    unprivileged: bool = False
+    """Whether it gives up every capability, and that any program it starts has more rights than it."""
+    nice: int = 0
+    """How much further back it stands in the queue for a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,8 @@ class Backend(Protocol):
     """One way to keep a policy in."""
 
     level: Level
+    walls: frozenset[Wall]
+    """What it promises of that which a machine may lack; where one is missing it isn't used, unless that is waived."""
 
     def findings(self) -> Mapping[str, str]:
         """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""

@@ -19,17 +19,17 @@ from importlib.resources import files
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
 from evopolicygym.sandbox.limits import counts_by_namespace
-from evopolicygym.sandbox.process import PLAINLY, confinement, zygote_arguments
+from evopolicygym.sandbox.process import GROUP, PLAINLY, THREADS, confinement, threads_finding, zygote_arguments
 from evopolicygym.sandbox.seccomp import seccomp_finding
+from evopolicygym.sandbox.walls import Wall
 
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
-PROCESSES = 256
-"""Processes and threads of one sandbox, the zygote's and bwrap's own among them. The kernel holds nobody to it who is
-root outside."""
 NAMESPACES = (
     "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
     "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
@@ -45,6 +45,7 @@ class Backend:
     """Policies behind namespaces, and all that ``process`` gives up besides."""
 
     level = Level.BUBBLEWRAP
+    walls = frozenset({Wall.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
@@ -62,6 +63,7 @@ class Backend:
             "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
             "process numbers": numbers,
             "seccomp": seccomp_finding(),
+            "threads": threads_finding(_counted_by()),
         }
 
     def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
@@ -69,25 +71,39 @@ class Backend:
         words = [*NAMESPACES, *_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
+        group = cgroup.make(THREADS) if _counted_by() == GROUP else None
         if _why_numbers_count(bwrap()):
-            process = _started(words, zygote_arguments(control), control)
+            process = _started(words, zygote_arguments(control), group, control)
         else:
             with _last_number() as last:
                 arguments = [*PLAINLY, "-m", "guest.apart", str(control), str(last)]
-                process = _started([*words, *NUMBERING], arguments, control, last)
+                process = _started([*words, *NUMBERING], arguments, group, control, last)
         readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
-            given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": PROCESSES})
+            given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
         return Inside(process, POLICY, given_up)
 
 
-def _started(words: Iterable[str], arguments: Iterable[str], *inherited: int) -> "subprocess.Popen[bytes]":
+def _counted_by() -> str:
+    """Return what of the kernel counts a policy's threads; empty where nothing does.
+
+    A user's limit holds nobody who is root outside, and before it counted by namespaces, it counted all of a user's.
+    """
+    if os.geteuid() and counts_by_namespace():
+        return "RLIMIT_NPROC"
+    return GROUP if cgroup.can_be_made() else ""
+
+
+def _started(
+    words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
+) -> "subprocess.Popen[bytes]":
     """Start a Python in a sandbox that these words lay out."""
     laid_out = in_memory(as_arguments(words))
+    line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
     try:
         return subprocess.Popen(
-            [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments],
+            group.joined_by(bwrap(), line) if group else line,
             env={},
             cwd="/",
             stdin=subprocess.DEVNULL,

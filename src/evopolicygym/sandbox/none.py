@@ -5,12 +5,14 @@ from collections.abc import Mapping
 
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
 from evopolicygym.sandbox.process import spawn
+from evopolicygym.sandbox.walls import Wall
 
 
 class Backend:
     """Policies in a plain process, for one's own code on one's own machine."""
 
     level = Level.NONE
+    walls: frozenset[Wall] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         """Say that nothing is enforced."""

@@ -4,17 +4,28 @@ The policy's process sees the host's process table and shares its user; for code
 process number is the machine's next one: it differs from episode to episode, and nothing at this level can help that.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from evopolicygym.core.task import Limits
+from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import library_directories, standard_library
 from evopolicygym.sandbox.permitted import OPEN_FILES, OWN_PROCESS
 from evopolicygym.sandbox.seccomp import policy_filter, seccomp_finding
+from evopolicygym.sandbox.walls import Wall
 
 MEBIBYTE = 1 << 20
+GROUP = "a control group"
+NICE = 5
+"""Policies come after us at a processor, and before an agent's program."""
+THREADS = 256
+"""Processes and threads of one sandbox, the zygote's own among them; and the most threads of one policy, wherever no
+kernel counts them and its attendant does (``rollout/attendant.py``)."""
 PLAINLY = ("-s", "-P", "-S", "-B")
 """Arguments of a Python in a sandbox: no site, no user's packages, nothing written."""
 
@@ -23,10 +34,17 @@ class Backend:
     """Policies in a plain process that gives up what it can."""
 
     level = Level.PROCESS
+    walls = frozenset({Wall.LANDLOCK, Wall.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Return what the kernel and libseccomp offer here."""
-        return {"namespaces": "not used at this level", "seccomp": seccomp_finding()}
+        root = "" if os.geteuid() else "; root without them still owns root's files, from which Landlock keeps it"
+        return {
+            "namespaces": "not used at this level",
+            "seccomp": seccomp_finding(),
+            "privileges": f"no capabilities, no new privileges{root}",
+            "threads": threads_finding(GROUP if cgroup.can_be_made() else ""),
+        }
 
     def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote of this Python, with the guest's code and the library on its import path."""
@@ -38,20 +56,26 @@ class Backend:
             "/dev/null",
             "/dev/urandom",
         )
+        group = cgroup.make(THREADS)
         return Inside(
-            spawn([sys.executable], ground, control, environment),
+            spawn([sys.executable], ground, control, environment, group),
             str(ground.policy),
-            confinement(ground.limits, readable),
+            replace(confinement(ground.limits, readable), nice=NICE),
         )
 
 
 def spawn(
-    python: Sequence[str], ground: Ground, control: int, environment: Mapping[str, str]
+    python: Sequence[str],
+    ground: Ground,
+    control: int,
+    environment: Mapping[str, str],
+    group: ControlGroup | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a zygote with this command for a Python, in the ground's own directory."""
+    """Start a zygote with this command for a Python, in the ground's own directory and in a group, where there is."""
     paths = {"PYTHONPATH": f"{ground.runtime}:{ground.packages}"}
+    line = [*python, *zygote_arguments(control)]
     return subprocess.Popen(
-        [*python, *zygote_arguments(control)],
+        group.joined_by(line[0], line) if group else line,
         env={**environment, **paths},
         cwd=ground.root,
         stdin=subprocess.DEVNULL,
@@ -63,6 +87,12 @@ def spawn(
 def zygote_arguments(control: int) -> list[str]:
     """Return the arguments by which a Python becomes a zygote."""
     return [*PLAINLY, "-m", "guest.zygote", str(control)]
+
+
+def threads_finding(counted_by: str) -> str:
+    """Return in words what bounds the threads of a policy; nothing of the kernel's where nothing is named."""
+    how = f"counted by {counted_by}" if counted_by else "looked at every 0.05 s, as no control group could be made"
+    return f"at most {THREADS}, {how}"
 
 
 def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
@@ -83,4 +113,5 @@ def confinement(limits: Limits, readable: Sequence[str]) -> Confinement:
         "RLIMIT_MSGQUEUE": 0,
         "RLIMIT_SIGPENDING": 0,
     }
-    return Confinement(amounts, tuple(readable), (policy_filter() or b"").hex(), OWN_PROCESS)
+    filtered = (policy_filter() or b"").hex()
+    return Confinement(amounts, tuple(readable), filtered, OWN_PROCESS, unprivileged=True)

@@ -19,7 +19,8 @@ NAMESPACES = (
 )
 AGENT_DENIED = (
     "ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp "
-    f"{KEYS} {NAMESPACES} memfd_secret bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register "
+    f"{KEYS} {NAMESPACES} shmget shmat memfd_secret bpf perf_event_open userfaultfd "
+    "io_uring_setup io_uring_enter io_uring_register "
     "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl "
     "quotactl_fd iopl ioperm modify_ldt syslog vhangup open_by_handle_at name_to_handle_at fanotify_init "
     "lookup_dcookie move_pages migrate_pages settimeofday clock_settime sethostname setdomainname"
@@ -57,7 +58,8 @@ def policy_filter() -> bytes | None:
 def agent_filter() -> bytes | None:
     """Return the compiled filter for an agent's program, or None where libseccomp is not installed.
 
-    It denies what no coding tool needs: looking into other processes, keys, namespaces, what widens the kernel's reach.
+    It denies what no coding tool needs: looking into other processes, keys, namespaces, memory that belongs to nobody,
+    what widens the kernel's reach.
     """
     try:
         import pyseccomp

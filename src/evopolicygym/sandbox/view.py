@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.simulators import Found, hidden_modules, is_one, search
+
 WORKSPACE, HOME = "/workspace", "/home/agent"
-SIMULATORS = ("gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_env", "Box2D")
-HIDDEN = (*SIMULATORS, "evopolicygym")
-"""Modules that no Python of an agent may import: ours has references, and what every environment's anchors are."""
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM = ("/usr", "/proc", "/dev", "/sys")
@@ -30,15 +30,22 @@ ACCOUNTS = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 """The rest of ``/etc``: nothing of the host's users and names."""
-SITE_PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
 SCRATCH = ("/tmp", HOME)  # noqa: S108 - the sandbox's own
+MOST_LAID_OUT = 2000
+"""Entries of directories that are laid out again; bwrap takes no more than 9000 words."""
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
 
 
-def words(workspace: Path, command: Sequence[str], scratch_bytes: int, home: Path | None = None) -> Iterator[str]:
+def words(
+    workspace: Path,
+    command: Sequence[str],
+    scratch_bytes: int,
+    home: Path | None = None,
+    modules: Sequence[str] = hidden_modules(),
+) -> Iterator[str]:
     """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
 
-    Its home is a directory of this machine where one is given.
+    Its home is a directory of this machine where one is given; no file of ``modules`` is seen.
     """
     trees = _trees(command)
     yield from _system()
@@ -49,8 +56,7 @@ def words(workspace: Path, command: Sequence[str], scratch_bytes: int, home: Pat
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
-    for tree in ("/usr", *trees):
-        yield from _without_hidden(Path(tree))
+    yield from _without_hidden(searched(command, modules).values())
     yield from ("--ro-bind", str(workspace), WORKSPACE, "--bind", str(workspace / "system"), f"{WORKSPACE}/system")
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
     for name, value in (("PATH", ":".join(search_path())), ("HOME", HOME), ("LANG", "C.UTF-8")):
@@ -172,26 +178,53 @@ def _may_turn(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
-def _without_hidden(tree: Path) -> Iterator[str]:
-    """Yield the words that lay a tree's site-packages out again, less what is hidden, where they hold any."""
-    for directory in _site_packages(tree):
-        entries = sorted(directory.iterdir())
-        hidden = {entry for entry in entries if entry.name.partition(".")[0].partition("-")[0] in HIDDEN}
-        if hidden:
-            yield from ("--tmpfs", str(directory))
+def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, Found]:
+    """Return what of modules lies in each tree that a command's program sees.
+
+    Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
+    """
+    trees = _trees(command)
+    for tree in trees:
+        if is_one(Path(tree), modules):
+            raise SandboxError(f"The agent's command names {tree}, with which what nobody counts could be played.")
+    own = (root for root in ROOT_DIRECTORIES if Path(root).is_dir() and not Path(root).is_symlink())
+    return {tree: search(tree, tuple(modules)) for tree in ("/usr", *own, *trees)}
+
+
+def _without_hidden(trees: Iterable[Found]) -> Iterator[str]:
+    """Yield the words that lay directories out again, less what is hidden in them.
+
+    In those that hold too many entries for that, what is hidden is there, and empty.
+    """
+    room = MOST_LAID_OUT
+    for directory, hidden in ((directory, hidden) for found in trees for directory, hidden in found.hidden.items()):
+        with os.scandir(directory) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
+        room -= len(entries)
+        if room < 0:
+            room += len(entries)
             for entry in entries:
-                if entry not in hidden:
-                    yield from ("--ro-bind-try", str(entry), str(entry))
-            yield from ("--remount-ro", str(directory))
+                if entry.name in hidden:
+                    yield from _emptied(entry)
+            continue
+        yield from ("--tmpfs", directory)
+        for entry in entries:
+            if entry.name in hidden:
+                continue
+            if entry.is_symlink():
+                yield from ("--symlink", os.readlink(entry.path), entry.path)  # noqa: PTH115 - of thousands
+            else:
+                yield from ("--ro-bind-try", entry.path, entry.path)
+        yield from ("--remount-ro", directory)
 
 
-def _site_packages(tree: Path) -> list[Path]:
-    """Return the directories of a tree that hold packages: of a prefix, or of prefixes one level below."""
-    patterns = [f"{above}{pattern}" for above in ("", "*/") for pattern in SITE_PACKAGES]
-    own = [tree] if tree.name in {"site-packages", "dist-packages"} else []
-    found = [directory for pattern in patterns for directory in sorted(tree.glob(pattern))]
-    # One that is reached through a link, as lib64 to lib, is met again where it lies.
-    return own + [place for place in found if place.resolve() == tree.resolve() / place.relative_to(tree)]
+def _emptied(entry: "os.DirEntry[str]") -> tuple[str, ...]:
+    """Return the words that show something as empty; of a link, what it leads to is hidden where it lies."""
+    if entry.is_symlink():
+        return ()
+    if entry.is_dir():
+        return ("--tmpfs", entry.path, "--remount-ro", entry.path)
+    return ("--ro-bind", "/dev/null", entry.path)
 
 
 def _system_has_python() -> bool:

@@ -8,10 +8,12 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
 from evopolicygym.core.agent import AgentLimits
+from evopolicygym.sandbox import memory
 
 LOOK_EVERY_S = 0.25
 PAUSE_FACTOR = 10
@@ -25,12 +27,12 @@ MEBIBYTE = 1 << 20
 class Watch:
     """Looks after one agent."""
 
-    def __init__(self, system: Path, limits: AgentLimits, init: int | None, home: Path | None = None) -> None:
-        """Look after a policy project, the namespace whose first process is ``init``, and a home, where there are."""
+    def __init__(self, system: Path, limits: AgentLimits, crowd: "Crowd | None", home: Path | None = None) -> None:
+        """Look after a policy project, the processes of ``crowd``, and a home, where there are."""
         self._system = system
         self._home = home
         self._limits = limits
-        self._namespace = _namespace(init) if init else None
+        self._crowd = crowd
         disk = os.statvfs(system)
         self._bytes = min(RESERVE_BYTES, disk.f_bavail * disk.f_frsize // 2)
         self._files = min(RESERVE_FILES, disk.f_favail // 2)
@@ -64,14 +66,13 @@ class Watch:
         return _over("The home", self._home, self._limits.scratch_mb, self._limits.system_files)
 
     def _over_memory(self) -> str:
-        if self._namespace is None:
+        if self._crowd is None:
             return ""
-        used, tasks = 0, 0
-        for process in _members(self._namespace):
-            with suppress(OSError, ValueError):
-                _, resident, shared, *_ = Path(process, "statm").read_text(encoding="utf-8").split()
-                used += (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+        processes, tasks = list(self._crowd()), 0
+        for process in processes:
+            with suppress(OSError):
                 tasks += Path(process, "task").stat().st_nlink - 2
+        used = memory.of_processes(processes) + (memory.of_file_systems(self._crowd.first) if self._crowd.first else 0)
         if used > self._limits.memory_mb * MEBIBYTE:
             return (
                 f"The program uses {used // MEBIBYTE} MiB of memory; at most {self._limits.memory_mb} MiB may be used."
@@ -97,18 +98,28 @@ def _over(name: str, root: Path, most_mb: int, most_entries: int) -> str:
     return ""
 
 
-def _namespace(process: int) -> int:
-    return Path(f"/proc/{process}/ns/pid").stat().st_ino
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """All processes of one program, as far as they can be told from others."""
 
+    first: str = ""
+    """The directory in ``/proc`` of the first process of their namespace; empty where they have none."""
+    mark: bytes = b""
+    """What their environments hold, where they have no namespace."""
 
-def _members(namespace: int) -> Iterator[str]:
-    """Yield the directories in ``/proc`` of all processes in a namespace of processes."""
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                with suppress(OSError):
-                    if os.stat(f"{entry.path}/ns/pid").st_ino == namespace:  # noqa: PTH116 - of thousands
-                        yield entry.path
+    def __call__(self) -> Iterator[str]:
+        """Yield the directories in ``/proc`` of those that there are."""
+        namespace = os.stat(f"{self.first}/ns/pid").st_ino if self.first else 0  # noqa: PTH116 - as below
+        with os.scandir("/proc") as entries:
+            for entry in entries:
+                if entry.name.isdigit():
+                    with suppress(OSError):
+                        if namespace:
+                            is_one = os.stat(f"{entry.path}/ns/pid").st_ino == namespace  # noqa: PTH116 - of thousands
+                        else:
+                            is_one = bool(self.mark) and self.mark in Path(entry.path, "environ").read_bytes()
+                        if is_one:
+                            yield entry.path
 
 
 def _statuses(root: Path) -> Iterator[os.stat_result]:

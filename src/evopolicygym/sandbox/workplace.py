@@ -2,35 +2,43 @@
 
 At level bubblewrap it has namespaces of its own with loopback only. What it reaches beyond is reached through doors:
 listening sockets that are made inside the sandbox's network and passed out, so nothing of ours runs beside the program.
-At weaker levels it is a plain process with a minimal environment. What it sees is not told here but in ``view.py``.
+At level process it is a plain process that gives up its privileges and is held to limits, at level none one with a
+minimal environment and nothing else. What it sees is not told here but in ``view.py``.
 """
 
 import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core.agent import AgentLimits
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox import cgroup, view
+from evopolicygym.sandbox.base import Confinement
 from evopolicygym.sandbox.bubblewrap import NAMESPACES, as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.limits import NICE, findings, of_this_machine, resource_limits
 from evopolicygym.sandbox.seccomp import agent_filter
-from evopolicygym.sandbox.view import ACCOUNTS, HIDDEN, python_of, search_path
-from evopolicygym.sandbox.watch import MEBIBYTE, Watch
+from evopolicygym.sandbox.simulators import hidden_modules
+from evopolicygym.sandbox.view import ACCOUNTS, python_of, search_path
+from evopolicygym.sandbox.watch import MEBIBYTE, Crowd, Watch
 
 JUDGE_PORT, MODEL_PORT = 8700, 8701
 HANDSHAKE_S = 30.0
 GONE_S = 10.0
 """Seconds within which killed processes must be gone."""
+MOST_PYTHONS = 64
+"""How many Pythons are tried, of those that a program can see."""
 Serve = Callable[[socket.socket], Mapping[str, str]]
 """Answers on a listening socket; returns the environment variables by which a program finds it."""
 
@@ -90,42 +98,40 @@ def enclosed(
     doors: Mapping[int, Serve],
     limits: AgentLimits,
     home: Path | None = None,
+    simulators: Sequence[str] = (),
 ) -> Occupant:
     """Start a program in namespaces of its own, with doors by their ports inside.
 
-    Its home is a directory of this machine where one is given, and else gone with the program.
+    Its home is a directory of this machine where one is given, and else gone with the program. ``simulators`` are
+    modules that it may not import besides those that nobody may.
 
     Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
     """
     limits = of_this_machine(limits)
-    group = cgroup.make(limits.memory_mb, limits.processes)
+    group = cgroup.make(limits.processes, limits.memory_mb)
     ours, theirs = socket.socketpair()
     information, informed = os.pipe()
-    stub = (files("evopolicygym.sandbox") / "inside" / "stub.py").read_text(encoding="utf-8")
-    told = {
-        "channel": theirs.fileno(),
-        "ports": list(doors),
-        "limits": resource_limits(limits),
-        "nice": NICE,
-        "sizes": [place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME],
-    }
-    inner = [_python(), "-I", "-c", stub, json.dumps(told), *command]
+    seen = view.words(workspace.absolute(), command, limits.scratch_mb * MEBIBYTE, home, hidden_modules(simulators))
+    sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
+    inner = [_python(), *_stub(_told(theirs, doors, resource_limits(limits), sizes)), *command]
     try:
         with ours, theirs, os.fdopen(information, "rb") as said:
             try:
-                given = (theirs.fileno(), informed)
-                process = _bwrap(["--info-fd", str(informed)], workspace, home, command, inner, given, limits, group)
+                process = _bwrap(["--info-fd", str(informed), *seen], inner, (theirs.fileno(), informed), group)
             finally:
                 os.close(informed)
             theirs.close()
-            init, child, held = _received(process, said.read(), ours, list(doors.values()), limits, group)
+            with _ended_unless_made(process):
+                child = int(json.loads(said.read())["child-pid"])
+                init = os.pidfd_open(child)
+                held = _received(ours, list(doors.values()), lambda told: findings(told, limits, group))
     except BaseException:
         if group:
             group.remove(GONE_S)
         raise
     if home is not None:
         held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
-    watch = Watch(workspace / "system", limits, None if group else child, home)
+    watch = Watch(workspace / "system", limits, None if group else Crowd(first=f"/proc/{child}"), home)
     return Occupant(process, child, init, b"", watch, group, held)
 
 
@@ -135,26 +141,92 @@ def plain(
     addresses: Mapping[str, str],
     limits: AgentLimits,
     home: Path | None = None,
+    *,
+    confined: bool = False,
 ) -> Occupant:
-    """Start a program without a sandbox, in a session of its own; raise ``SandboxError`` where it can't be started."""
+    """Start a program without namespaces, in a session of its own; raise ``SandboxError`` where it can't be started.
+
+    Where it is ``confined``, it has no privileges, and limits as in a sandbox.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "USER") if name in os.environ}
+    environment = {**kept, **({"HOME": str(home)} if home else {}), **addresses}
+    mark = next((f"{name}={address}" for name, address in addresses.items()), "").encode()
+    if confined:
+        return _confined(command, workspace, environment, mark, of_this_machine(limits), home)
     try:
-        process = subprocess.Popen(
-            list(command),
-            env={**kept, **({"HOME": str(home)} if home else {}), **addresses},
-            cwd=workspace,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = _by_itself(command, workspace, environment)
     except OSError as error:
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: {error.strerror}.") from error
-    mark = next((f"{name}={address}" for name, address in addresses.items()), "")
-    return Occupant(process, process.pid, None, mark.encode(), Watch(workspace / "system", limits, None, home))
+    return Occupant(process, process.pid, None, mark, Watch(workspace / "system", limits, None, home))
 
 
-def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -> Mapping[str, str]:
+def _confined(
+    command: Sequence[str],
+    workspace: Path,
+    environment: Mapping[str, str],
+    mark: bytes,
+    limits: AgentLimits,
+    home: Path | None,
+) -> Occupant:
+    """Start a program that first gives up what a plain process can."""
+    if not shutil.which(os.path.join(workspace, command[0]) if "/" in command[0] else command[0]):  # noqa: PTH118 - a word
+        raise SandboxError(f"The agent's program {command[0]!r} can't be started: there is no such program.")
+    group = cgroup.make(limits.processes, limits.memory_mb)
+    ours, theirs = socket.socketpair()
+    given_up = Confinement(seccomp=(agent_filter() or b"").hex(), unprivileged=True)
+    told = {
+        **_told(theirs, (), resource_limits(limits, namespaced=False), ()),
+        "confinement": asdict(given_up),
+        "lockdown": str(files("evopolicygym.rollout.guest") / "lockdown.py"),
+    }
+    line = [sys.executable, *_stub(told), *command]
+    try:
+        with ours, theirs:
+            joining = group.joined_by(line[0], line) if group else line
+            process = _by_itself(joining, workspace, environment, theirs.fileno())
+            theirs.close()
+            with _ended_unless_made(process):
+                held = _received(ours, (), lambda told: findings(told, limits, group, namespaced=False))
+    except BaseException:
+        if group:
+            group.remove(GONE_S)
+        raise
+    watch = Watch(workspace / "system", limits, None if group else Crowd(mark=mark), home)
+    return Occupant(process, process.pid, None, mark, watch, group, held)
+
+
+def _by_itself(
+    line: Sequence[str], workspace: Path, environment: Mapping[str, str], *inherited: int
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        list(line),
+        env=environment,
+        cwd=workspace,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        pass_fds=inherited,
+    )
+
+
+def _told(
+    channel: socket.socket, ports: Iterable[int], amounts: Mapping[str, tuple[int, int]], sizes: Iterable[str]
+) -> dict[str, Any]:
+    """Return what a stub is told."""
+    at = {"channel": channel.fileno(), "ports": list(ports), "sizes": list(sizes)}
+    return {**at, "limits": amounts, "nice": NICE, "confinement": None}
+
+
+def _stub(told: Mapping[str, Any]) -> list[str]:
+    """Return the arguments by which a Python becomes a stub that is told this."""
+    text = (files("evopolicygym.sandbox") / "inside" / "stub.py").read_text(encoding="utf-8")
+    return ["-I", "-c", text, json.dumps(told)]
+
+
+def preflight(
+    command: Sequence[str], workspace: Path, hidden: Sequence[Path], simulators: Sequence[str] = ()
+) -> Mapping[str, str]:
     """Look around a workplace before its program does; return what was found.
 
     Raises ``SandboxError`` where the program isn't in it, where a Python in it can import what it must not, where a
@@ -164,8 +236,12 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
     script = (files("evopolicygym.sandbox") / "inside" / "preflight.py").read_text(encoding="utf-8")
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
-    inner = [_python(), "-I", "-c", script, ",".join(HIDDEN), paths, command[0], *([python] if python else [])]
-    with _bwrap([], workspace, None, command, inner, (), AgentLimits(), None) as process:
+    modules = hidden_modules(simulators)
+    searched = view.searched(command, modules)
+    pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
+    inner = [_python(), "-I", "-c", script, ",".join(modules), paths, command[0], *pythons[:MOST_PYTHONS]]
+    seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules)
+    with _bwrap(seen, inner, (), None) as process:
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
@@ -180,22 +256,18 @@ def preflight(command: Sequence[str], workspace: Path, hidden: Sequence[Path]) -
     for path in found["writable"]:
         raise SandboxError(f"The agent could write to {path}: a workplace like that can't be made safely here.")
     return {
-        "simulators": f"none can be imported by {', '.join(found['pythons'])}",
+        "simulators": (
+            f"none can be imported by {', '.join(found['pythons'])}; hidden, looked for by their names in "
+            f"{', '.join(searched)}: {', '.join(modules)}"
+        ),
         "hidden": "neither the record nor the secrets can be seen",
     }
 
 
 def _bwrap(
-    options: Sequence[str],
-    workspace: Path,
-    home: Path | None,
-    command: Sequence[str],
-    inner: Sequence[str],
-    inherited: Sequence[int],
-    limits: AgentLimits,
-    group: ControlGroup | None,
+    seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
 ) -> "subprocess.Popen[bytes]":
-    """Start a command line of ours in the view that belongs to a program's command."""
+    """Start a command line of ours in the view that these words lay out."""
     with contextlib.ExitStack() as stack:
 
         def kept(data: bytes) -> int:
@@ -204,13 +276,12 @@ def _bwrap(
             return descriptor
 
         accounts = {name: kept(text.encode()) for name, text in ACCOUNTS.items()}
-        seen = view.words(workspace.absolute(), command, limits.scratch_mb * MEBIBYTE, home)
         laid = [*_accounts(accounts), *seen]
         passed = [*inherited, *accounts.values()]
         if rules := agent_filter():
             passed.append(kept(rules))
             laid += ["--seccomp", str(passed[-1])]
-        passed.append(kept(as_arguments((*NAMESPACES, *options, *laid))))
+        passed.append(kept(as_arguments((*NAMESPACES, *laid))))
         line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # a name; where the program lies is not told inside
         return subprocess.Popen(
             group.joined_by(bwrap(), line) if group else line,
@@ -230,34 +301,30 @@ def _accounts(descriptors: Mapping[str, int]) -> Iterator[str]:
         yield from ("--perms", "0644", "--ro-bind-data", str(descriptor), f"/etc/{name}")
 
 
-def _received(
-    process: "subprocess.Popen[bytes]",
-    said: bytes,
-    ours: socket.socket,
-    doors: Sequence[Serve],
-    limits: AgentLimits,
-    group: ControlGroup | None,
-) -> tuple[int, int, Mapping[str, str]]:
-    """Take the doors from a stub, have them served, and let the stub become the program.
-
-    Returns the first process of its namespace, as a descriptor and as a number, and what was found to hold it in.
-    """
+@contextlib.contextmanager
+def _ended_unless_made(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """End a process that doesn't get as far as it should; what it printed says why."""
     try:
-        child = int(json.loads(said)["child-pid"])
-        init = os.pidfd_open(child)
-        ours.settimeout(HANDSHAKE_S)
-        told, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, len(doors))
-        held = findings(json.loads(told), limits, group)
-        environment: dict[str, str] = {}
-        for serve, descriptor in zip(doors, descriptors, strict=True):
-            environment |= serve(socket.socket(fileno=descriptor))
-        ours.sendall(json.dumps(environment).encode() + b"\n")
+        yield
     except (OSError, ValueError, KeyError, IndexError, SandboxError) as error:
         process.kill()
         output, _ = process.communicate()
         reason = output.decode("utf-8", "replace").strip()[-500:]
         raise SandboxError(f"The agent's workplace could not be made: {reason or error}") from error
-    return init, child, held
+
+
+def _received(
+    ours: socket.socket, doors: Sequence[Serve], found: Callable[[Mapping[str, Any]], Mapping[str, str]]
+) -> Mapping[str, str]:
+    """Take the doors from a stub, have them served, and let the stub become the program; return what holds it in."""
+    ours.settimeout(HANDSHAKE_S)
+    told, descriptors, _, _ = socket.recv_fds(ours, 1 << 16, len(doors))
+    held = found(json.loads(told))
+    environment: dict[str, str] = {}
+    for serve, descriptor in zip(doors, descriptors, strict=True):
+        environment |= serve(socket.socket(fileno=descriptor))
+    ours.sendall(json.dumps(environment).encode() + b"\n")
+    return held
 
 
 def _python() -> str:
@@ -273,18 +340,7 @@ def _signal_group(group: int, number: signal.Signals) -> None:
 
 def _kill_marked(mark: bytes) -> None:
     """Kill every process whose environment holds the mark: what has left the group by a session of its own."""
-    while mark and (marked := [process for process in _processes() if mark in _environment(process)]):
-        for process in marked:
+    while mark and (found := list(Crowd(mark=mark)())):
+        for process in found:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _environment(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/environ").read_bytes()
-    except OSError:
-        return b""
+                os.kill(int(Path(process).name), signal.SIGKILL)

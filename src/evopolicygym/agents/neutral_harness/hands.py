@@ -19,7 +19,7 @@ from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentLimits, Desk, Door
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.base import Level, level_of
 from evopolicygym.sandbox.workplace import JUDGE_PORT, Occupant, enclosed, plain, preflight
 
 COMMAND_S = 300.0
@@ -127,13 +127,16 @@ class Hands:
             return {"EVOPOLICYGYM_COMMANDS": f"{host}:{port}"}
 
         workspace = self._desk.workspace
-        if self._desk.isolation != Level.BUBBLEWRAP:
+        if level_of(self._desk.isolation) is not Level.BUBBLEWRAP:
             addresses = serve(socket.create_server(("127.0.0.1", 0)))
             environment = {**self._door.endpoint.environment, **addresses}
-            return plain((sys.executable, "-I", "-c", script), workspace, environment, AgentLimits()), {}
-        found = {} if self.findings else preflight(("bash",), workspace, [workspace.parent, state_directory()])
+            words, confined = (sys.executable, "-I", "-c", script), level_of(self._desk.isolation) is Level.PROCESS
+            return plain(words, workspace, environment, AgentLimits(), confined=confined), {}
+        hidden, simulators = [workspace.parent, state_directory()], self._desk.simulators
+        found = {} if self.findings else preflight(("bash",), workspace, hidden, simulators)
         doors = {JUDGE_PORT: lambda listener: self._door.serve(listener).environment, COMMANDS_PORT: serve}
-        return enclosed(("python3", "-I", "-c", script), workspace, doors, AgentLimits()), found
+        words = ("python3", "-I", "-c", script)
+        return enclosed(words, workspace, doors, AgentLimits(), simulators=simulators), found
 
     def _restart(self) -> None:
         self._leave()

@@ -25,7 +25,10 @@ from evopolicygym.rollout.cores import claim
 from evopolicygym.rollout.executors.base import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
+from evopolicygym.sandbox import cgroup
 
+GONE_S = 2.0
+"""Seconds in which what a worker left of its sandboxes ends, and their control groups can be removed."""
 LAST_WORDS = 600
 """Characters of the log that a failure to get ready is told with."""
 
@@ -67,6 +70,8 @@ class LocalExecutor:
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._log, self._scratch = log, scratch
         self._closed = False
+        self._workers: list[int] = []
+        """The process number of every worker that was started."""
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         there = len(cores or os.sched_getaffinity(0))
@@ -141,6 +146,7 @@ class LocalExecutor:
         self._closed = True
         for seat in self._seats:
             self._stop(seat)
+        cgroup.clear(self._workers, GONE_S)
         for one in self._claims:
             one.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -156,6 +162,7 @@ class LocalExecutor:
                 stdout=log,
                 stderr=log,
             )
+        self._workers.append(process.pid)
         connection = Connection(ours.detach())
         connection.send(config)
         return Seat(config, process, connection)

@@ -22,6 +22,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from evopolicygym import __version__
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
+from evopolicygym.core.isolation import parted
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
@@ -74,7 +75,7 @@ class RayExecutor:
         """Connect, start the actors, and find out meanwhile what the driver's own grounds are."""
         self._config, self._most = config, config.workers
         level = config.isolation
-        self._level = choose(level).backend.level.value if level == AUTO else level
+        self._level = choose(level).isolation if parted(level)[0] == AUTO else level
         self._seats: list[Seat] = []
         self._strikes: Counter[str] = Counter()
         self._killed: dict[str, list[str]] = {}

@@ -6,6 +6,7 @@ afterwards.
 """
 
 import ctypes
+import errno
 import os
 import resource
 import signal
@@ -45,18 +46,25 @@ class Prepared:
     """The number that stands in the program for that of the process that installs it."""
     capabilities: Sequence[int] | None
     """The bounding set, where the zygote has privileges that its children must not have; None where it has none."""
+    unprivileged: bool
+    """Whether nothing that this process starts may have more rights than it; else it is not confined at all."""
 
 
 def prepare(how: Mapping[str, Any], *, privileged: bool) -> Prepared:
     """Make ready what ``how`` names; raise ``OSError`` where the kernel refuses.
 
-    ``privileged`` says that this process holds capabilities for itself, all of which its children give up.
+    ``privileged`` says that this process holds capabilities for itself, all of which its children give up. Where it
+    doesn't, it gives up its own at once, before it reads anything: what it can't reach then, no child could.
     """
     libc = ctypes.CDLL(None, use_errno=True)
+    os.nice(how["nice"])
+    held = tuple(one for one in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, one, 0, 0, 0) == 1)
+    if how["unprivileged"] and not privileged:
+        _give_up_capabilities(libc, held)
+        _demand(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
-    held = (one for one in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, one, 0, 0, 0) == 1)
-    capabilities = tuple(held) if privileged else None
-    return Prepared(libc, how["limits"], ruleset, bytes.fromhex(how["seccomp"]), how["own_process"], capabilities)
+    program, capabilities = bytes.fromhex(how["seccomp"]), held if privileged else None
+    return Prepared(libc, how["limits"], ruleset, program, how["own_process"], capabilities, how["unprivileged"])
 
 
 def confine(how: Prepared) -> None:
@@ -65,7 +73,7 @@ def confine(how: Prepared) -> None:
         _give_up_capabilities(how.libc, how.capabilities)
     for name, amount in how.limits.items():
         _limit(getattr(resource, name), amount)
-    if how.ruleset >= 0 or how.filter:
+    if how.unprivileged:
         _demand(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
         _demand(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     if how.ruleset >= 0:
@@ -73,13 +81,17 @@ def confine(how: Prepared) -> None:
         os.close(how.ruleset)
     if how.filter:
         stand_in, own = (struct.pack("<I", number) for number in (how.own_process, os.getpid()))
-        _filter_system_calls(how.libc, how.filter.replace(stand_in, own))
+        _filter_system_calls(how.libc, how.filter.replace(stand_in, own) if how.own_process else how.filter)
 
 
 def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
-    """Leave nothing in any of the five sets; the bounding one first, which takes a capability to make smaller."""
+    """Leave nothing in any of the five sets; the bounding one first, which takes a capability to make smaller.
+
+    Who lacks that capability keeps the bounding set, from which nothing can be had under no_new_privs.
+    """
     for one in bounding:
-        _demand(libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0), "PR_CAPBSET_DROP")
+        if libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0) < 0 and ctypes.get_errno() == errno.EPERM:
+            break
     _demand(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "PR_CAP_AMBIENT")
     _demand(libc.capset(*CAPABILITY_SETS), "capset")
 

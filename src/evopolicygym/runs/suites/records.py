@@ -5,15 +5,17 @@ suite is killed between the opening of a run and the noting of it, for there is 
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from itertools import combinations
 from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
+from evopolicygym.core.isolation import parted, written
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
@@ -72,7 +74,7 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
                 records[identity] = record
     results = {}
     for run in plan:
-        record_or_none = records.get(_planned_identity(run))
+        record_or_none = next(filter(None, map(records.get, _planned_identities(run))), None)
         results[run.number] = RunResult(run) if record_or_none is None else result(run, record_or_none)
     return results
 
@@ -128,11 +130,11 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
 
 
 def _identities(opened: RunOpened) -> tuple[str, ...]:
-    """Return what a record can be asked for as: its isolation by name, or whichever works."""
+    """Return what a record can be asked for as: its isolation by name, or whichever works, with as much waived."""
     return tuple(
         _identity(opened.task, agent, opened.seed, opened.split, isolation)
         for agent in (opened.agent, _limited(opened.agent))
-        for isolation in (opened.isolation, AUTO)
+        for isolation in (opened.isolation, written(AUTO, parted(opened.isolation)[1]))
     )
 
 
@@ -143,9 +145,13 @@ def _limited(agent: AgentConfig) -> AgentConfig:
     return replace(agent, allowance=replace(agent.allowance, seconds=COMMAND_S))
 
 
-def _planned_identity(run: PlannedRun) -> str:
+def _planned_identities(run: PlannedRun) -> Iterator[str]:
+    """Yield what records of a run may be known by: a wall that was waived may have been there all the same."""
     config = run.config
-    return _identity(config.task, config.agent, config.seed, config.split, config.isolation)
+    level, waived = parted(config.isolation)
+    for count in range(len(waived) + 1):
+        for walls in combinations(sorted(waived), count):
+            yield _identity(config.task, config.agent, config.seed, config.split, written(level, walls))
 
 
 def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: str) -> str:

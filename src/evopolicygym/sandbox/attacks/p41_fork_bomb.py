@@ -1,7 +1,7 @@
 """P41: starts processes, and threads without an end
 
 submission: ok
-episodes: ok, error
+episodes: ok, error, died
 promised: bubblewrap, process
 """
 

@@ -2,9 +2,10 @@
 """Opens the doors' ports inside the sandbox's network, hands the sockets out, becomes the agent's program.
 
 Arguments: a JSON object, then the program with its arguments. The object holds ``channel`` (the descriptor of a socket
-pair), ``ports``, ``limits`` (names of ``resource`` limits with what is soft and hard), ``nice``, and ``sizes`` (paths
-of file systems). Out go the sockets with a JSON object of what holds in here; the environment comes back as a line of
-JSON, once somebody answers on the ports.
+pair), ``ports``, ``limits`` (names of ``resource`` limits with what is soft and hard), ``nice``, ``sizes`` (paths of
+file systems), and, where no bwrap has done it, ``confinement`` (what is given up) by the module at ``lockdown``. Out go
+the sockets with a JSON object of what holds in here; the environment comes back as a line of JSON, once somebody
+answers on the ports.
 """
 
 import array
@@ -12,10 +13,12 @@ import contextlib
 import json
 import os
 import resource
+import runpy
 import socket
 import sys
 from pathlib import Path
 
+RIGHTS = ("CapEff", "CapPrm", "CapBnd", "NoNewPrivs", "Seccomp")
 DIE_FIRST = "500"
 """How much sooner than others the kernel ends this program where memory runs out."""
 
@@ -35,11 +38,19 @@ def give_up(limits: dict[str, list[int]], nice: int) -> dict[str, list[int]]:
     return held
 
 
+def confine(lockdown: str, confinement: dict[str, object]) -> None:
+    """Give up rights as a policy does, and end when the process ends that started this one."""
+    done = runpy.run_path(lockdown, run_name="lockdown")
+    how = done["prepare"](confinement, privileged=False)
+    done["die_with_parent"](how)
+    done["confine"](how)
+
+
 def privileges() -> dict[str, str]:
     """Return what the kernel says that this process may do."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
-    return {name: fields[name].strip() for name in ("CapEff", "CapBnd", "NoNewPrivs", "Seccomp") if name in fields}
+    return {name: fields[name].strip() for name in RIGHTS if name in fields}
 
 
 def sizes(places: list[str]) -> dict[str, int]:
@@ -51,7 +62,10 @@ def sizes(places: list[str]) -> dict[str, int]:
 def main() -> None:
     """Hand the doors out, wait for the environment, and go."""
     told = json.loads(sys.argv[1])
-    held = {"limits": give_up(told["limits"], told["nice"]), **privileges(), "sizes": sizes(told["sizes"])}
+    held: dict[str, object] = {"limits": give_up(told["limits"], told["nice"]), "sizes": sizes(told["sizes"])}
+    if told["confinement"]:
+        confine(told["lockdown"], told["confinement"])
+    held |= privileges()
     host = socket.socket(fileno=told["channel"])
     listeners = [socket.create_server(("127.0.0.1", port), backlog=128) for port in told["ports"]]
     descriptors = array.array("i", [listener.fileno() for listener in listeners])

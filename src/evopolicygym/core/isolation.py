@@ -1,0 +1,20 @@
+"""How an isolation level is written: its name, and after ``without`` the walls that a user waived.
+
+Such as ``bubblewrap`` or ``bubblewrap without seccomp``. Which levels and walls there are is not told here but in
+``sandbox/base.py``.
+"""
+
+from collections.abc import Collection
+
+WITHOUT, AND = " without ", " and "
+
+
+def written(level: str, waived: Collection[str]) -> str:
+    """Return how a level is written, less the walls that were waived."""
+    return f"{level}{WITHOUT}{AND.join(sorted(waived))}" if waived else level
+
+
+def parted(isolation: str) -> tuple[str, frozenset[str]]:
+    """Return a level's name and the walls that were waived, of how it is written."""
+    level, _, walls = isolation.partition(WITHOUT)
+    return level, frozenset(wall.strip() for wall in walls.split(AND) if wall.strip())

@@ -1,0 +1,101 @@
+"""Which modules no agent may import, and where they lie in the trees of this machine that an agent is shown.
+
+They are looked for by their names in every directory, as packages lie in many places: environments of conda, caches of
+packages, eggs, what an editable install points to. How they are hidden is told in ``view.py``; that no Python in there
+imports one is looked at by ``inside/preflight.py``.
+"""
+
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from evopolicygym.core.errors import SandboxError
+
+MODULES = (
+    "gymnasium", "gymnasium_robotics", "mujoco", "minigrid", "highway_env", "Box2D",
+    "gym", "gym_minigrid", "mujoco_py", "mujoco_mjx", "dm_control", "brax", "gymnax", "envpool",
+)  # fmt: skip
+"""The simulators of the environments that come with the package, and other packages that simulate the same."""
+OURS = "evopolicygym"
+"""This package has references, and what every environment's anchors are."""
+DISTRIBUTIONS = frozenset({"box2d_py", "box2d_kengz"})
+"""What else a module's files may be called after."""
+FILES = (
+    ".py", ".pyc", ".so", ".egg", ".egg-link", ".egg-info", ".dist-info", ".pth", ".whl", ".zip", ".pyz", ".conda",
+    ".tar.gz", ".tar.bz2",
+)  # fmt: skip
+PYTHON = re.compile(r"(python|pypy)\d*(\.\d+)?t?")
+VERSION = re.compile(r"\.|_(?=v?\d)")
+MOST_DIRECTORIES = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found in a tree."""
+
+    hidden: Mapping[str, frozenset[str]]
+    """Directories with those of their entries that are a simulator's, outermost first."""
+    pythons: tuple[str, ...]
+    """Programs that may be a Python."""
+
+
+def hidden_modules(of_run: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the names of all modules that an agent may not import, those of its run's environment among them."""
+    return tuple(dict.fromkeys((*MODULES, OURS, *of_run)))
+
+
+def search(tree: str, modules: Collection[str]) -> Found:
+    """Look for modules in a tree, no link followed; raise ``SandboxError`` where it is too large."""
+    return _search(tree, frozenset(map(_plain, modules)) | DISTRIBUTIONS)
+
+
+def is_one(path: Path, modules: Collection[str]) -> bool:
+    """Return whether a directory is the package of such a module itself."""
+    return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, modules))
+
+
+@cache
+def _search(tree: str, names: frozenset[str]) -> Found:
+    hidden: dict[str, frozenset[str]] = {}
+    pythons: list[str] = []
+    waiting, looked = [tree], 0
+    while waiting:
+        directory, looked = waiting.pop(), looked + 1
+        if looked > MOST_DIRECTORIES:
+            raise SandboxError(
+                f"The agent's command shows {tree}, which holds more than {MOST_DIRECTORIES} directories: too many to "
+                f"look for simulators in. Name what it needs more narrowly."
+            )
+        try:
+            with os.scandir(directory) as listing:
+                entries = list(listing)
+        except OSError:  # it is a file, or nobody may look into it
+            continue
+        found = frozenset(entry.name for entry in entries if _is_hidden(entry, names))
+        if found:
+            hidden[directory] = found
+        below = (one.path for one in entries if one.name not in found and one.is_dir(follow_symlinks=False))
+        waiting.extend(below)
+        pythons += [one.path for one in entries if PYTHON.fullmatch(one.name) and _is_program(one)]
+    return Found(hidden, tuple(sorted(pythons)))
+
+
+def _is_hidden(entry: "os.DirEntry[str]", names: frozenset[str]) -> bool:
+    called = [entry.name]
+    if entry.is_symlink():
+        called.append(os.path.basename(os.readlink(entry.path)))  # noqa: PTH115, PTH119 - of thousands
+    if not any(_plain(name) in names for name in called):
+        return False
+    return entry.is_dir() or any(name.lower().endswith(FILES) for name in called)
+
+
+def _plain(name: str) -> str:
+    """Return what a file is called after, as modules are: without a version or a suffix."""
+    return VERSION.split(name.lower().replace("-", "_"), maxsplit=1)[0]
+
+
+def _is_program(entry: "os.DirEntry[str]") -> bool:
+    return entry.is_file() and os.access(entry.path, os.X_OK)

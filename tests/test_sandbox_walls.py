@@ -1,0 +1,124 @@
+"""Walls that a machine lacks: a level whose promise one of them is isn't used, unless the user waives it by name."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from enclosed import needs_bubblewrap
+from evopolicygym.analysis.results import load_results
+from evopolicygym.analysis.score_table import score_table
+from evopolicygym.core.errors import SandboxError, UnknownName
+from evopolicygym.runs.config import RunTable
+from evopolicygym.sandbox.base import Level, level_of
+from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.walls import Wall
+from players import GOOD
+from records_of_runs import changed, real_document, write
+
+EDIT = "import pathlib, subprocess, sys; pathlib.Path('system/policy.py').write_text(sys.argv[1]); "
+SUBMIT = "subprocess.run(['./judge', 'submit', '0-1'], check=True)"
+SMALL = ("--budget", "2", "--validation", "1", "--held-out", "1", "--workers", "1", "--json")
+
+
+def without(*walls: Wall) -> Callable[[Wall], str]:
+    """Return what a machine without these walls says of each."""
+    return lambda wall: "it isn't here" if wall in walls else ""
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("level", "wall"), [("bubblewrap", Wall.SECCOMP), ("process", Wall.SECCOMP), ("process", Wall.LANDLOCK)]
+)
+def test_a_missing_wall_stops_the_level(level: str, wall: Wall) -> None:
+    """A level that can't keep its whole promise is refused, with what is missing and how to accept less."""
+    with pytest.raises(SandboxError, match=rf"promises {wall}, which is missing here: it isn't here\..*--waive {wall}"):
+        choose(level, without(wall))
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize(
+    ("asked", "wall"),
+    [
+        ("bubblewrap without seccomp", Wall.SECCOMP),
+        ("process without landlock", Wall.LANDLOCK),
+        ("process without landlock and seccomp", Wall.LANDLOCK),
+    ],
+)
+def test_a_waived_wall_changes_the_name(asked: str, wall: Wall) -> None:
+    """A level without a wall that was waived goes by another name, in which only what is missing stands."""
+    chosen = choose(asked, without(wall))
+
+    assert chosen.isolation == f"{level_of(asked)} without {wall}"
+    assert chosen.findings[f"without {wall}"] == "waived: it isn't here"
+
+
+@needs_bubblewrap
+def test_a_wall_that_is_there_is_not_waived() -> None:
+    """Where nothing is missing, a waiver changes nothing."""
+    assert choose("bubblewrap without seccomp", without()).isolation == "bubblewrap"
+
+
+@needs_bubblewrap
+def test_auto_takes_no_level_that_lacks_a_wall() -> None:
+    """Of levels that lack what they promise none is taken by itself; with a waiver the strongest is."""
+    with pytest.raises(SandboxError, match=r"No isolation level works here: .*bubblewrap promises seccomp"):
+        choose("auto", without(Wall.SECCOMP))
+    assert choose("auto without seccomp", without(Wall.SECCOMP)).isolation == "bubblewrap without seccomp"
+
+
+def test_walls_are_waived_by_name() -> None:
+    """What is waived in a configuration becomes part of the level that is asked for; other names are refused."""
+    asked = RunTable(task="cartpole", waive=["seccomp", "landlock"]).config()
+
+    assert asked.isolation == "auto without landlock and seccomp"
+    with pytest.raises(UnknownName, match="Known: landlock, seccomp"):
+        RunTable(task="cartpole", waive=["namespaces"]).config()
+
+
+def played(place: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Play a whole run on a machine on which libseccomp can't be imported."""
+    (place / "libraries").mkdir()
+    (place / "libraries" / "pyseccomp.py").write_text("raise ImportError('libseccomp.so.2')\n", encoding="utf-8")
+    words = ["run", "cartpole", *SMALL, *options, "--", "python3", "-c", EDIT + SUBMIT, GOOD]
+    paths = os.pathsep.join([str(place / "libraries"), *filter(None, sys.path)])
+    environment = {**os.environ, "PYTHONPATH": paths, "XDG_STATE_HOME": str(place / "state")}
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "evopolicygym", *words],
+        cwd=place, env=environment, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+@needs_bubblewrap
+def test_a_run_without_libseccomp_is_refused(tmp_path: Path) -> None:
+    """Without libseccomp no run begins by itself; what to install and how to go on without it is said."""
+    done = played(tmp_path, "--isolation", "bubblewrap")
+
+    assert done.returncode == 4
+    assert "libseccomp is not installed" in done.stderr
+    assert list(tmp_path.glob("runs/*/*/*/*")) == []
+
+
+@needs_bubblewrap
+def test_a_run_without_libseccomp_is_marked(tmp_path: Path) -> None:
+    """A run that waived the filter of system calls says so wherever its level is shown; its agent is kept in."""
+    done = played(tmp_path, "--waive", "seccomp")
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(next(tmp_path.glob("runs/*/*/*/*/run.json")).read_text(encoding="utf-8"))
+    assert document["isolation"]["level"] == f"{Level.BUBBLEWRAP} without seccomp"
+    assert document["isolation"]["agent"]["hidden"] == "neither the record nor the secrets can be seen"
+
+
+def test_tables_say_what_was_waived(tmp_path: Path) -> None:
+    """A table in which runs stand whose level lacked a wall says so, beside the name that each run has."""
+    document = changed(real_document(tmp_path / "real"), "acrobot", "one", [-90.0, -80.0])
+    document["isolation"]["level"] = "bubblewrap without seccomp"
+    write(tmp_path / "runs", document)
+    table = score_table(load_results([tmp_path / "runs"]).runs, [])
+
+    assert "Some runs were played with a wall waived: isolation bubblewrap without seccomp." in table.notes
