@@ -90,8 +90,10 @@ def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
     Who lacks that capability keeps the bounding set, from which nothing can be had under no_new_privs.
     """
     for one in bounding:
-        if libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0) < 0 and ctypes.get_errno() == errno.EPERM:
+        dropped = libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0)
+        if dropped < 0 and ctypes.get_errno() == errno.EPERM:
             break
+        _demand(dropped, "PR_CAPBSET_DROP")
     _demand(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "PR_CAP_AMBIENT")
     _demand(libc.capset(*CAPABILITY_SETS), "capset")
 
