@@ -21,6 +21,8 @@ evopolicygym check environment my_environment.toml
 
 evopolicygym check sandbox bubblewrap
 
+evopolicygym check sandbox bubblewrap --channels   (a search for ways to leave a mark; a minute)
+
 evopolicygym check sandbox my_package.my_module:Backend --json
 
 evopolicygym check executor ray --address 10.0.0.1:6379
@@ -52,6 +54,10 @@ def check(
     model_wire: Annotated[str, typer.Option(help="What it speaks: responses, chat, messages or gemini.")] = "",
     patience: Annotated[float, typer.Option(min=1, help="Seconds that an agent has for each half of its run.")] = 300.0,
     address: Annotated[str, typer.Option(help="An executor's cluster, as a run would be given it.")] = "",
+    channels: Annotated[
+        bool,
+        typer.Option("--channels", help="Of a sandbox: search all that its filter allows for ways to leave a mark."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check that a part keeps its contract. Exit code 1 if it doesn't.
@@ -68,13 +74,15 @@ def check(
     from evopolicygym.core.errors import UnknownName, UsageError
     from evopolicygym.records.jsontext import dumps
 
+    if channels and kind != "sandbox":
+        raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
     if address and kind != "executor":
         raise UsageError(f"A check of kind {kind!r} has no address; an executor has.")
     match kind:
         case "environment":
             ok, findings, table = _environment(name)
         case "sandbox":
-            ok, findings, table = _sandbox(name)
+            ok, findings, table = _channels(name) if channels else _sandbox(name)
         case "executor":
             ok, findings, table = _executor(name, address)
         case "agent":
@@ -159,6 +167,30 @@ def _sandbox(name: str) -> Checked:
         for one in verdicts
     ]
     return not any(one.broken for one in verdicts), findings, _verdicts_table(verdicts)
+
+
+def _channels(name: str) -> Checked:
+    from evopolicygym.environments.catalog import load
+    from evopolicygym.environments.check import Finding
+    from evopolicygym.rollout.channel_search import search
+    from evopolicygym.rollout.siege import ENVIRONMENT
+
+    with err().status(f"searching {name}") as status:
+        found = search(name, load(ENVIRONMENT), lambda what: status.update(f"searching {name}: {what}"))
+    calls = {call.partition("#")[0] for call in found.calls}
+    kept = "nothing that one policy did was found by another" if not found.channels else "marks survive"
+    unsteady = ", ".join(sorted(found.unsteady))
+    return _told(
+        [
+            Finding("tried", ok=bool(calls), detail=f"{len(calls)} system calls in {len(found.calls)} ways"),
+            Finding("steady", ok=not unsteady, detail=unsteady or "what is asked twice is answered alike"),
+            Finding("channels", ok=not found.channels, detail=kept),
+            *(
+                Finding(one.found_by, ok=False, detail=f"after {', '.join(one.written_by)}{' at once' * one.at_once}")
+                for one in found.channels
+            ),
+        ]
+    )
 
 
 def _verdicts_table(verdicts: "Sequence[Verdict]") -> Any:  # noqa: ANN401 - as above
