@@ -87,13 +87,13 @@ def test_large_files_are_not_parsed(tmp_path: Path) -> None:
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
-    """A link in a directory that came from elsewhere is passed over."""
+    """A directory from elsewhere that holds a link is no checkpoint's."""
     (tmp_path / "secret.py").write_text("a = 1\n")
     directory = tmp_path / "bundle"
     directory.mkdir()
     (directory / "policy.py").symlink_to(tmp_path / "secret.py")
 
-    assert read_bundle(directory) == {}
+    assert read_bundle(directory) is None
     assert read_bundle(tmp_path / "nowhere") is None
 
 

@@ -20,6 +20,7 @@ from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs import verify
 from evopolicygym.runs.film import Made, Wish, films
+from evopolicygym.runs.revisit import Means
 from exported import recorded, small_run
 from films import pictures
 from simulators import spec
@@ -33,7 +34,7 @@ def run(tmp_path: Path) -> Told:
 
 
 def made(root: Path, **wish: Any) -> list[Made]:
-    return list(films(root, Wish(**{"steps_per_frame": 50, **wish}), 1, lambda _name, _done, _of: None))
+    return list(films(root, Wish(**{"steps_per_frame": 50, **wish}), Means(1), lambda _name, _done, _of: None))
 
 
 def invoke(arguments: Sequence[str]) -> Result:

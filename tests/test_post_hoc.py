@@ -14,6 +14,7 @@ from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
 from evopolicygym.runs.post_hoc import due, play_post_hoc
+from evopolicygym.runs.revisit import Means
 from whole_runs import HELD_OUT, Told, config, played
 
 
@@ -27,7 +28,7 @@ def test_every_other_candidate_is_played(run: Told) -> None:
     """Each checkpoint but the selected one plays every held-out case once; score and record stay as they are."""
     root, document = run.paths.root, run.paths.document.read_bytes()
     asked, episodes = due(root), []
-    count = play_post_hoc(root, lambda: episodes.append(1), workers=2)
+    count = play_post_hoc(root, lambda: episodes.append(1), Means(2)).checkpoints
     known = read_post_hoc(run.paths)
     found = generalisation.measure(read_run(root))
 
@@ -48,9 +49,9 @@ def test_what_is_known_is_not_played_again(run: Told) -> None:
     first, *others = due(run.paths.root)
     write_post_hoc(run.paths, {first: (0.5,) * HELD_OUT})
 
-    assert play_post_hoc(run.paths.root, lambda: None, workers=1) == len(others)
+    assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == len(others)
     assert (read_post_hoc(run.paths) or {})[first] == (0.5,) * HELD_OUT
-    assert play_post_hoc(run.paths.root, lambda: None, workers=1) == 0
+    assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == 0
 
 
 def test_the_verb(run: Told) -> None:

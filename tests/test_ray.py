@@ -22,6 +22,7 @@ from evopolicygym.rollout.executors.base import ExecutorConfig, make
 from evopolicygym.rollout.parity import compare
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.replay import replay
+from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import resume
 from playground import ROOMY, Playground, policy
 from ray_clusters import TwoNodes, two_nodes
@@ -135,7 +136,7 @@ def test_a_run_is_taken_up_on_another_executor(nodes: TwoNodes, home: Path, at_h
     state = resume(root, 1, lambda paths, _state: seen.append(paths), lambda _event, _state: None)
 
     assert_as_at_home(Told(seen[0], state), at_home)
-    assert all(one.same for one in replay(root, None, "ray", nodes.address))
+    assert all(one.same for one in replay(root, Means(executor="ray", address=nodes.address)))
 
 
 def test_a_node_with_other_versions_is_refused(

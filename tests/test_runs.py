@@ -24,6 +24,7 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import experiment, turns, verify
 from evopolicygym.runs.replay import replay
+from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import play, resume
 from players import BAD, GOOD, LEAVE
 from whole_runs import (
@@ -216,7 +217,7 @@ def test_a_finished_run_is_left_as_it_is(run: Told) -> None:
 @pytest.mark.usefixtures("at_home")
 def test_the_score_plays_again(run: Told) -> None:
     """Every held-out case plays the same again, bit for bit."""
-    assert [one.same for one in replay(run.paths.root, workers=2)] == [True] * HELD_OUT
+    assert [one.same for one in replay(run.paths.root, Means(2))] == [True] * HELD_OUT
 
 
 @pytest.mark.usefixtures("at_home")

@@ -15,6 +15,7 @@ from evopolicygym.cli.main import app
 from evopolicygym.environments import catalog
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.replay import replay
+from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.verify import findings
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -53,7 +54,7 @@ def test_a_record_is_of_the_reference_that_ships(root: Path) -> None:
 @pytest.mark.parametrize("task", ["pusher", "door_key", "fetch_push"])
 def test_a_record_plays_again_in_part(task: str) -> None:
     """Held-out cases that are played again are those that were scored, bit for bit, on whatever Python."""
-    again = replay(RECORDS[task], workers=1)
+    again = replay(RECORDS[task], Means(1))
 
     assert [one.same for one in islice(again, 3)] == [True] * 3
     again.close()  # type: ignore[attr-defined]
@@ -63,7 +64,7 @@ def test_a_record_plays_again_in_part(task: str) -> None:
 @pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
 def test_records_play_again(root: Path) -> None:
     """So do some of every record's."""
-    again = replay(root, workers=2)
+    again = replay(root, Means(2))
 
     assert all(one.same for one in islice(again, 12))
     again.close()  # type: ignore[attr-defined]

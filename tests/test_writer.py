@@ -223,7 +223,7 @@ def test_a_run_can_be_read_while_it_is_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../../elsewhere", "a/b", "/etc"])
 def test_a_checkpoint_lies_in_its_run(tmp_path: Path, name: str) -> None:
     """A journal from elsewhere can't name a checkpoint that lies outside of its run."""
-    with pytest.raises(RecordError, match="no checkpoint's name"):
+    with pytest.raises(RecordError, match="not a valid checkpoint name"):
         RunPaths(tmp_path).checkpoint(name)
 
 

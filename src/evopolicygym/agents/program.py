@@ -14,6 +14,7 @@ from typing import BinaryIO
 
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelEndpoint
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import AgentLimits, Desk, Door
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.core.places import state_directory
@@ -84,8 +85,8 @@ def run(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None, stop: E
 
 def last_words(code: int, transcript: Path) -> str:
     """Return in a sentence with which exit code a program ended, and what it printed last."""
-    with transcript.open("rb") as file:
-        file.seek(max(0, transcript.stat().st_size - LAST_WORDS))
+    with regular_file.reader(transcript) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
         words = " ".join(file.read().decode("utf-8", "replace").split())
     return f"the program ended with exit code {code}: {words or 'it printed nothing'}"
 
@@ -129,7 +130,7 @@ def _transcribed(occupant: Occupant, transcript: Path, hear: Callable[[bytes], N
 
 
 def _copy(source: int, transcript: Path, hear: Callable[[bytes], None]) -> None:
-    with transcript.open("ab") as file:
+    with regular_file.appender(transcript) as file:
         room = OUTPUT_BYTES - file.tell()
         while data := os.read(source, 1 << 16):
             room = _keep(file, data, room)

@@ -4,17 +4,20 @@ Playing held-out cases again is not told here but in ``runs/replay.py``; it take
 """
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import document_text
+from evopolicygym.records.run_document import MOST_DOCUMENT, document_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +68,38 @@ def _journal(record: RunRecord) -> Finding:
 
 def _written_stage(paths: RunPaths) -> object:
     try:
-        return json.loads(paths.document.read_bytes()).get("stage")
-    except (OSError, ValueError, AttributeError):
+        return json.loads(regular_file.read(paths.document, MOST_DOCUMENT)).get("stage")
+    except (OSError, RecordError, ValueError, AttributeError, RecursionError):
         return None
 
 
 def _evaluation(expected: str, paths: RunPaths) -> Finding:
-    if not paths.evaluation.exists():
+    if not os.path.lexists(paths.evaluation):
         detail = "the hidden episodes' files were left out of this record; --replay plays held-out again in their stead"
         return Finding("evaluation", ok=False, detail=detail, settled_by_replay=True)
-    intact = paths.evaluation.is_dir() and feedback_sha256(paths.evaluation) == expected
-    return Finding("evaluation", intact, "" if intact else "the hidden episodes' files are not those that were scored")
+    other = "the hidden episodes' files are not those that were scored"
+    return _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
+
+
+def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Finding:
+    """Return whether what is found is what was expected, or why it can't be found."""
+    try:
+        intact = found() == expected
+    except FileNotFoundError:
+        intact = False
+    except (OSError, RecordError) as error:
+        return Finding(what, ok=False, detail=f"{other}: {error}")
+    return Finding(what, intact, "" if intact else other)
 
 
 def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
     for name in dict.fromkeys(one.charged.checkpoint for one in state.submissions):
-        directory = paths.checkpoint(name)
-        intact = directory.is_dir() and name_of(directory) == name
-        yield Finding(f"checkpoint {name[:12]}", intact, "" if intact else "its content is not what its name says")
+        other = "its content is not what its name says"
+        yield _same(f"checkpoint {name[:12]}", name, partial(_name_of, paths, name), other)
+
+
+def _name_of(paths: RunPaths, checkpoint: str) -> str:
+    return name_of(paths.checkpoint(checkpoint), paths.root)
 
 
 def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
@@ -91,16 +108,15 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
             continue
         directory = paths.published(submission.index)
         expected = submission.published.feedback_sha256
-        intact = directory.is_dir() and feedback_sha256(directory) == expected
-        detail = "" if intact else "its files are not those that were published"
-        yield Finding(f"feedback {directory.name}", intact, detail)
+        found = partial(feedback_sha256, directory, paths.root)
+        yield _same(f"feedback {directory.name}", expected, found, "its files are not those that were published")
 
 
 def _document(paths: RunPaths) -> Finding:
     try:
-        text = paths.document.read_bytes()
+        text = regular_file.read(paths.document, MOST_DOCUMENT)
         written = json.loads(text)
-    except (OSError, ValueError) as error:
+    except (OSError, RecordError, ValueError, RecursionError) as error:
         return Finding("run.json", ok=False, detail=f"can't be read: {error}")
     if text == document_text(paths).encode():
         return Finding("run.json", ok=True)

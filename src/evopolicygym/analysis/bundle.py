@@ -2,11 +2,13 @@
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.analysis.syntax import MOST_BYTES, Source, read_source
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
 
 MOST_PARSED_BYTES = 4 * MOST_BYTES
 """Of one bundle; Python files beyond, in the order of their paths, count as such that can't be parsed."""
@@ -34,14 +36,19 @@ _known: dict[str, Source] = {}
 """Python files by their hash: most submissions repeat most files."""
 
 
-def read_bundle(directory: Path) -> Bundle | None:
-    """Return the files below a directory; None where there is no such directory."""
-    if not directory.is_dir():
+def read_bundle(directory: Path, root: Path | None = None) -> Bundle | None:
+    """Return the files below a directory; None where there is no such directory, or it is no checkpoint.
+
+    That is where anything but files and directories lies there, or a link below ``root`` leads there.
+    """
+    try:
+        paths = sorted(path for path, _ in regular_file.below(directory, root))
+    except (FileNotFoundError, RecordError):
         return None
     files: dict[str, File] = {}
     parsed = 0
-    for path in sorted(_regular_files(directory)):
-        file, read = _read(path, MOST_PARSED_BYTES - parsed)
+    for path in paths:
+        file, read = _read(path, directory, MOST_PARSED_BYTES - parsed)
         parsed += read
         files[path.relative_to(directory).as_posix()] = file
     return files
@@ -53,23 +60,18 @@ def changed_paths(before: Bundle, after: Bundle) -> list[str]:
     return sorted({path for path, _ in hashes[0].items() ^ hashes[1].items()})
 
 
-def _regular_files(directory: Path) -> Iterator[Path]:
-    for folder, _, names in os.walk(directory):
-        paths = (Path(folder) / name for name in names)
-        yield from (path for path in paths if path.is_file() and not path.is_symlink())
-
-
-def _read(path: Path, most: int) -> tuple[File, int]:
+def _read(path: Path, directory: Path, most: int) -> tuple[File, int]:
     """Return a file and how many bytes of it count as parsed."""
-    size = path.stat().st_size
-    if path.suffix != ".py":
-        with path.open("rb") as file:
+    with regular_file.reader(path, directory) as file:
+        size = os.fstat(file.fileno()).st_size
+        if path.suffix != ".py":
+            return File(hashlib.file_digest(file, "sha256").hexdigest(), size, path.suffix in OTHER_CODE), 0
+        content = file.read(most + 1)
+        if len(content) > most:
+            file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return File(digest, size, path.suffix in OTHER_CODE), 0
-    content = path.read_bytes()
+            return File(digest, size, is_code=True, source=read_source(content, most)), 0
     digest = hashlib.sha256(content).hexdigest()
-    if len(content) > most:
-        return File(digest, size, is_code=True, source=read_source(content, most)), 0
     return File(digest, size, is_code=True, source=_source(digest, content)), len(content)
 
 

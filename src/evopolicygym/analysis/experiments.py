@@ -5,8 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.printable import printable
 
+MOST_BYTES = 1 << 20
+"""Of an ``experiment.json``, which holds an identity and nothing else."""
 FILE = "experiment.json"
 """Lies in an experiment's directory and holds its identity."""
 SHORT = 8
@@ -37,7 +41,7 @@ def _short(identity: str, all_of_them: Iterable[str]) -> str:
 
 def _identity(file: Path) -> str | None:
     try:
-        document = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        document = json.loads(regular_file.read(file, MOST_BYTES))
+    except (OSError, RecordError, ValueError, RecursionError):
         return None
     return str(document.get("experiment")) if isinstance(document, dict) else None

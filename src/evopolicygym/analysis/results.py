@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from evopolicygym.analysis.experiments import name_of
 from evopolicygym.analysis.games import Game
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import label_of
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
@@ -26,7 +27,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
-from evopolicygym.records.run_document import document_text
+from evopolicygym.records.run_document import MOST_DOCUMENT, document_text
 
 KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
 
@@ -273,9 +274,11 @@ def _roots(path: Path) -> Iterable[Path]:
 
 def _document(paths: RunPaths) -> _Document:
     """Return the run's document: as it is written, or made of the journal where that knows more."""
-    text = paths.document.read_text(encoding="utf-8", errors="replace") if paths.document.is_file() else None
-    document = decoded(_Document, text) if text is not None else None
-    if (document is None or document.stage is not Stage.FINISHED) and paths.journal.is_file():
+    try:
+        document = decoded(_Document, regular_file.read(paths.document, MOST_DOCUMENT).decode("utf-8", "replace"))
+    except FileNotFoundError:
+        document = None
+    if (document is None or document.stage is not Stage.FINISHED) and regular_file.is_there(paths.journal):
         return decoded(_Document, document_text(paths))
     if document is None:
         raise RecordError("There is neither a run.json nor a journal.jsonl.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out
+from evopolicygym.cli.console import err, interruptible, out, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.core.agent import AgentConfig
@@ -72,7 +72,6 @@ def check(
     """
     from evopolicygym.core.agent import AgentConfig
     from evopolicygym.core.errors import UnknownName, UsageError
-    from evopolicygym.records.jsontext import dumps
 
     if channels and kind != "sandbox":
         raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
@@ -92,7 +91,7 @@ def check(
         case _:
             raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
     if as_json:
-        typer.echo(dumps({"kind": kind, "name": name, "ok": ok, "findings": findings}, indent=2))
+        say_json({"kind": kind, "name": name, "ok": ok, "findings": findings})
     else:
         out().print(table)
     if not ok:

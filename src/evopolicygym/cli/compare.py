@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import number, out
+from evopolicygym.cli.console import number, out, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.leaderboard import Score
@@ -40,7 +40,6 @@ def compare(
     from evopolicygym.analysis.sheets import pairing_document, pairing_sheet
     from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UsageError
-    from evopolicygym.records.jsontext import dumps
 
     beside = [shipped_table(name) for name in names(shipped)]
     named = {side: load_results([Path(side)]) for side in (first, second) if Path(side).is_dir()}
@@ -65,7 +64,7 @@ def compare(
     pair = pairing(table, one, other)
     if as_json:
         problems = problems_document(everything.problems)
-        typer.echo(dumps({**pairing_document(pair), "notes": table.notes, "problems": problems}, indent=2))
+        say_json({**pairing_document(pair), "notes": table.notes, "problems": problems})
         return
     tell_problems(everything.problems)
     print_sheet(out(), pairing_sheet(pair))

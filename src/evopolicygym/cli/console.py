@@ -1,10 +1,13 @@
 """Where the program prints: results on stdout, progress and complaints on stderr; colours only on a terminal."""
 
+import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from evopolicygym.core.printable import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,17 +18,36 @@ INTERRUPTED = 130
 @cache
 def out() -> "Console":
     """Return the console for results."""
-    from rich.console import Console
+    from evopolicygym.cli.printing import PrintingConsole
 
-    return Console(highlight=False, soft_wrap=False)
+    return PrintingConsole(highlight=False, soft_wrap=False)
 
 
 @cache
 def err() -> "Console":
     """Return the console for progress and complaints."""
-    from rich.console import Console
+    from evopolicygym.cli.printing import PrintingConsole
 
-    return Console(stderr=True, highlight=False)
+    return PrintingConsole(stderr=True, highlight=False)
+
+
+def say(text: str, *, end: str = "\n") -> None:
+    """Print a text on stdout as it stands, but for what a terminal would act on, which is spelled out."""
+    import typer
+
+    typer.echo(printable_lines(text) + end, nl=False)
+
+
+def say_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's included
+    """Print a value on stdout as JSON; what a terminal would act on is escaped in it."""
+    import typer
+
+    from evopolicygym.records.jsontext import dumps
+
+    text = dumps(value, indent=2)
+    if not text.replace("\n", "").isprintable():
+        text = "".join(char if char == "\n" or char.isprintable() else f"{json.dumps(char)[1:-1]}" for char in text)
+    typer.echo(text)
 
 
 def complain(message: str) -> None:

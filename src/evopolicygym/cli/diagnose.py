@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.console import out, say, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.diagnostics.base import Table
@@ -91,13 +91,12 @@ def _print_json(measured: "dict[Path, dict[str, Any]]", together: "list[Table]",
     from dataclasses import asdict
 
     from evopolicygym.cli.tables import problems_document
-    from evopolicygym.records.jsontext import dumps
 
     runs = [
         {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
     ]
     tables = {table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for table in together}
-    typer.echo(dumps({"runs": runs, "together": tables, "problems": problems_document(problems)}, indent=2))
+    say_json({"runs": runs, "together": tables, "problems": problems_document(problems)})
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
@@ -108,14 +107,14 @@ def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
 
     for place, (table, short) in enumerate(parts):
         if place:
-            typer.echo()
+            say("")
         if form is Format.TABLE:
             print_sheet(out(), diagnostic_sheet(table))
             if short:
                 _print_line(short)
         else:
             tables = (table, short) if short else (table,)
-            typer.echo(written([diagnostic_sheet(one) for one in tables], form.value), nl=False)
+            say(written([diagnostic_sheet(one) for one in tables], form.value), end="")
 
 
 def _print_line(short: "Table") -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import number, out
+from evopolicygym.cli.console import number, out, say_json
 
 EXAMPLES = """
 Examples:
@@ -29,11 +29,10 @@ def environments(
 
     from evopolicygym.core.environment import EnvironmentSpec
     from evopolicygym.environments.catalog import load, names
-    from evopolicygym.records.jsontext import dumps
 
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
     if as_json:
-        typer.echo(dumps([asdict(spec) for spec in specs], indent=2))
+        say_json([asdict(spec) for spec in specs])
         return
     wide = out().width >= WIDE
     table = Table(box=None, padding=(0, 1), header_style="dim")

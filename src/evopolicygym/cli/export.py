@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out
+from evopolicygym.cli.console import err, interruptible, out, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.export.exporters import Exported
@@ -39,7 +39,6 @@ def export(
     from evopolicygym.cli.tables import names
     from evopolicygym.export.exporters import export as write
     from evopolicygym.export.tables import find
-    from evopolicygym.records.jsontext import dumps
 
     def follow(roots: Iterable[Path]) -> Iterable[Path]:
         return track(roots, "exporting", len(found), console=err(), disable=as_json)
@@ -54,7 +53,7 @@ def export(
             for one in exported.written
         ]
         told = {"format": format_name, "directory": str(output), "runs": exported.runs}
-        typer.echo(dumps({**told, "written": written, "notes": exported.notes}, indent=2))
+        say_json({**told, "written": written, "notes": exported.notes})
     else:
         _print(exported, output)
 

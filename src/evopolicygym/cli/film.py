@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, number, out
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, number, out, say_json
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 
@@ -39,14 +39,20 @@ def film(
     size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into; default: the simulator's.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Make films anew that are there already.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
+    isolation: Annotated[
+        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
+    ] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
     from rich.progress import Progress
 
     from evopolicygym.records.films import document
-    from evopolicygym.records.jsontext import dumps
     from evopolicygym.runs.film import Wish, films
+    from evopolicygym.runs.revisit import Means
 
     if selected and submission is not None:
         raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")
@@ -58,7 +64,7 @@ def film(
             for one in films(
                 run,
                 wish,
-                workers,
+                Means(workers, isolation=isolation, trusted=trust),
                 lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
             ):
                 made.append(one)
@@ -69,8 +75,16 @@ def film(
         raise typer.Exit(INTERRUPTED) from None
     same = all(one.film.same is not False for one in made)
     if as_json:
-        told = [{"path": str(one.path), "was_there": one.was_there, **document(one.film)} for one in made]
-        typer.echo(dumps({"run": str(run), "ok": same, "films": told}, indent=2))
+        told = [
+            {
+                "path": str(one.path),
+                "was_there": one.was_there,
+                "isolation": one.isolation or None,
+                **document(one.film),
+            }
+            for one in made
+        ]
+        say_json({"run": str(run), "ok": same, "films": told})
     if not same:
         raise typer.Exit(1)
 
@@ -92,7 +106,7 @@ def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.Made, imported late
     mark = {True: "same as recorded, bit for bit", None: "not recorded: played again", False: "DIFFERS from the record"}
     what = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")
     then = f", recorded {number(film.recorded.episode_return)}" if film.same is False and film.recorded else ""
-    there = ", was there" if one.was_there else ""
+    there = ", was there" if one.was_there else f", its policy at isolation {one.isolation}" if one.isolation else ""
     facts = f"{shot.frames} frames at {shot.fps:g} fps, {shot.width}x{shot.height}"
     earned = number(shot.episode_return)
     style = "bold red" if film.same is False else None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.console import out, say, say_json
 
 EXAMPLES = """
 Examples:
@@ -50,7 +50,6 @@ def leaderboard(
     from evopolicygym.analysis.tables_out import FORMATS, written
     from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UnknownName
-    from evopolicygym.records.jsontext import dumps
 
     form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
@@ -64,7 +63,7 @@ def leaderboard(
     )
     if form == "json":
         problems = problems_document(results.problems)
-        typer.echo(dumps(leaderboard_document(board, problems), indent=2))
+        say_json(leaderboard_document(board, problems))
         return
     whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
     sheets = [*(scores_sheets(board) if scores else whole), *(task_sheets(board) if per_task else [])]
@@ -72,4 +71,4 @@ def leaderboard(
         for sheet in sheets:
             print_sheet(out(), sheet)
         return
-    typer.echo(written(sheets, form), nl=False)
+    say(written(sheets, form), end="")

@@ -1,6 +1,5 @@
 """What is said of a run at its end: its score beside others, what went wrong, where its record lies, what is next."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState, SubmissionState
-from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import document_of, run_document, success_rate
@@ -59,9 +57,9 @@ def submission_trouble(state: RunState, index: int) -> str:
     return f"submission {index}: {printable(told)}" if told else ""
 
 
-def as_json(root: Path) -> str:
+def as_json(root: Path) -> dict[str, object]:
     """Return a run's document with where it lies, for a script."""
-    return json.dumps({"run": str(root), **json.loads(dumps(run_document(RunPaths(root))))}, indent=2)
+    return {"run": str(root), **run_document(RunPaths(root))}
 
 
 def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:

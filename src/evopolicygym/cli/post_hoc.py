@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, say_json
 
 EXAMPLES = """
 Examples:
@@ -21,6 +21,12 @@ evopolicygym diagnose runs/default --only generalisation   (tells the regret aft
 def post_hoc(
     runs: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
+    isolation: Annotated[
+        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
+    ] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, and no progress.")] = False,
 ) -> None:
     """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.
@@ -29,24 +35,29 @@ def post_hoc(
     """
     from rich.progress import Progress
 
-    from evopolicygym.records.jsontext import dumps
     from evopolicygym.records.reader import read_run, runs_meant
     from evopolicygym.runs.post_hoc import due, play_post_hoc
+    from evopolicygym.runs.revisit import Means
 
     roots = runs_meant(runs)
     total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
-    played = {}
+    means, played = Means(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:
             bar = progress.add_task("playing held-out cases", total=sum(total.values()))
             for root in roots:
-                played[root] = play_post_hoc(root, lambda: progress.advance(bar), workers)
+                played[root] = play_post_hoc(root, lambda: progress.advance(bar), means)
     except KeyboardInterrupt:
         complain("interrupted; what was played is kept. The same command goes on.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        found = [{"run": str(root), "checkpoints_played": count} for root, count in played.items()]
-        typer.echo(dumps({"runs": found}, indent=2))
+        found = [
+            {"run": str(root), "checkpoints_played": one.checkpoints, "isolation": one.isolation or None}
+            for root, one in played.items()
+        ]
+        say_json({"runs": found})
     else:
-        for root, count in played.items():
-            out().print(f"{root}: {count} checkpoints played", soft_wrap=True, markup=False, highlight=False)
+        for root, one in played.items():
+            at = f" at isolation {one.isolation}" if one.isolation else ""
+            told = f"{root}: {one.checkpoints} checkpoints played{at}"
+            out().print(told, soft_wrap=True, markup=False, highlight=False)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out
+from evopolicygym.cli.console import err, interruptible, out, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.report.contents import Contents
@@ -63,7 +63,6 @@ def report(
     from evopolicygym.analysis.score_table import Choice
     from evopolicygym.cli.tables import names, places, tell_problems
     from evopolicygym.core.errors import UsageError
-    from evopolicygym.records.jsontext import dumps
     from evopolicygym.report.write import wanted, write_report
     from evopolicygym.viewer.pages import Pages, clear_pages, write_pages, write_single_file
 
@@ -97,7 +96,7 @@ def report(
         if single_file is not None:
             told["single_file"] = _told(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
     if as_json:
-        typer.echo(dumps(told, indent=2))
+        say_json(told)
 
 
 def _episodes(name: str) -> "Episodes":

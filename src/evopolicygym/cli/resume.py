@@ -21,9 +21,20 @@ def resume(
     ] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
+    trust: Annotated[
+        bool,
+        typer.Option("--trust", help="Go on with a run that was not begun here by you: start the agent that it names."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
-    """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened."""
+    """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened.
+
+    It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
+    you, as that would start the program that it names: --trust goes on with it.
+    """
     from evopolicygym.runs.run import resume as take_up
 
-    play_and_show(lambda opened, observe: take_up(run, workers, opened, observe, executor, address), as_json=as_json)
+    play_and_show(
+        lambda opened, observe: take_up(run, workers, opened, observe, executor, address, trusted=trust),
+        as_json=as_json,
+    )

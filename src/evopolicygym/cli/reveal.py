@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.console import say
+
 EXAMPLES = """
 Examples:
 
@@ -24,4 +26,4 @@ def reveal(
     begun(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its hidden cases are hidden no more.", abort=True)
-    typer.echo(publish(runs, experiment))
+    say(str(publish(runs, experiment)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, warn
+from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, say_json, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -311,6 +311,6 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         complain(f"interrupted; nothing is lost. Go on with: evopolicygym resume {root}" if root else "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     if root is not None and as_json:
-        typer.echo(outcome_as_json(root))
+        say_json(outcome_as_json(root))
     elif root is not None:
         show_outcome(out(), read_run(root))

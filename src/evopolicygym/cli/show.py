@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.console import out, say_json
 
 EXAMPLES = """
 Examples:
@@ -29,7 +29,7 @@ def show(
     record = read_run(run)
     state = record.state
     if as_json:
-        typer.echo(outcome_as_json(run))
+        say_json(outcome_as_json(run))
         return
     if state.submissions:
         out().print(submissions_table(state, shown=len(state.submissions)))

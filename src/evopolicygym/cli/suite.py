@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, out, warn
+from evopolicygym.cli.console import INTERRUPTED, complain, err, out, say_json, warn
 
 if TYPE_CHECKING:
     from evopolicygym.runs.suites.records import RunResult
@@ -140,7 +140,7 @@ def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
     from evopolicygym.cli.suite_view import plan_table
 
     if as_json:
-        typer.echo(_as_json(results))
+        say_json(_as_json(results))
     else:
         out().print(plan_table(results))
 
@@ -151,7 +151,7 @@ def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool)
     from evopolicygym.cli.suite_view import failures, score_table
 
     if as_json:
-        typer.echo(_as_json(results))
+        say_json(_as_json(results))
         return
     out().print(score_table(results))
     if any(one.verdict != "finished" for one in results):
@@ -159,10 +159,8 @@ def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool)
     out().print(Text(f"next    evopolicygym leaderboard {directory}", style="dim"), soft_wrap=True)
 
 
-def _as_json(results: Sequence["RunResult"]) -> str:
-    from evopolicygym.records.jsontext import dumps
-
-    return dumps([_fields(one) for one in results], indent=2)
+def _as_json(results: Sequence["RunResult"]) -> list[dict[str, Any]]:
+    return [_fields(one) for one in results]
 
 
 def _fields(result: "RunResult") -> dict[str, Any]:

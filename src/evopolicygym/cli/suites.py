@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.console import out, say_json
 
 EXAMPLES = """
 Examples:
@@ -21,12 +21,11 @@ def suites(
     """List the suites that come with the package."""
     from rich.table import Table
 
-    from evopolicygym.records.jsontext import dumps
     from evopolicygym.runs.suites.suite import load, names
 
     loaded = {one: load(one, {}) for one in names()}
     if as_json:
-        typer.echo(dumps([{"name": one, **found.model_dump(mode="json")} for one, found in loaded.items()], indent=2))
+        say_json([{"name": one, **found.model_dump(mode="json")} for one, found in loaded.items()])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("name", "environments", "budget", "what it is"):

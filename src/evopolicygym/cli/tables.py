@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 def print_sheet(console: "Console", sheet: "Sheet") -> None:
     """Print a sheet; no text in it is taken for markup. It is as wide as it needs to be where nobody looks."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from evopolicygym.analysis.tables_out import shown
+    from evopolicygym.cli.printing import PrintingConsole
 
     table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(sheet.title, "bold"), title_justify="left")
     for column in sheet.columns:
@@ -28,7 +28,7 @@ def print_sheet(console: "Console", sheet: "Sheet") -> None:
         )
     for row in sheet.rows:
         table.add_row(*(Text(shown(cell)) for cell in row))
-    wide = Console(file=console.file, highlight=False, width=10_000)
+    wide = PrintingConsole(file=console.file, highlight=False, width=10_000)
     console = console if console.is_terminal else wide
     console.print(table)
     for note in sheet.notes:

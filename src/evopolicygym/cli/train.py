@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, number, out
+from evopolicygym.cli.console import err, interruptible, number, out, say_json
 
 if TYPE_CHECKING:
     from evopolicygym.baselines.training import Progress
@@ -40,8 +40,6 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON, and no progress.")] = False,
 ) -> None:
     """Train a baseline (PPO or SAC) on public train cases, and write it as a policy that needs only numpy."""
-    import json
-
     from evopolicygym.baselines.budget import budget_of
     from evopolicygym.baselines.export import export, refuse_occupied
     from evopolicygym.baselines.settings import algorithm_named, fitting
@@ -55,7 +53,7 @@ def train(
     with interruptible(), followed(f"{chosen.upper()} {budget}", quiet=as_json) as observe:
         told = export(learn(spec, chosen, budget, seed, observe), output)
     if as_json:
-        typer.echo(json.dumps(told, indent=2))
+        say_json(told)
     else:
         _print(told, output)
 

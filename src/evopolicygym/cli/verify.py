@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, out
+from evopolicygym.cli.console import err, out, say_json
 
 EXAMPLES = """
 Examples:
@@ -22,24 +22,32 @@ def verify(
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
+    isolation: Annotated[
+        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
+    ] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails."""
     from rich.progress import track
 
-    from evopolicygym.records.jsontext import dumps
     from evopolicygym.records.reader import read_run
     from evopolicygym.runs.replay import replay as play_again
+    from evopolicygym.runs.revisit import Means
     from evopolicygym.runs.verify import findings
 
     audited = list(findings(run))
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
-        again = play_again(run, workers, executor, address)
+        again = play_again(run, Means(workers, executor, address, isolation, trust))
         played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         different = [one.position for one in played if not one.same]
         detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
+        if played:
+            detail += f"; played at isolation {played[0].isolation}"
         if versions := next((one.other_versions for one in played), ()):
             detail += f"; under other versions: {', '.join(versions)}"
         found.append({"what": "replay", "ok": not different, "detail": detail})
@@ -47,7 +55,7 @@ def verify(
             if finding.settled_by_replay and not different:
                 one |= {"ok": True, "detail": "its files were left out of this record; the replay stands for them"}
     if as_json:
-        typer.echo(dumps({"run": str(run), "ok": all(one["ok"] for one in found), "findings": found}, indent=2))
+        say_json({"run": str(run), "ok": all(one["ok"] for one in found), "findings": found})
     else:
         _print(found)
     if not all(one["ok"] for one in found):

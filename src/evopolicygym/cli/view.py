@@ -26,7 +26,7 @@ def view(
     import tempfile
     import webbrowser
 
-    from evopolicygym.cli.console import interruptible
+    from evopolicygym.cli.console import interruptible, say
     from evopolicygym.cli.tables import names, places
     from evopolicygym.viewer.access import leading_to
     from evopolicygym.viewer.serving import ServedViewer
@@ -36,7 +36,7 @@ def view(
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
         interruptible(),
     ):
-        typer.echo(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
+        say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
             page = Path(private) / "open.html"  # any user of this machine can read the words that a browser starts with
             page.write_text(leading_to(viewer.entrance), encoding="utf-8")
@@ -44,4 +44,4 @@ def view(
         try:
             viewer.wait()
         except KeyboardInterrupt:
-            typer.echo("")
+            say("")

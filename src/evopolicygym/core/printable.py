@@ -9,6 +9,13 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """Return a text as ``printable`` does, but for the ends of its lines and tabs, which stay."""
+    if text.isprintable():
+        return text
+    return "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
+
+
 def well_formed(text: str) -> str:
     """Return a text as UTF-8 can hold it: halves of surrogate pairs, which Python can hold, are spelled out."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -23,7 +23,7 @@ def episode_steps(paths: RunPaths, state: RunState, episode: EpisodeRow) -> Iter
     else:
         number = state.submissions[episode.submission].first_global_episode + episode.position
         directory = paths.trained(episode.submission, number)
-    found = steps(directory, *spaces(state))
+    found = steps(directory, *spaces(state), root=paths.root)
     return None if found is None else _as_many(found, episode, str(directory))
 
 

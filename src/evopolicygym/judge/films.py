@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import StorageError, UsageError
 from evopolicygym.core.film import Film, FilmJob, NoFilm, Recorded
@@ -115,8 +116,9 @@ def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Ex
     log = rollouts.writer.paths.film_log
     with suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("a", encoding="utf-8", errors="replace") as file:
-            file.write(f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n")
+        with regular_file.appender(log) as file:
+            told = f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n"
+            file.write(told.encode("utf-8", "replace"))
 
 
 def told(films: Sequence[Filmed], submission: SubmissionState) -> list[dict[str, object]]:

@@ -3,10 +3,10 @@
 It is told from the record: what an agent has made of the files in its workspace changes no answer.
 """
 
-import os
 from typing import Any
 
-from evopolicygym.core import strict_json
+from evopolicygym.core import regular_file, strict_json
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
@@ -59,12 +59,6 @@ def _summary(session: Session, submission: SubmissionState) -> dict[str, Any]:
 def _films(paths: RunPaths, index: int) -> object:
     """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
     try:
-        with open(paths.published(index) / SUMMARY, "rb", opener=_plain_file) as file:
-            return strict_json.decode(file.read(MAX_SUMMARY))["films"]
-    except (OSError, strict_json.NotStrict, TypeError, LookupError):
+        return strict_json.decode(regular_file.read(paths.published(index) / SUMMARY, MAX_SUMMARY))["films"]
+    except (OSError, RecordError, strict_json.NotStrict, TypeError, LookupError):
         return None
-
-
-def _plain_file(path: str, flags: int) -> int:
-    """Open what is neither followed elsewhere nor waited for."""
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

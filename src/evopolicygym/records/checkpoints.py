@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from evopolicygym.core import regular_file
+
 TAKING = ".taking-"
 """How the name of a checkpoint begins that is being taken."""
 
@@ -16,11 +18,15 @@ def checkpoint_name(files: Mapping[str, tuple[int, str]]) -> str:
     return total.hexdigest()
 
 
-def name_of(checkpoint: Path) -> str:
-    """Return the name that a stored checkpoint's content gives it now."""
+def name_of(checkpoint: Path, root: Path | None = None) -> str:
+    """Return the name that a stored checkpoint's content gives it now.
+
+    Raises ``RecordError`` where anything but regular files and directories lies in it, or a link below ``root`` leads
+    to it: what is hashed is all that can be played.
+    """
     files = {}
-    for path in checkpoint.rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            files[path.relative_to(checkpoint).as_posix()] = len(content), hashlib.sha256(content).hexdigest()
+    for path, _ in regular_file.below(checkpoint, root):
+        with regular_file.reader(path, checkpoint) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            files[path.relative_to(checkpoint).as_posix()] = file.tell(), digest
     return checkpoint_name(files)

@@ -33,11 +33,11 @@ def encode_event(event: Event) -> dict[str, Any]:
     return {"kind": _kind(type(event)), **asdict(event)}
 
 
-def decode_event(document: Mapping[str, Any]) -> Event:
-    """Return the event that a JSON object holds; raise ``RecordError`` where it is none of ours."""
-    fields = dict(document)
+def decode_event(document: object) -> Event:
+    """Return the event that a JSON value holds; raise ``RecordError`` where it is none of ours."""
+    fields = dict(document) if isinstance(document, Mapping) else {}
     kind = fields.pop("kind", None)
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise RecordError(f"The journal holds an event of kind {kind!r}, which this version does not know.")
     try:
         event: Event = _decoder(kind)(fields)
@@ -47,7 +47,7 @@ def decode_event(document: Mapping[str, Any]) -> Event:
         raise RecordError(f"The journal holds a {kind} that can't be read: {where}: {problem['msg']}.") from error
     try:
         return _with_numbers(event) if isinstance(event, RunOpened) else event
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise RecordError(f"The journal holds a {kind} whose spaces can't be read: {error}.") from error
 
 

@@ -110,7 +110,8 @@ def beside(path: Path) -> Path:
 
 
 def _write_flushed(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    _forget(path)  # whatever lies there: a link under this name is not written through
+    with path.open("x", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         disk.flush(file.fileno())

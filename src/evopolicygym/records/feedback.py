@@ -6,17 +6,22 @@ What stands in it is not decided here but in ``judge/feedback.py``.
 import hashlib
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.records import durable
 from evopolicygym.records.paths import RunPaths
 
 READ_ONLY_FILE, READ_ONLY_DIRECTORY = 0o444, 0o555
 
 
-def feedback_sha256(directory: Path) -> str:
-    """Return the SHA-256 over the names and contents of all files, in the order of their paths, in hexadecimal."""
+def feedback_sha256(directory: Path, root: Path | None = None) -> str:
+    """Return the SHA-256 over the names and contents of all files, in the order of their paths, in hexadecimal.
+
+    Raises ``RecordError`` where anything but regular files and directories lies there, or a link below ``root`` leads
+    there.
+    """
     total = hashlib.sha256(b"evopolicygym feedback 1\n")
-    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
-        with path.open("rb") as file:
+    for path in sorted(path for path, _ in regular_file.below(directory, root)):
+        with regular_file.reader(path, directory) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         total.update(f"{path.relative_to(directory).as_posix()}\0{digest}\n".encode())
     return total.hexdigest()

@@ -13,16 +13,22 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
 from evopolicygym.core.film import Film
 from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
+
+MOST_TOLD = 1 << 20
+"""Bytes of a film's JSON."""
 
 
 def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
     """Have a film made beside its place and put it there; whatever ``make`` raises, no half of one is left."""
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = durable.beside(target)
+    beside.unlink(missing_ok=True)  # whatever lies there: a link under this name is not written through
     try:
         film = make(beside)
         target.unlink(missing_ok=True)
@@ -40,17 +46,19 @@ def document(film: Film) -> dict[str, object]:
     return {"schema_version": SCHEMA_VERSION, **asdict(film)}
 
 
-def read_film(target: Path) -> Film | None:
-    """Return what is told of a film; None where it is not there, or what is told of it can't be read."""
-    if not target.is_file():
-        return None
+def read_film(target: Path, root: Path | None = None) -> Film | None:
+    """Return what is told of a film; None where it is not there, or what is told of it can't be read.
+
+    ``root`` is the run's directory, below which no link is followed.
+    """
     try:
-        return film_told(_told(target).read_bytes())
-    except OSError:
+        is_there = regular_file.is_there(target, root)
+        return _film_told(regular_file.read(_told(target), MOST_TOLD, root)) if is_there else None
+    except (OSError, RecordError):
         return None
 
 
-def film_told(text: bytes) -> Film | None:
+def _film_told(text: bytes) -> Film | None:
     """Return what a film's JSON tells; None where it can't be read."""
     try:
         told = json.loads(text)

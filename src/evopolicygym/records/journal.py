@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.records import durable
@@ -26,6 +27,10 @@ from evopolicygym.records.jsontext import dumps
 
 BEGINNING = "0" * 64
 """What stands for the hash of the line before the first."""
+MOST_LINE = 16 << 20
+"""Bytes of one line: the opening, with the bounds of the largest spaces, has some 20,000."""
+MOST_BYTES = 256 << 20
+"""Of a journal: an episode takes 600, a request to a model 300, so that is a run of some 400,000 of them."""
 _LINE = re.compile(
     rb'\{"sequence":(\d+),"previous":"([0-9a-f]{64})","length":(\d+),"checksum":"([0-9a-f]{64})","event":(.*)\}'
 )
@@ -58,9 +63,13 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         """Open or begin a journal; a torn end is cut off, a broken chain raises ``RecordError``."""
-        path.touch()
-        durable.flush(path.parent)
-        contents = read(path)
+        self._descriptor = regular_file.descriptor(path, flags=os.O_RDWR | os.O_CREAT)
+        try:
+            durable.flush(path.parent)
+            contents = read(path)
+        except BaseException:
+            self.close()
+            raise
         self.events = contents.events
         """What the file held when it was opened."""
         self.hashes = contents.hashes
@@ -69,7 +78,6 @@ class Journal:
         """Bytes of a torn end that were cut off."""
         last = contents.hashes[-1] if contents.hashes else BEGINNING
         self._end = _End(len(contents.events), last, contents.size)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._spoilt = False
         """Whether something may lie behind the end that could not be cut off yet."""
         if contents.torn:
@@ -133,25 +141,37 @@ class Journal:
 
 def read(path: Path) -> Contents:
     """Return what a journal file holds; raise ``RecordError`` where its chain is broken."""
-    content = path.read_bytes()
-    events: list[Event] = []
-    hashes, size = list[str](), 0
-    for number, line in enumerate(_whole_lines(content)):
-        event = _event(line, number, hashes[-1] if hashes else BEGINNING)
-        if event is None:
-            if b"\0" not in line or content[size + len(line) + 1 :].strip(b"\0\n"):
-                raise RecordError(
-                    f"{path}: line {number + 1} does not follow from the line before: the journal was changed."
-                )
-            break
-        events.append(event)
-        hashes.append(_hash(line + b"\n"))
-        size += len(line) + 1
-    return Contents(tuple(events), tuple(hashes), size, len(content) - size)
+    with regular_file.reader(path) as file:
+        whole = os.fstat(file.fileno()).st_size
+        if whole > MOST_BYTES:
+            raise RecordError(f"{path} has {whole:,} bytes; a journal of at most {MOST_BYTES:,} is read.")
+        events: list[Event] = []
+        hashes, size = list[str](), 0
+        for number, line in enumerate(_whole_lines(file, path)):
+            event = _event(line, number, hashes[-1] if hashes else BEGINNING)
+            if event is None:
+                if b"\0" not in line or _holds_more(file):
+                    raise RecordError(
+                        f"{path}: line {number + 1} does not follow from the line before: the journal was changed."
+                    )
+                break
+            events.append(event)
+            hashes.append(_hash(line + b"\n"))
+            size += len(line) + 1
+        return Contents(tuple(events), tuple(hashes), size, max(whole, file.tell()) - size)
 
 
-def _whole_lines(content: bytes) -> Iterator[bytes]:
-    yield from content.split(b"\n")[:-1]
+def _whole_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """Yield each line that has an end, without it; the file is read as far as the line."""
+    while (line := file.readline(MOST_LINE)).endswith(b"\n"):
+        yield line[:-1]
+    if len(line) == MOST_LINE and line.strip(b"\0"):
+        raise RecordError(f"{path} holds a line of more than {MOST_LINE:,} bytes; no event takes so many.")
+
+
+def _holds_more(file: BinaryIO) -> bool:
+    """Return whether anything but zeros and ends of lines comes after a line."""
+    return any(block.strip(b"\0\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def _event(line: bytes, number: int, last: str) -> Event | None:
@@ -166,7 +186,14 @@ def _event(line: bytes, number: int, last: str) -> Event | None:
         len(text),
         hashlib.sha256(text).hexdigest(),
     )
-    return decode_event(json.loads(text)) if fits else None
+    return decode_event(_decoded(text)) if fits else None
+
+
+def _decoded(text: bytes) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"The journal holds an event that can't be read as JSON: {error}.") from error
 
 
 def _line(event: Event, sequence: int, previous: str) -> bytes:

@@ -4,12 +4,13 @@ import fcntl
 import os
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 
 
 def locked(path: Path, what: str) -> int:
-    """Lock a file and return its descriptor; raise ``RecordError`` where another process has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    """Lock a file and return its descriptor; raise ``RecordError`` where another process has it, or it is no file."""
+    descriptor = regular_file.descriptor(path, flags=os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

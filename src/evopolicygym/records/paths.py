@@ -11,6 +11,8 @@ EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
 FILM, SHEET = "video.mp4", "video.png"
 """The film that an agent asked for of an episode, and its contact sheet, among the episode's files."""
+CHECKPOINT = re.compile(r"[a-z0-9_-]{1,100}", re.ASCII | re.IGNORECASE)
+"""What a checkpoint may be named; ours are SHA-256s in hexadecimal."""
 EXPERIMENT = re.compile(r"[a-z0-9_][a-z0-9._-]{0,99}", re.ASCII | re.IGNORECASE)
 """What an experiment may be named: nothing that lies elsewhere, is hidden, or looks like an option."""
 
@@ -103,9 +105,7 @@ class RunPaths:
 
     def checkpoint(self, name: str) -> Path:
         """Return where a checkpoint of this name lies; raise ``RecordError`` for a name that would lie elsewhere."""
-        if not name or "/" in name or name.startswith("."):
-            raise RecordError(f"{name!r} is no checkpoint's name.")
-        return self.checkpoints / name
+        return self.checkpoints / _checkpoint_name(name)
 
     def staged(self, submit_index: int) -> Path:
         """Return where a submission's feedback is made."""
@@ -122,7 +122,7 @@ class RunPaths:
 
     def evaluated(self, split: Split, checkpoint: str, position: int) -> Path:
         """Return where a hidden episode's files go."""
-        return self.evaluation / split.value / checkpoint[:16] / episode_name(position)
+        return self.evaluation / split.value / _checkpoint_name(checkpoint)[:16] / episode_name(position)
 
 
 def film_name(split: Split, submit_index: int, checkpoint: str, case: int) -> Path:
@@ -130,8 +130,15 @@ def film_name(split: Split, submit_index: int, checkpoint: str, case: int) -> Pa
 
     Train episodes lie by submission, since one checkpoint can play one case in several of them.
     """
-    whose = submission_name(submit_index) if split is Split.TRAIN else checkpoint[:16]
+    whose = submission_name(submit_index) if split is Split.TRAIN else _checkpoint_name(checkpoint)[:16]
     return Path(split.value, whose, f"case_{case:03d}.mp4")
+
+
+def _checkpoint_name(name: str) -> str:
+    """Return a checkpoint's name; raise ``RecordError`` for one that would lie elsewhere."""
+    if not CHECKPOINT.fullmatch(name):
+        raise RecordError(f"{name!r} is not a valid checkpoint name: expected letters, digits, '_' and '-'.")
+    return name
 
 
 def submission_name(submit_index: int) -> str:

@@ -13,11 +13,15 @@ from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
+
+MOST_BYTES = 64 << 20
+"""Of a ``post_hoc.json``: some 20 a return, so a thousand checkpoints on all held-out cases take less."""
 
 
 class _Checkpoint(BaseModel, extra="forbid"):
@@ -42,7 +46,7 @@ def read_post_hoc(paths: RunPaths) -> dict[str, tuple[float, ...]] | None:
     Raises ``RecordError`` where the file is damaged or of another version.
     """
     try:
-        text = paths.post_hoc.read_bytes()
+        text = regular_file.read(paths.post_hoc, MOST_BYTES)
     except FileNotFoundError:
         return None
     try:

@@ -28,9 +28,10 @@ class RunRecord:
 def read_run(root: Path) -> RunRecord:
     """Return a run's record; raise ``UsageError`` where there is none, ``RecordError`` where it is broken."""
     paths = RunPaths(root)
-    if not paths.journal.is_file():
-        raise UsageError(_not_a_run(root))
-    contents = journal.read(paths.journal)
+    try:
+        contents = journal.read(paths.journal)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(_not_a_run(root)) from None
     if not contents.events:
         raise RecordError(f"{paths.journal} holds no event: the run was never opened.")
     return record_of(paths, contents)

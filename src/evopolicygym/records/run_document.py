@@ -21,6 +21,9 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 
+MOST_DOCUMENT = 64 << 20
+"""Bytes of a ``run.json`` that are read: a submission takes some 300."""
+
 
 def run_document(paths: RunPaths) -> dict[str, Any]:
     """Return the document of a run's present state."""

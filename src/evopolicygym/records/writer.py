@@ -17,6 +17,7 @@ from evopolicygym.records.feedback import seal
 from evopolicygym.records.high_water import HighWaterMark, Mark
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
+from evopolicygym.records.own_files import check_own_files
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import document_text
 
@@ -49,6 +50,7 @@ class RunWriter:
         self._unflushed: list[Path] = []
         with ExitStack() as opened:
             opened.callback(os.close, self._lock_descriptor)
+            check_own_files(self.paths)
             self._clear_strays()
             self.journal = Journal(self.paths.journal)
             opened.callback(self.journal.close)

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import checkpoint_name
@@ -17,11 +18,13 @@ Parcel = Mapping[str, bytes | None]
 
 
 def pack(directory: Path) -> dict[str, bytes | None]:
-    """Return a directory's files and directories; links are no part of what is sent here."""
-    return {
-        path.relative_to(directory).as_posix(): None if path.is_dir() else path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-    }
+    """Return a directory's files and directories; raise ``RecordError`` where anything else lies there."""
+    return {path.relative_to(directory).as_posix(): _content(path, directory) for path in sorted(directory.rglob("*"))}
+
+
+def _content(path: Path, directory: Path) -> bytes | None:
+    is_directory = path.is_dir() and not path.is_symlink()
+    return None if is_directory else regular_file.read(path, regular_file.MOST_FILE, directory)
 
 
 def name_of(parcel: Parcel) -> str:

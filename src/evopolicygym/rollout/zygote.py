@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.address_layout import fixed_layout
@@ -38,6 +39,8 @@ ENVIRONMENT = {
 LAID_AT = (float(2**31 - 1), 0.0)
 """When the files of a policy were read and written, in seconds since 1970. The first lies ahead of every clock, so that
 the kernel, which notes the first reading after a change, notes none."""
+LARGEST_CHECKPOINT = 1 << 30
+"""Bytes that are copied of a checkpoint whose run allows no larger one."""
 ANSWER_S = 60.0
 """Seconds within which a zygote answers; it runs nobody else's code, so a longer silence means that it is broken."""
 
@@ -69,13 +72,23 @@ def prepare_ground(root: Path, limits: Limits) -> Ground:
 def lay_checkpoint(ground: Ground, checkpoint: Path) -> None:
     """Put a checkpoint where the policy's process finds it, in place of the one before.
 
-    The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted.
+    The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted. Raises
+    ``RecordError`` where anything but regular files and directories lies in it: what a link names is never copied.
     """
     for entry in ground.policy.iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    shutil.copytree(checkpoint, ground.policy, dirs_exist_ok=True)
+    for _ in regular_file.below(checkpoint, most=min(ground.limits.checkpoint_mb << 20, LARGEST_CHECKPOINT)):
+        pass
+    shutil.copytree(checkpoint, ground.policy, symlinks=True, copy_function=_copy, dirs_exist_ok=True)
     for path in (ground.policy, *ground.policy.rglob("*")):
         os.utime(path, LAID_AT, follow_symlinks=False)
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a regular file, and nothing else that may have come in its place."""
+    with regular_file.reader(Path(source)) as read, Path(target).open("xb") as written:
+        shutil.copyfileobj(read, written)
+    shutil.copymode(source, target, follow_symlinks=False)
 
 
 def uses_scipy(checkpoint: Path) -> bool:

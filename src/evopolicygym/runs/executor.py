@@ -18,13 +18,18 @@ def refuse_unknown(config: RunConfig) -> None:
         BACKENDS.load(name)
 
 
-def taken_up(opened: RunOpened, workers: int | None, executor: str, address: str) -> RunConfig:
-    """Return what is asked for when a run that was opened before is played on: all that results depend on stays."""
+def taken_up(
+    opened: RunOpened, workers: int | None, executor: str, address: str, isolation: str | None = None
+) -> RunConfig:
+    """Return what is asked for when a run that was opened before is played on: all that results depend on stays.
+
+    The level is the recorded one where none is named: whoever plays what somebody else recorded names one.
+    """
     return RunConfig(
         opened.task,
         opened.agent,
         workers=workers,
-        isolation=opened.isolation,
+        isolation=isolation or opened.isolation,
         executor=executor,
         executor_address=address,
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
@@ -17,9 +18,11 @@ from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
-from evopolicygym.records.paths import experiment_directory
+from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 
 EXPERIMENT_FILE, REVEALED_FILE = "experiment.json", "revealed.json"
+MOST_BYTES = 64 << 20
+"""Of such a file: it may hold the cases of some environments, 10 a seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,11 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
 
 
 def recall(identity: str) -> Experiment:
-    """Return the experiment of this identity; raise ``UsageError`` where its secret is not on this machine."""
+    """Return the experiment of this identity; raise ``UsageError`` where its secret is not on this machine.
+
+    Raises ``RecordError`` for an identity that would lead elsewhere.
+    """
+    _check_name("an experiment's identity", identity)
     kept = state_directory() / identity / "secret.json"
     try:
         return Experiment(identity, bytes.fromhex(json.loads(kept.read_text(encoding="utf-8"))["secret"]))
@@ -141,21 +148,21 @@ def revealed(run: Path, identity: str) -> Experiment | None:
     """Return the experiment of a run as it was revealed beside it, or None."""
     for directory in run.resolve().parents:
         file = directory / REVEALED_FILE
-        if file.is_file():
+        if regular_file.is_there(file):
             try:
-                document = json.loads(file.read_text(encoding="utf-8"))
+                document = json.loads(regular_file.read(file, MOST_BYTES))
                 if document["experiment"] == identity:
                     read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
                     return Experiment(identity, bytes.fromhex(document["secret"]), read)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
     return None
 
 
 def _identity(file: Path) -> str:
     try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["experiment"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return str(json.loads(regular_file.read(file, MOST_BYTES))["experiment"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{file} can't be read as an experiment's name: {error}") from error
 
 
@@ -169,7 +176,14 @@ def _keep(identity: str, name: str, text: str) -> None:
         raise not_kept(f"{name} of the experiment", error) from error
 
 
+def _check_name(what: str, name: str) -> None:
+    """Raise ``RecordError`` where a name, which a record from elsewhere may hold, names no file in a directory."""
+    if not EXPERIMENT.fullmatch(name):
+        raise RecordError(f"{name!r} is not valid as {what}: expected letters, digits, '.', '_' and '-'.")
+
+
 def _cases_file(identity: str, environment: str) -> Path:
+    _check_name("an environment's name", environment)
     return state_directory() / identity / f"cases-{environment}.json"
 
 

@@ -6,9 +6,11 @@ others. The camera is told in ``rollout/camera.py``, the files in ``records/film
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RequestRefused, UsageError
@@ -23,7 +25,8 @@ from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.filming import Order, needed, shoot
 from evopolicygym.runs import experiment
-from evopolicygym.runs.revisit import revisited
+from evopolicygym.runs.provenance import check_simulator
+from evopolicygym.runs.revisit import Means, revisited
 from evopolicygym.runs.run import dealer, other_versions
 
 ALL = "all"
@@ -55,9 +58,11 @@ class Made:
     film: Film
     was_there: bool
     """Whether it had been made before."""
+    isolation: str = ""
+    """The level at which its policy played again for it; empty where its actions were recorded."""
 
 
-def films(root: Path, wish: Wish, workers: int | None, advanced: Callable[[str, int, int], None]) -> Iterator[Made]:
+def films(root: Path, wish: Wish, means: Means, advanced: Callable[[str, int, int], None]) -> Iterator[Made]:
     """Make what is wished of a run and yield each film; ``advanced`` is told of an episode, its steps, and of how many.
 
     Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
@@ -75,23 +80,28 @@ def films(root: Path, wish: Wish, workers: int | None, advanced: Callable[[str, 
     cases, below = _cases(state, submission, wish), wish.directory or paths.films
     checkpoint = submission.charged.checkpoint
     places = {case: below / film_name(wish.split, submission.index, checkpoint, case) for case in cases}
-    there = {} if wish.force else _kept(state, wish.split, submission, places)
+    there = {} if wish.force else _kept(state, wish.split, submission, places, below)
     due = [case for case in cases if case not in there]
     yield from (Made(places[case], film, was_there=True) for case, film in there.items())
     if not due:
         return
+    check_simulator(root, state.opened, trusted=means.trusted)
+    if wish.directory is None:
+        with suppress(FileNotFoundError):
+            for _ in regular_file.below(paths.films, root):  # nothing is written through a link that lies there
+                pass
     variables = needed(state.opened.task.environment)
     dealt = dealer(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
-        unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case))]
-        again = _played_again(root, wish.split, submission, unrecorded, Path(scratch), workers)
+        unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case), root)]
+        again, isolation = _played_again(root, wish.split, submission, unrecorded, Path(scratch), means)
         for case in due:
             index = case if hidden else submission.charged.env_instances[case]
             files = _files(paths, wish.split, submission, case)
             scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index))
             actions = Path(scratch, episode_name(case)) if case in again else files
             film = scene.filmed(places[case], actions, variables, again.get(case), advanced)
-            yield Made(places[case], film, was_there=False)
+            yield Made(places[case], film, was_there=False, isolation=isolation if case in again else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +161,11 @@ class _Scene:
         return put_film(target, make)
 
 
-def _kept(state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path]) -> dict[int, Film]:
+def _kept(
+    state: RunState, split: Split, submission: SubmissionState, places: Mapping[int, Path], below: Path
+) -> dict[int, Film]:
     """Return the films that are there already, of the episodes as they are recorded now."""
-    found = {case: film for case, place in places.items() if (film := read_film(place))}
+    found = {case: film for case, place in places.items() if (film := read_film(place, below))}
     return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
 
 
@@ -206,14 +218,14 @@ def _recorded(state: RunState, split: Split, submission: SubmissionState, case: 
 
 
 def _played_again(
-    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, workers: int | None
-) -> dict[int, Episode]:
-    """Have the policy play what was not recorded, and its actions written; return the episodes by their places."""
+    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: Means
+) -> tuple[dict[int, Episode], str]:
+    """Have the policy play what was not recorded, and its actions written; return the episodes, and at which level."""
     if not cases:
-        return {}
-    with revisited(root, workers) as run:
+        return {}, ""
+    with revisited(root, means) as run:
         first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
-        return dict(run.play(split, first, cases, files))
+        return dict(run.play(split, first, cases, files)), run.isolation
 
 
 def _doubt(opened: RunOpened) -> str:

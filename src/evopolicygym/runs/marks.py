@@ -39,6 +39,14 @@ def known(root: Path) -> bool:
     return False
 
 
+def is_marked(root: Path) -> bool:
+    """Return whether a run bears a mark of this user: then it was begun here, and whoever plays on holds it against it.
+
+    Raises what ``known`` returns False for, where the record or the mark is damaged.
+    """
+    return _compared(root) is not None
+
+
 def finding(root: Path) -> Finding:
     """Return what the mark of a run says of its record; where there is no mark, nothing was checked."""
     try:

@@ -4,12 +4,13 @@ What was played is kept checkpoint by checkpoint, so that an interruption costs 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.run import RunState
 from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.revisit import revisited
+from evopolicygym.runs.revisit import Means, revisited
 
 
 def due(root: Path) -> tuple[str, ...]:
@@ -18,14 +19,23 @@ def due(root: Path) -> tuple[str, ...]:
     return _due(record.state, read_post_hoc(record.paths) or {})
 
 
-def play_post_hoc(root: Path, played: Callable[[], None], workers: int | None = None) -> int:
-    """Play what is due of a run and return how many checkpoints that were; ``played`` is told of each episode.
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was played of one run."""
+
+    checkpoints: int = 0
+    isolation: str = ""
+    """The level at which it was played; empty where nothing was."""
+
+
+def play_post_hoc(root: Path, played: Callable[[], None], means: Means = Means()) -> Played:  # noqa: B008 - it is frozen
+    """Play what is due of a run and return what that was; ``played`` is called after each episode.
 
     Raises what ``revisited`` raises; a run of which nothing is due is left as it is.
     """
     if not due(root):
-        return 0
-    with revisited(root, workers) as run:
+        return Played()
+    with revisited(root, means) as run:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})
         missing = _due(state, known)
@@ -36,7 +46,7 @@ def play_post_hoc(root: Path, played: Callable[[], None], workers: int | None = 
                 played()
             known[checkpoint] = tuple(returns[position] for position in sorted(returns))
             write_post_hoc(paths, known)
-    return len(missing)
+        return Played(len(missing), run.isolation)
 
 
 def _due(state: RunState, known: "dict[str, tuple[float, ...]]") -> tuple[str, ...]:

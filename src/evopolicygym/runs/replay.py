@@ -6,8 +6,7 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
-from evopolicygym.rollout.executors.base import LOCAL
-from evopolicygym.runs.revisit import revisited
+from evopolicygym.runs.revisit import Means, revisited
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +16,8 @@ class Replayed:
     position: int
     recorded: Episode
     again: Episode
+    isolation: str
+    """The level at which it played now."""
     other_versions: tuple[str, ...] = ()
     """How versions here differ from the run's, in words: no hindrance where both are the same all the same."""
 
@@ -29,18 +30,16 @@ class Replayed:
         )
 
 
-def replay(
-    root: Path, workers: int | None = None, executor_name: str = LOCAL, executor_address: str = ""
-) -> Iterator[Replayed]:
+def replay(root: Path, means: Means = Means()) -> Iterator[Replayed]:  # noqa: B008 - it is frozen
     """Yield every held-out case of a run's selected checkpoint, played again; in any order.
 
     Raises what ``revisited`` raises.
     """
-    with revisited(root, workers, executor_name, executor_address, any_versions=True) as run:
+    with revisited(root, means, any_versions=True) as run:
         state = run.record.state
         checkpoint = state.selected.checkpoint if state.selected else ""
         recorded = state.rollout(Split.HELD_OUT, checkpoint).episodes
         for position, again in run.held_out(checkpoint):
             then = recorded[position]
             if then is not None:
-                yield Replayed(position, then, again, run.other_versions)
+                yield Replayed(position, then, again, run.isolation, run.other_versions)

@@ -1,4 +1,7 @@
-"""Playing cases of a finished run again, at the isolation level and, but for replays, under the versions of then.
+"""Playing cases of a finished run again: in the strongest sandbox here, but for replays under the versions of then.
+
+Results don't depend on the isolation level, so the one that the record names has no say: a record from elsewhere could
+name none.
 
 What is made of the episodes is not told here but in ``replay.py``, ``post_hoc.py`` and ``film.py``; none of them
 changes the score.
@@ -12,16 +15,19 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.judge.dealer import Dealer
+from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
-from evopolicygym.runs.executor import opened_executor, taken_up
+from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
+from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
+from evopolicygym.sandbox.levels import AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,8 @@ class Revisit:
     """A finished run, ready to be played on."""
 
     record: RunRecord
+    isolation: str
+    """The level at which it is played now."""
     _executor: Executor
     _dealer: Dealer
     other_versions: tuple[str, ...] = ()
@@ -58,31 +66,39 @@ class Revisit:
             )
             for case in cases
         ]
-        context, path = self.record.state.context(submission), self.record.paths.checkpoint(checkpoint)
+        context, path = self.record.state.context(submission), intact_checkpoint(self.record, checkpoint)
         for job, episode in self._executor.play(path, context, jobs, lambda _job, _message: None):
             yield job.position, episode
 
 
+@dataclass(frozen=True, slots=True)
+class Means:
+    """By what a finished run's cases are played again; results depend on none of it."""
+
+    workers: int | None = None
+    executor: str = LOCAL
+    address: str = ""
+    """Of the executor's cluster."""
+    isolation: str = AUTO
+    trusted: bool = False
+    """Whether a simulator that is not known here may be run."""
+
+
 @contextmanager
-def revisited(
-    root: Path,
-    workers: int | None = None,
-    executor_name: str = LOCAL,
-    executor_address: str = "",
-    *,
-    any_versions: bool = False,
-) -> Iterator[Revisit]:
+def revisited(root: Path, means: Means, *, any_versions: bool = False) -> Iterator[Revisit]:
     """Open a run's executor once more.
 
-    Raises ``UsageError`` where nothing was selected or the secret is neither here nor revealed, ``RecordError`` where
-    the protocol, or without ``any_versions`` a version, is not the run's.
+    Raises ``UsageError`` where nothing was selected, the secret is neither here nor revealed, or a simulator would run
+    that is not known here, ``RecordError`` where the protocol, or without ``any_versions`` a version, is not the run's.
     """
     record = read_run(root.resolve())
     state = record.state
     if state.stage is not Stage.FINISHED or state.selected is None:
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
-    config = taken_up(state.opened, workers, executor_name, executor_address)
+    check_simulator(root, state.opened, trusted=means.trusted)
+    config = taken_up(state.opened, means.workers, means.executor, means.address, means.isolation)
+    refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
         with opened_executor(config, place / "workers", place / "simulators.log") as executor:
@@ -91,4 +107,16 @@ def revisited(
             else:
                 check_fingerprint(state.opened, executor.grounds)
             others = other_versions(state.opened, executor.grounds.versions)
-            yield Revisit(record, executor, dealer(state, owner), others)
+            yield Revisit(record, executor.grounds.isolation, executor, dealer(state, owner), others)
+
+
+def intact_checkpoint(record: RunRecord, checkpoint: str) -> Path:
+    """Return where a checkpoint lies, whose content is what its name says; raise ``RecordError`` where it isn't."""
+    place = record.paths.checkpoint(checkpoint)
+    try:
+        found = name_of(place, record.paths.root)
+    except FileNotFoundError as error:
+        raise RecordError(f"{place} can't be played: it is not in the record.") from error
+    if found != checkpoint:
+        raise RecordError(f"{place} can't be played: its content is not what its name says.")
+    return place

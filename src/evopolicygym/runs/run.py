@@ -35,6 +35,7 @@ from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of
 from evopolicygym.runs.prices import price_of
+from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
 
 STOP_WORDS = 500
@@ -78,24 +79,31 @@ def resume(
     observer: Observer,
     executor_name: str = LOCAL,
     executor_address: str = "",
+    *,
+    trusted: bool = False,
 ) -> RunState:
     """Take a run up again and return its last state; a finished run is left as it is.
 
-    It may have been begun on another executor than the one that is named here: results don't depend on it.
-    Raises ``RecordError`` where the run is being played elsewhere, is broken, goes back behind what was played here, or
-    was begun under other versions.
+    It goes on at the isolation level that it was begun at, or not at all. It may have been begun on another executor
+    than the one that is named here: results don't depend on it.
+
+    Raises ``UsageError`` where it was begun elsewhere, so that it may start somebody else's program, and is not
+    ``trusted``, ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
+    or was begun under other versions.
     """
     root = root.resolve()
-    state = read_run(root).state
+    record = read_run(root)
+    state = record.state
+    check_agent(root, state.opened, trusted=trusted)
     if state.stage is Stage.FINISHED:
         with RunWriter(root, mark=mark_of(state.opened)) as writer:
             writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
-    agent = make(state.opened.agent)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
+        agent = make(state.opened.agent)  # once the record is known to go on from where it was left here
         config = taken_up(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)

@@ -56,7 +56,7 @@ def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
     kept: list[Kept] = []
     led_to: dict[str, float] = {}
     seen = False
-    for step in steps(folder, *spaces) or ():
+    for step in steps(folder, *spaces, root=record.paths.root) or ():
         seen = seen or step.observation is not None
         kept.append((step.without_observation(), _numbers(step.observation, spaces[0]), dict(flat(step.action))))
         led_to = _numbers(step.final_observation, spaces[0])

@@ -11,17 +11,15 @@ from pydantic import AwareDatetime, BaseModel, Field
 
 from evopolicygym.analysis.published import paper
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import label_of
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import document_of
+from evopolicygym.records.run_document import MOST_DOCUMENT, document_of
 from evopolicygym.viewer.reading import read_bytes, shown
 from evopolicygym.viewer.shelf import Place
-
-MOST_DOCUMENT = 64 << 20
-"""Bytes of a ``run.json`` that are read."""
 
 
 class _Task(BaseModel):
@@ -78,7 +76,7 @@ def run_text(place: Place) -> str | bytes:
     written = read_bytes(place.paths.document, MOST_DOCUMENT)
     if written is not None and b'"finished"' in written[:400]:
         return written
-    if place.paths.journal.is_file():
+    if regular_file.is_there(place.paths.journal):
         return dumps(document_of(read_run(place.root)))
     if written is None:
         raise RecordError("There is neither a run.json nor a journal.jsonl that can be read.")

@@ -83,7 +83,7 @@ def pictures_bundle(record: RunRecord, place: Place, block: int) -> dict[str, An
     wanted = thinned_steps(length)[block * size : (block + 1) * size] if length else []
     if not parts or not wanted or step_files(record, place.folder) is None:
         raise UsageError(f"There is no block {block} of pictures of this episode.")
-    played = steps(place.folder, space, from_schema(record.state.opened.action_schema))
+    played = steps(place.folder, space, from_schema(record.state.opened.action_schema), root=record.paths.root)
     seen = list(_seen(played or iter(()), wanted))
     return {
         "first": block * size,

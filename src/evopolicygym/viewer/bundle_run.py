@@ -107,7 +107,7 @@ def episode_line(episode: Episode | None) -> dict[str, Any] | None:
 def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
     """Return a checkpoint's files; None where they aren't there."""
     place = within(record.paths.root, record.paths.checkpoints.name, checkpoint)
-    return read_bundle(place) if place is not None else None
+    return read_bundle(place, record.paths.root) if place is not None else None
 
 
 def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:

@@ -9,11 +9,13 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.reading import below, read_bytes, shown
 
@@ -21,8 +23,8 @@ PAGE_BYTES = 48 * 1024
 """Bytes after which a page ends, at the end of a line."""
 LONGEST_ENTRY = 8 * 1024
 """Characters of an entry that are shown."""
-MOST_BYTES = 128 << 20
-"""Of a transcript that is read."""
+MOST_BYTES = 65 << 20
+"""Of a transcript that is read: an agent's program has 64 MiB kept, and a line that says what was cut."""
 TAKEN = re.compile(rb"submission (\d{1,6}) is taken|submit_id\\?\"?: ?(\d{1,6})")
 """How the judge's own client, or its answer, tells of a submission."""
 _TIME = re.compile(rb'"(?:time|timestamp)": ?"(\d{4}-\d\d-\d\dT[^"]{6,24})"')
@@ -63,10 +65,10 @@ def transcript_index(path: Path | None) -> Index:
 
 
 def _lines(path: Path | None) -> Iterator[bytes]:
-    if path is None or not path.is_file():
+    if path is None:
         return
     left = MOST_BYTES
-    with path.open("rb") as file:
+    with suppress(OSError, RecordError), regular_file.reader(path) as file:
         while left > 0 and (line := file.readline(1 << 20)):
             left -= len(line)
             yield line

@@ -4,6 +4,7 @@
 ``validation-<submission>-<case>`` and ``held_out-<submission>-<case>`` of any other that has played it.
 """
 
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,14 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.film import Film
 from evopolicygym.core.run import RunState
-from evopolicygym.records.films import film_told
+from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import FILM, RunPaths, film_name
 from evopolicygym.records.post_hoc import read_post_hoc
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.reading import below, read_bytes, shown
+from evopolicygym.viewer.reading import below, shown
 
-MOST_TOLD = 256 * 1024
-"""Bytes that are read of what is told of a film."""
-MOST_POST_HOC = 64 << 20
-"""Bytes of a ``post_hoc.json`` that is read."""
+MOST_FILM = 1 << 30
+"""Bytes of a film that is shown."""
 DIGITS = 9
 """Of a number in a name."""
 
@@ -72,17 +71,25 @@ def _located(record: RunRecord, name: str) -> Place:
 
 
 def film_file(record: RunRecord, place: Place) -> Path | None:
-    """Return an episode's film where there is one and no link leads to it: somebody's, else the agent's."""
+    """Return an episode's film where there is one, no link leads to it, and it is no larger than is shown.
+
+    Somebody's comes before the agent's.
+    """
     paths = record.paths
     made = paths.films / film_name(place.split, place.submission, place.checkpoint, place.position)
     agents = place.folder / FILM if place.split is Split.TRAIN else None
-    return below(paths.root, made) or (below(paths.root, agents) if agents else None)
+    found = (below(paths.root, one) for one in (made, agents) if one)
+    return next((one for one in found if one and _is_film(one)), None)
+
+
+def _is_film(path: Path) -> bool:
+    status = path.lstat()
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MOST_FILM
 
 
 def film_read(record: RunRecord, file: Path) -> Film | None:
     """Return what is told of a film; None where that is not there, or can't be read."""
-    told = read_bytes(below(record.paths.root, file.with_suffix(".json")), MOST_TOLD)
-    return film_told(told) if told else None
+    return read_film(file, record.paths.root)
 
 
 def film_shown(film: Film | None, place: Place) -> dict[str, Any]:
@@ -102,12 +109,9 @@ def film_shown(film: Film | None, place: Place) -> dict[str, Any]:
 
 def post_hoc_returns(paths: RunPaths) -> dict[str, tuple[float, ...]]:
     """Return what ``post-hoc`` had other checkpoints play of the held-out cases, by their names; nothing if nothing."""
-    file = below(paths.root, paths.post_hoc)
-    if file is None or file.lstat().st_size > MOST_POST_HOC:
-        return {}
     try:
         return read_post_hoc(paths) or {}
-    except RecordError:
+    except (OSError, RecordError):
         return {}
 
 

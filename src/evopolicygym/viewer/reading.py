@@ -3,18 +3,18 @@
 What a file means is not told here.
 """
 
-import os
 import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.printable import printable
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.printable import printable_lines
 
 MOST_TEXT = 64 * 1024
 """Bytes of one text that a document holds; the rest is told by its size, or comes by the page."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_KEPT = "\n\t"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,11 @@ def read_bytes(path: Path | None, most: int, offset: int = 0) -> bytes | None:
     if path is None:
         return None
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        with regular_file.reader(path) as file:
+            file.seek(offset)
+            return file.read(most)
+    except (OSError, RecordError):
         return None
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        file.seek(offset)
-        return file.read(most)
 
 
 def excerpt(path: Path | None, most: int = MOST_TEXT) -> Excerpt | None:
@@ -78,5 +75,4 @@ def excerpt(path: Path | None, most: int = MOST_TEXT) -> Excerpt | None:
 def shown(content: bytes | str) -> str:
     """Return a text without a terminal's colours, every other character that isn't printed spelled out."""
     text = content.decode("utf-8", "backslashreplace") if isinstance(content, bytes) else content
-    lines = _ANSI.sub("", text.replace("\r\n", "\n"))
-    return "".join(char if char in _KEPT or char.isprintable() else printable(char) for char in lines)
+    return printable_lines(_ANSI.sub("", text.replace("\r\n", "\n")))

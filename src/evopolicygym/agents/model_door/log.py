@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evopolicygym.agents.model_door.usage import Usage
 from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.core import regular_file
 from evopolicygym.core.clock import now
 
 MAX_BYTES = 16 << 20
@@ -50,5 +51,5 @@ class ModelLog:
         if self._room <= 0:
             text = json.dumps(CUT) + "\n"
         # A full disk stops no model.
-        with contextlib.suppress(OSError), self._path.open("a", encoding="utf-8") as file:
-            file.write(text)
+        with contextlib.suppress(OSError), regular_file.appender(self._path) as file:
+            file.write(text.encode())

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.clock import now
 
 MOST_BYTES = 64 << 20
@@ -27,5 +28,5 @@ class Transcript:
             return
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(data)
+            with regular_file.appender(self._path) as file:
+                file.write(data.encode())

@@ -65,7 +65,7 @@ def measure(record: RunRecord) -> Code:
     counts: dict[str, Counts | None] = {}
     names = [submission.charged.checkpoint for submission in record.state.submissions]
     for name in dict.fromkeys(names):
-        bundle = read_bundle(record.paths.checkpoint(name))
+        bundle = read_bundle(record.paths.checkpoint(name), record.paths.root)
         counts[name] = None if bundle is None else count(bundle)
     selected = record.state.selected
     return Code(tuple(counts[name] for name in names), counts[selected.checkpoint] if selected else None)

@@ -81,7 +81,7 @@ def measure(record: RunRecord) -> Edits:
     """Return a run's changes."""
     found, before = [], None
     for milestone in course(record.state):
-        after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint))
+        after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint), record.paths.root)
         found.append(_submission(milestone, before, after))
         before = after
     return Edits(tuple(found), {kind.value: _hits(found, kind) for kind in reversed(Edit)})

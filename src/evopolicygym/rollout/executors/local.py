@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Self
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, UsageError
@@ -154,7 +155,7 @@ class LocalExecutor:
     def _start(self, config: WorkerConfig) -> Seat:
         shutil.rmtree(config.root, ignore_errors=True)
         ours, theirs = socket.socketpair()
-        with theirs, self._log.open("ab") as log:
+        with theirs, regular_file.appender(self._log) as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "evopolicygym.rollout.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -195,7 +196,9 @@ class LocalExecutor:
 
     def _last_words(self) -> str:
         """Return the end of what simulators and sandboxes printed."""
-        said = self._log.read_text(encoding="utf-8", errors="replace").strip()[-LAST_WORDS:]
+        with regular_file.reader(self._log) as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_WORDS))
+            said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
         return f"\n{said}" if said else ""
 
     def _is_ready(self, seat: Seat) -> bool:

@@ -20,6 +20,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym import __version__
+from evopolicygym.core import regular_file
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
@@ -279,7 +280,7 @@ class RayExecutor:
     def _come(self, home: Home) -> Home:
         """Note what a node printed, and raise what it raised."""
         if home.said:
-            with self._config.log.open("ab") as log:
+            with regular_file.appender(self._config.log) as log:
                 log.write(home.said)
         if home.error:
             raise home.error
@@ -296,8 +297,8 @@ class RayExecutor:
     def _lost(self, seat: Seat, error: RayError) -> None:
         """Give an actor up that ended, and say so in the log."""
         at = f" while it played case {seat.job.position}" if seat.job else ""
-        with self._config.log.open("a", encoding="utf-8") as log:
-            log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n")
+        with regular_file.appender(self._config.log) as log:
+            log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n".encode())
         self._kill(seat)
 
     def _kill(self, seat: Seat, *, left_by_itself: bool = False) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
@@ -20,6 +21,8 @@ from evopolicygym.runs.config import decode
 from evopolicygym.runs.suites.suite import SuiteTable
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
+MOST_BYTES = 16 << 20
+"""Of a ``suite.json``."""
 NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address"})
 """What no result depends on: where and how runs are played."""
 MAY_GROW = ("environments", "agents", "repeats")
@@ -74,11 +77,11 @@ def read(directory: Path) -> SuiteTable | None:
     """Return the suite that was begun in a directory, with all that it has grown by; None where there is none."""
     file = directory / SUITE_FILE
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = json.loads(regular_file.read(file, MOST_BYTES))
         version, fields = document["schema_version"], document["suite"]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RecordError(f"{file} can't be read as a suite: {error}.") from error
     if version != SCHEMA_VERSION:
         raise RecordError(f"{file} is of schema version {version}; this program reads {SCHEMA_VERSION}.")

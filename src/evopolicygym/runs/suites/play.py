@@ -18,6 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import FrameType
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.runs.suites.progress import Opened, Stopped, Word, decode
 from evopolicygym.runs.suites.records import RunResult, Verdict, result_of_process
@@ -90,7 +91,7 @@ class Suite:
         """Play all that is waiting, and return whether nobody interrupted it; what runs print goes into ``log``."""
         signals = Interruptions()
         heard = 0
-        with signals.heeded(), self._selector, log.open("ab") as output:
+        with signals.heeded(), self._selector, regular_file.appender(log) as output:
             self._selector.register(signals.reader, selectors.EVENT_READ)
             try:
                 while self._jobs or (self._waiting and not signals.count):

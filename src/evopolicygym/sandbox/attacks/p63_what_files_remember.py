@@ -14,10 +14,20 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
 FCNTL, SETXATTR, SETXATTRAT, FILE_SETATTR = {"aarch64": (25, 5, 463, 469)}.get(os.uname().machine, (72, 188, 463, 469))
 COMMANDS = {
-    "F_SETFL O_ASYNC": (4, os.O_ASYNC), "F_SETOWN": (8, os.getpid()), "F_SETSIG": (10, 35), "F_SETOWN_EX": (15, None),
-    "F_SETLEASE": (1024, 0), "F_GETLEASE": (1025, 0), "F_NOTIFY": (1026, 1), "F_CANCELLK": (1029, 0),
-    "F_ADD_SEALS": (1033, 0), "F_GET_RW_HINT": (1035, None), "F_SET_RW_HINT": (1036, None),
-    "F_GET_FILE_RW_HINT": (1037, None), "F_SET_FILE_RW_HINT": (1038, None), "F_SETDELEG": (1040, None),
+    "F_SETFL O_ASYNC": (4, os.O_ASYNC),
+    "F_SETOWN": (8, os.getpid()),
+    "F_SETSIG": (10, 35),
+    "F_SETOWN_EX": (15, None),
+    "F_SETLEASE": (1024, 0),
+    "F_GETLEASE": (1025, 0),
+    "F_NOTIFY": (1026, 1),
+    "F_CANCELLK": (1029, 0),
+    "F_ADD_SEALS": (1033, 0),
+    "F_GET_RW_HINT": (1035, None),
+    "F_SET_RW_HINT": (1036, None),
+    "F_GET_FILE_RW_HINT": (1037, None),
+    "F_SET_FILE_RW_HINT": (1038, None),
+    "F_SETDELEG": (1040, None),
 }
 UPPER = 1 << 32
 

@@ -16,10 +16,27 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
 LIBC.mmap.restype = ctypes.c_void_p
 NUMBERS = {
-    "aarch64": {"futex": 98, "io_setup": 0, "pipe2": 59, "prctl": 167, "timer_create": 107, "epoll_create1": 20, "dup": 23}
-}.get(os.uname().machine, {
-    "futex": 202, "io_setup": 206, "pipe2": 293, "prctl": 157, "timer_create": 222, "epoll_create1": 291, "dup": 32,
-})
+    "aarch64": {
+        "futex": 98,
+        "io_setup": 0,
+        "pipe2": 59,
+        "prctl": 167,
+        "timer_create": 107,
+        "epoll_create1": 20,
+        "dup": 23,
+    }
+}.get(
+    os.uname().machine,
+    {
+        "futex": 202,
+        "io_setup": 206,
+        "pipe2": 293,
+        "prctl": 157,
+        "timer_create": 222,
+        "epoll_create1": 291,
+        "dup": 32,
+    },
+)
 WAIT, WAKE, WAIT_BITSET = 0, 1, 9
 PR_SET_PDEATHSIG = 1
 

@@ -1,0 +1,61 @@
+"""Where a record comes from, and what of it may therefore be run: nothing of a record from elsewhere without a word.
+
+A record names programs: its agent, the command of one, and a simulator with its arguments. Those of a run that this
+user began on this machine, which its high-water mark says, are the user's own choice. Policies are not told of here:
+they play in a sandbox, at a level that no record lowers.
+"""
+
+import shlex
+from pathlib import Path
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import RunOpened
+from evopolicygym.core.printable import printable
+from evopolicygym.environments import catalog
+from evopolicygym.runs import marks
+
+TRUST = "--trust"
+"""The option by which a user says that what a record names may be run."""
+
+
+def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
+    """Raise ``UsageError`` where resuming a run would start what somebody else named, and nobody has allowed that."""
+    if trusted or marks.is_marked(root):
+        return
+    agent = opened.agent
+    command = f", which runs the command: {shlex.join(agent.command)}" if agent.command else ""
+    raise UsageError(
+        f"{root} was not begun on this machine by this user (or before marks of that were kept). To resume it would "
+        f"start its agent {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
+        f"environment {_told(opened.task.environment)}. If you trust whoever made it, add {TRUST}. To look at it "
+        f"without starting anything: show, verify, diagnose, view."
+    )
+
+
+def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
+    """Raise ``UsageError`` where playing a record's cases would run a simulator that is not known here.
+
+    A spec may import any module that is installed, and hand it anything.
+    """
+    spec = opened.task.environment
+    if trusted or _is_known(spec) or marks.known(root):
+        return
+    raise UsageError(
+        f"{root} was played on an environment of its own, {_told(spec)}, which is not among those that are installed "
+        f"here (evopolicygym environments), and the run was not begun on this machine by this user. To play its cases "
+        f"would run that simulator with your rights. If you trust whoever made it, add {TRUST}."
+    )
+
+
+def _is_known(spec: EnvironmentSpec) -> bool:
+    """Return whether a spec has the same code run, with the same arguments, as the one of its name here."""
+    if spec.name not in catalog.names():
+        return False
+    here = catalog.load(spec.name)
+    return (spec.id, spec.imports, spec.arguments) == (here.id, here.imports, here.arguments)
+
+
+def _told(spec: EnvironmentSpec) -> str:
+    imports = f", which imports {', '.join(spec.imports)}" if spec.imports else ""
+    return printable(f"{spec.name!r} (gymnasium's {spec.id!r}{imports})")

@@ -1,0 +1,157 @@
+"""Where records come from: what somebody else's names is run only when its reader says so, at the reader's level."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.run import Stage
+from evopolicygym.core.task import Limits, Task
+from evopolicygym.environments import catalog
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.rollout.zygote import lay_checkpoint, prepare_ground
+from evopolicygym.runs import experiment
+from evopolicygym.runs.post_hoc import play_post_hoc
+from evopolicygym.runs.provenance import check_simulator
+from evopolicygym.runs.replay import replay
+from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.run import resume
+from evopolicygym.runs.verify import findings
+from evopolicygym.sandbox.levels import choose
+from fakes import opening
+from hostile_records import SECRET, Outside, foreign, unfinished
+from shell import Shell
+from whole_runs import config, played
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Outside:
+    """Return what no record may reach."""
+    outside = Outside(tmp_path / "outside")
+    outside.lay()
+    return outside
+
+
+def take_up(root: Path, *, trusted: bool = False) -> Stage:
+    return resume(root, 1, lambda _paths, _state: None, lambda _event, _state: None, trusted=trusted).stage
+
+
+def test_a_record_does_not_lower_the_level(tmp_path: Path, outside: Outside) -> None:
+    """A run that says it was played at none is played again, and post hoc, at the strongest level here."""
+    paths = foreign(tmp_path / "run", outside)
+    strongest = choose("auto").backend.level.value
+
+    assert read_run(paths.root).state.opened.isolation == "none"
+    assert {one.isolation for one in replay(paths.root, Means(workers=1))} == {strongest}
+    assert play_post_hoc(paths.root, lambda: None, Means(workers=1)).isolation == strongest
+    assert not outside.touched.exists()
+
+
+def test_a_reader_names_the_level(tmp_path: Path, outside: Outside) -> None:
+    """The reader may ask for another level, which the finding tells."""
+    paths = foreign(tmp_path / "run", outside)
+
+    assert {one.isolation for one in replay(paths.root, Means(workers=1, isolation="process"))} == {"process"}
+    with pytest.raises(UsageError, match="There is no isolation level named 'thick'"):
+        list(replay(paths.root, Means(isolation="thick")))
+
+
+def test_a_foreign_run_is_not_resumed_unasked(tmp_path: Path, outside: Outside, shell: Shell) -> None:
+    """Who resumes somebody else's run is told which command would run, at which level, and by which option."""
+    paths = unfinished(tmp_path / "run", outside)
+    left = shell("resume", paths.root)
+
+    assert left.code == UsageError.exit_code
+    assert f"/bin/sh -c 'touch {outside.touched}'" in left.err
+    assert "isolation 'none'" in left.err
+    assert "--trust" in left.err
+    assert not outside.touched.exists()
+
+
+def test_one_s_own_run_is_resumed_and_a_trusted_one(tmp_path: Path, state_home: Path) -> None:
+    """A run that was begun here goes on by itself, anybody's where its reader trusts it."""
+    root = played(config(tmp_path / "runs", "players:make_idler")).paths.root
+
+    assert take_up(root) is Stage.FINISHED
+    shutil.rmtree(state_home / "evopolicygym" / "experiments" / "marks")
+    with pytest.raises(UsageError, match="was not begun on this machine by this user"):
+        take_up(root)
+    assert take_up(root, trusted=True) is Stage.FINISHED
+
+
+def test_a_simulator_of_the_records_own_is_not_run_unasked(tmp_path: Path, outside: Outside) -> None:
+    """A spec that imports a module, or hands a known simulator other arguments, is played by who trusts it only."""
+    known = opening(task=Task(catalog.load("cartpole")))
+    root = foreign(tmp_path / "run", outside).root
+    check_simulator(root, known, trusted=False)
+    for changes in ({"imports": ("antigravity",)}, {"arguments": {"a": 1}}, {"id": "Acrobot-v1"}, {"name": "own.toml"}):
+        other = opening(task=Task(replace(known.task.environment, **changes)))
+
+        check_simulator(root, other, trusted=True)
+        with pytest.raises(UsageError, match="would run that simulator with your rights"):
+            check_simulator(root, other, trusted=False)
+
+
+def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: Outside) -> None:
+    """A reader's private file reaches no policy: a link beside the hashed files is named, and nothing is played."""
+    paths = foreign(tmp_path / "run", outside)
+    selected = read_run(paths.root).state.selected
+    assert selected is not None
+    (paths.checkpoint(selected.checkpoint) / "data").symlink_to(outside.root / "private")
+    wrong = [one.what for one in findings(paths.root) if not one.ok]
+
+    assert wrong == [f"checkpoint {selected.checkpoint[:12]}"]
+    with pytest.raises(RecordError, match="data is a link"):
+        list(replay(paths.root, Means(workers=1)))
+
+
+def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> None:
+    """A checkpoint whose content is not what its name says is not played."""
+    paths = foreign(tmp_path / "run", outside)
+    for policy in paths.checkpoints.rglob("policy.py"):
+        policy.write_text("another = 1\n", encoding="utf-8")
+
+    with pytest.raises(RecordError, match="its content is not what its name says"):
+        list(replay(paths.root, Means(workers=1)))
+
+
+@pytest.mark.parametrize("name", ["data", "data.py"])
+def test_no_link_is_copied_for_a_policy(tmp_path: Path, outside: Outside, name: str) -> None:
+    """The last who lays a checkpoint out refuses a link, to a directory as to a file."""
+    ground = prepare_ground(tmp_path / "ground", Limits())
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / name).symlink_to(outside.secret if "." in name else outside.root / "private")
+
+    with pytest.raises(RecordError, match="is a link"):
+        lay_checkpoint(ground, tmp_path / "checkpoint")
+    assert [path for path in ground.policy.rglob("*") if path.is_file() and SECRET in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["logs/agent.log", "logs/simulators.log", "run.json", "lock", "logs", "staging", "staging/workers", "workspace"],
+)
+def test_nothing_is_written_through_a_planted_link(tmp_path: Path, outside: Outside, name: str) -> None:
+    """Who goes on writing a run refuses a link where it would write, by its name."""
+    paths = RunPaths(unfinished(tmp_path / "run", outside).root)
+    place = paths.root / name
+    before = outside.found()
+    place.parent.mkdir(exist_ok=True)
+    if place.exists():
+        place.rename(place.with_name("before"))
+    place.symlink_to(outside.secret if place.suffix or name == "lock" else outside.root / "private")
+
+    with pytest.raises(RecordError, match=f"{place.name} is a link"):
+        RunWriter(paths.root)
+    assert outside.found() == before
+
+
+@pytest.mark.parametrize("name", ["../private", "/etc", "", ".hidden", "a/b"])
+def test_no_name_of_an_experiment_leads_elsewhere(name: str) -> None:
+    """A record can't have a secret read from anywhere but its place."""
+    with pytest.raises(RecordError, match="is not valid as an experiment's identity"):
+        experiment.recall(name)
