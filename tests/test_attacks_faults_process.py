@@ -70,7 +70,7 @@ def test_a_second_judge_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     """While one process plays a run, another leaves with exit code 3 and says why; the journal stays as it was."""
     with RunWriter(tmp_path, replace(opening(), split="public")) as writer:  # type: ignore[arg-type] # as on disk
         before = writer.paths.journal.read_bytes()
-        done = evopolicygym("resume", tmp_path)
+        done = evopolicygym("resume", tmp_path, "--trust")
 
         assert (done.returncode, before) == (3, writer.paths.journal.read_bytes())
     assert "is being played by another process" in " ".join(done.stderr.split())

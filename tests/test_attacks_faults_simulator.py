@@ -107,7 +107,7 @@ def test_a_run_whose_simulator_keeps_dying(tmp_path: Path, train: int, held_out:
     assert isinstance(seen[-1], RunStopped)
     assert seen[-1].reason is StopReason.ENVIRONMENT
     assert (state.spent, state.stage) == (2, Stage.FINISHED)
-    assert_the_same(root, undisturbed.paths.root)
+    assert_the_same(root, undisturbed.paths.root, marked_beside=False)
 
 
 @pytest.mark.usefixtures("simulators_found")
