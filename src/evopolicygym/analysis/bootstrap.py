@@ -69,6 +69,16 @@ class Sample:
         return joint_freedom(self._variances, self._freedoms)
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether there are two runs at least; the variance between runs is unknown otherwise."""
+        return len(self.runs) > 1
+
+    @property
+    def covers(self) -> str:
+        """What the mean's interval covers."""
+        return covered(self.is_repeated)
+
+    @property
     def of_runs(self) -> tuple[float, float]:
         """The mean's variance over runs, and its degrees of freedom."""
         return self._variances[0], self._freedoms[0]
@@ -93,6 +103,11 @@ class Sample:
         """Return the mean's interval."""
         reach = reach_of(self._variances, self._freedoms)
         return Interval(self.mean - reach, self.mean + reach)
+
+
+def covered(is_repeated: bool) -> str:  # noqa: FBT001 - of whatever has the interval
+    """Return what an interval covers: other ``runs and cases``, or other ``cases`` alone where there is one run."""
+    return "runs and cases" if is_repeated else "cases"
 
 
 def case_effects(returns: Floats) -> Floats:

@@ -11,7 +11,7 @@ from statistics import fmean
 
 import numpy as np
 
-from evopolicygym.analysis.bootstrap import Floats, Interval, Resampler, joint_freedom, stretched
+from evopolicygym.analysis.bootstrap import Floats, Interval, Resampler, covered, joint_freedom, stretched
 from evopolicygym.analysis.published import AGENT
 from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.environment import Kind
@@ -19,6 +19,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import normalised, rank, rank_scores
 
 UNIT = (0.0, 1.0)
+ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Standing:
     place: int | None
     """Its rank by rank score; None where it isn't complete."""
     tier: int | None
-    """Entries of one tier can't be told apart from the tier's best; None without interval or place."""
+    """Entries of one tier can't be told apart from the tier's best; None without place or two repeats on each task."""
     rank_score: Score
     normalised: Score | None
     families: Mapping[str, Score]
@@ -65,6 +66,11 @@ class Standing:
     """Mean normalised score by kind."""
     wins: int
     top_2: int
+
+    @property
+    def covers(self) -> str | None:
+        """What its intervals cover; None where it has none."""
+        return covered(self.entry.is_repeated) if self.rank_score.interval else None
 
     @property
     def success_rate(self) -> float | None:
@@ -201,7 +207,8 @@ class _Making:
             yield f"No {self._best_kind} is above uniform random on {', '.join(bare)}: no normalised score there."
         repeats = {len(cell.runs) for entry in self._table.entries for cell in entry.cells.values() if cell.runs}
         if repeats and min(repeats) == 1:
-            yield "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
+            yield ONE_REPEAT
+            yield "Entries that lack a second repeat on any of their tasks have no tier."
         if any(not entry.runs and entry is not self._table.anchor for entry in self._table.entries):
             yield "Entries that were published as means alone have no interval, and no tier."
 
@@ -299,7 +306,7 @@ class _Making:
         for one in ordered:
             place = 1 + sum(other.rank_score.value > one.rank_score.value for other in placed) if one.complete else None
             own = None
-            if place is not None and _has_interval(one.entry):
+            if place is not None and one.entry.is_repeated:
                 if best is None or self.told_apart(best, one):
                     tier, best = tier + 1, one
                 own = tier

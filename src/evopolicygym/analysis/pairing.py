@@ -6,6 +6,7 @@ The standings of many entries are told in ``leaderboard.py``.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,15 +15,18 @@ from evopolicygym.analysis.bootstrap import (
     Interval,
     Resampler,
     Sample,
+    covered,
     joint_freedom,
     reach_of,
     share_interval,
     stretched,
 )
-from evopolicygym.analysis.leaderboard import Score, TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import normalised
+
+Verdict = Literal["first", "second", "neither"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class TaskDifference:
     difference: float
     interval: Interval | None
     """None where either has only a published mean."""
+    repeats: tuple[int, int]
+    """Of the first and of the second; 0 where only a mean was published."""
     paired: bool
     """Whether both were played on the same cases."""
     improvement: float
@@ -51,6 +57,23 @@ class TaskDifference:
     """The difference of normalised scores."""
     most: CaseDifference | None
     """The case on which they differ most; None where they weren't played on the same."""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there are two repeats of each at least."""
+        return min(self.repeats) > 1
+
+    @property
+    def covers(self) -> str | None:
+        """What the interval covers; None without one."""
+        return None if self.interval is None else covered(self.is_repeated)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Which is better as far as the interval tells; None below two repeats of each, which decide nothing."""
+        if self.interval is None or not self.is_repeated:
+            return None
+        return "first" if self.interval.low > 0 else "second" if self.interval.high < 0 else "neither"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +90,23 @@ class Pairing:
     """Mean difference of normalised scores."""
 
     @property
-    def told_apart(self) -> tuple[int, int]:
-        """On how many tasks the difference's interval lies above nothing, and below."""
-        known = [one.interval for one in self.tasks if one.interval]
-        return sum(one.low > 0 for one in known), sum(one.high < 0 for one in known)
+    def told_apart(self) -> tuple[int, int] | None:
+        """On how many tasks the first is better, and the second; None where no task has two repeats of each."""
+        known = [one.verdict for one in self.tasks if one.verdict]
+        return (known.count("first"), known.count("second")) if known else None
+
+    @property
+    def covers(self) -> str | None:
+        """What the interval of the normalised difference covers; None without one."""
+        known = self.normalised is not None and self.normalised.interval is not None
+        return covered(all(one.is_repeated for one in self.tasks)) if known else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of it."""
+        if not any(one.covers == "cases" for one in self.tasks):
+            return ()
+        return (ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
 
 
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
@@ -110,7 +146,7 @@ def _difference(name: str, one: Cell, other: Cell, scale: TaskScale | None) -> T
             at = int(np.argmax(np.abs(apart)))
             most = CaseDifference(at, float(apart[at]))
     return TaskDifference(
-        name, one.mean, other.mean, one.mean - other.mean, interval, paired,
+        name, one.mean, other.mean, one.mean - other.mean, interval, (_repeats(one), _repeats(other)), paired,
         improvement=_improvement(_means(one), _means(other)),
         normalised=_norm_difference(one, other, scale) if scale else None, most=most,
     )  # fmt: skip
@@ -132,6 +168,10 @@ def _reach(one: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> fl
     of_runs = [one.of_runs, other.of_runs]
     of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
     return reach_of([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
+
+
+def _repeats(cell: Cell) -> int:
+    return len(cell.sample.runs) if cell.sample else 0
 
 
 def _means(cell: Cell) -> Floats:

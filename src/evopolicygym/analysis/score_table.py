@@ -56,6 +56,11 @@ class Cell:
         return self.sample.interval() if self.sample else None
 
     @property
+    def covers(self) -> str | None:
+        """What the interval covers; None where there is none."""
+        return self.sample.covers if self.sample else None
+
+    @property
     def success_rate(self) -> float | None:
         """The mean over repeats, of one without a score uniform random's; None where the environment knows none."""
         known = [rate for run in self.runs if (rate := _success_rate(run)) is not None]
@@ -78,6 +83,11 @@ class Entry:
     def runs(self) -> tuple[RunResult, ...]:
         """All its runs."""
         return tuple(run for cell in self.cells.values() for run in cell.runs)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it was run twice at least on each of its tasks; nothing is decided about an agent by a single run."""
+        return all(cell.sample is not None and cell.sample.is_repeated for cell in self.cells.values())
 
     @property
     def is_shipped(self) -> bool:

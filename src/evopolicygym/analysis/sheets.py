@@ -10,14 +10,15 @@ from typing import Any
 from evopolicygym.analysis.bootstrap import Interval
 from evopolicygym.analysis.diagnostics.base import Table
 from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_told
-from evopolicygym.analysis.pairing import Pairing
+from evopolicygym.analysis.pairing import Pairing, Verdict
 from evopolicygym.analysis.score_table import Entry
 from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
 
 SMALL, LARGE = 10, 1000
 """Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
-_TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "cases"}
+_TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "cases", "it covers", "interval covers"}
+_VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"}
 
 
 def standings_sheets(board: Leaderboard) -> list[Sheet]:
@@ -65,13 +66,14 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
         having.sort(key=lambda one: (one.tasks[task.name].rank, -one.tasks[task.name].cell.mean))
         columns = [
             _column("rank", "#"), _column("entry"), _column("repeats"), _column("held_out", "held-out mean ± s.e."),
-            _column("interval", "95 % interval"), _column("rank_score", "rank score"), _column("normalised"),
+            _column("interval", "95 % interval"), _column("covers", "it covers"),
+            _column("rank_score", "rank score"), _column("normalised"),
             _column("success_rate", "success"), _column("tokens"), _column("cost", "cost, $"), _column("isolation"),
         ]  # fmt: skip
         rows = [_task_line(one, task.name) for one in having]
         if task.idle:
             idle = Number(task.idle.mean, 2, task.idle.standard_error)
-            rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 7))
+            rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 8))
         notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
         sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
     return sheets
@@ -103,19 +105,21 @@ def pairing_sheet(pair: Pairing) -> Sheet:
     """Return two entries task by task, first where they differ most."""
     columns = [
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
-        _column("normalised", "normalised"), _column("improvement", "P(A > B)"), _column("cases"),
-        _column("case", "most on case"), _column("case_difference", "by"), _column("told_apart", "told apart"),
+        _column("covers", "interval covers"), _column("normalised", "normalised"), _column("improvement", "P(A > B)"),
+        _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
+        _column("told_apart", "told apart"),
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
             one.task, Number(one.first, 2), Number(one.second, 2), Number(one.difference, 2, interval=one.interval),
-            None if one.normalised is None else Number(one.normalised), Number(one.improvement, 2),
+            one.covers, None if one.normalised is None else Number(one.normalised), Number(one.improvement, 2),
             "paired" if one.paired else "not paired", one.most.case if one.most else None,
-            Number(one.most.difference, 2) if one.most else None, _verdict(one.interval),
+            Number(one.most.difference, 2) if one.most else None,
+            None if one.verdict is None else _VERDICTS[one.verdict],
         )
         for one in pair.tasks
     ]  # fmt: skip
-    return _without_empty(f"A: {pair.first.label}; B: {pair.second.label}", columns, rows, ())
+    return _without_empty(f"A: {pair.first.label}; B: {pair.second.label}", columns, rows, pair.notes)
 
 
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
@@ -130,14 +134,15 @@ def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str
 
 def pairing_document(pair: Pairing) -> dict[str, Any]:
     """Return a pairing for programs."""
-    above, below = pair.told_apart
+    better = pair.told_apart
     return {
         "first": pair.first.label,
         "second": pair.second.label,
         "probability_of_improvement": _score(pair.improvement),
         "normalised_difference": _score(pair.normalised),
-        "tasks_first_better": above,
-        "tasks_second_better": below,
+        "normalised_interval_covers": pair.covers,
+        "tasks_first_better": better[0] if better else None,
+        "tasks_second_better": better[1] if better else None,
         "tasks": [
             {
                 "task": one.task,
@@ -145,6 +150,9 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
                 "second": one.second,
                 "difference": one.difference,
                 "interval": _ends(one.interval),
+                "interval_covers": one.covers,
+                "repeats": list(one.repeats),
+                "verdict": one.verdict,
                 "paired": one.paired,
                 "probability_of_improvement": one.improvement,
                 "normalised_difference": one.normalised,
@@ -159,6 +167,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
     return {
         "entry": one.entry.label,
         "kind": one.entry.kind,
+        "intervals_cover": one.covers,
         "source": one.entry.source or None,
         "place": one.place,
         "tier": one.tier,
@@ -179,6 +188,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
                 "mean": score.cell.mean,
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
+                "interval_covers": score.cell.covers,
                 "repeats": len(score.cell.runs),
                 "rank": score.rank,
                 "of": score.of,
@@ -227,7 +237,7 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     return (
         score.rank if score.is_counted else f"({score.rank})", one.entry.label, len(runs) or None,
         Number(cell.mean, 2, cell.standard_error),
-        f"{interval.low:,.2f} to {interval.high:,.2f}" if interval else None,
+        f"{interval.low:,.2f} to {interval.high:,.2f}" if interval else None, cell.covers,
         _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None,
@@ -255,12 +265,6 @@ def _mean(score: Score | None) -> Cell:
 
 def _percent(rate: float | None) -> Cell:
     return None if rate is None else Number(rate, percent=True)
-
-
-def _verdict(interval: Interval | None) -> str | None:
-    if interval is None:
-        return None
-    return "A" if interval.low > 0 else "B" if interval.high < 0 else "no"
 
 
 def _score(score: Score | None) -> dict[str, Any] | None:

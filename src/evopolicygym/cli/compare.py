@@ -64,15 +64,17 @@ def compare(
     pair = pairing(table, one, other)
     if as_json:
         problems = problems_document(everything.problems)
-        say_json({**pairing_document(pair), "notes": table.notes, "problems": problems})
+        notes = [*table.notes, *pair.notes]
+        say_json({**pairing_document(pair), "notes": notes, "problems": problems})
         return
     tell_problems(everything.problems)
     print_sheet(out(), pairing_sheet(pair))
-    above, below = pair.told_apart
-    if any(one.interval for one in pair.tasks):
+    if pair.told_apart:
+        above, below = pair.told_apart
         out().print(f"A is better on {above} tasks, B on {below}, as far as intervals tell.")
     out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
-    out().print(f"mean normalised difference        {_shown(pair.normalised)}", markup=False)
+    covers = f" (over {pair.covers})" if pair.covers else ""
+    out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)
 
 
 def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, str]) -> "tuple[RunResult, ...]":

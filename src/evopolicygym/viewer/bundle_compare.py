@@ -36,6 +36,7 @@ def compare_bundle(
         "difference": {
             "mean": task.difference,
             "interval": [task.interval.low, task.interval.high] if task.interval else None,
+            "interval_covers": task.covers,
             "paired": task.paired,
         },
         "pairs": [list(pair) for pair in zip(*returns, strict=True)] if task.paired else [],

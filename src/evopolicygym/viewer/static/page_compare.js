@@ -23,8 +23,8 @@ export async function comparePage({ words: [one, other] }) {
 }
 
 function difference(told) {
-  const { mean, interval, paired } = told.difference;
-  const verdict = !interval ? "" : interval[0] > 0 ? "A is better on these cases." : interval[1] < 0 ? "B is better on these cases." : "They can’t be told apart on these cases.";
+  const { mean, interval, paired, interval_covers: covers } = told.difference;
+  const verdict = interval ? `The interval covers other ${covers}, not what another run of either agent would do: one run of each decides nothing about the agents.` : "";
   const bounds = domain([0, mean, ...(interval ?? []), ...told.pairs.map(([x, y]) => x - y)]);
   const order = told.pairs.map(([x, y], place) => ({ place, x, y, apart: x - y })).sort((p, q) => p.apart - q.apart);
   return h("div", null,

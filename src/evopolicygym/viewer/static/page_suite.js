@@ -80,9 +80,9 @@ function leaderboardParts(suite, state, remember) {
   const told = (score) => score && finite(score.value);
   const columns = [
     { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks" }, "–"), down: false },
-    { name: "tier", title: "Entries of a tier can’t be told from its best", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
+    { name: "tier", title: "Entries of a tier can’t be told from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
     { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [h("span", { class: "name", title: e.entry }, e.entry), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
-    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => told(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score)), number(e.rank_score.value, 3)) },
+    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => told(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), number(e.rank_score.value, 3)) },
     { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => told(e.normalised), cell: (e) => number(told(e.normalised), 3) },
     ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => told(e.families[family]), cell: (e) => number(told(e.families[family]), 3) })),
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
@@ -102,8 +102,8 @@ function leaderboardParts(suite, state, remember) {
   return parts;
 }
 
-function interval(score) {
-  return score.interval ? `95 % interval from ${number(score.interval[0], 3)} to ${number(score.interval[1], 3)}` : "no interval: published as a mean";
+function interval(score, covers) {
+  return score.interval ? `95 % interval from ${number(score.interval[0], 3)} to ${number(score.interval[1], 3)}, over other ${covers}` : "no interval: published as a mean";
 }
 
 function strips(suite, entries) {
