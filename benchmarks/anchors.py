@@ -255,6 +255,10 @@ random, idle, reference and degenerate, where the environment knows success.
 |---|---|---|---|---|---|---|---|---|---|---|---|
 """
 NOTES = """
+In parking the paper's rule of success is highway-env's `info["is_success"]`, which is true, too, of a car that crashes
+in the very step that brings it into the goal spot. Here such an episode is no success: the rule is `is_success` without
+a crash in the last step. Returns are the same under both. Episodes in which a policy failed are no successes anywhere.
+
 Random play in the Fetch pair never solves a case by itself: a return is 0 where the block happens to start within 5 cm
 of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4
 of the paper's 32 were (-43.75 = -50 · 28/32), which lies 1.9 standard errors of such a mean from ours.

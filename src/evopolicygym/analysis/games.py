@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec, Success
+from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,11 @@ def game_of(spec: EnvironmentSpec) -> Game:
 
 
 def success_of(success: Success | None) -> str:
-    """Return how success is told, in short."""
-    return " ".join(filter(None, (success.rule.value, success.key))) if success else ""
+    """Return how success is told, in short; a crash in the last step aside, which returns know already."""
+    if success is None:
+        return ""
+    rule = SuccessRule.INFO if success.rule is SuccessRule.INFO_WITHOUT_CRASH else success.rule
+    return " ".join(filter(None, (rule.value, success.key)))
 
 
 @cache

@@ -27,7 +27,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
-from evopolicygym.records.run_document import MOST_DOCUMENT, document_text
+from evopolicygym.records.run_document import MOST_DOCUMENT, counted_success_rate, document_text
 
 KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
 
@@ -69,6 +69,7 @@ class _Outcome(BaseModel):
     status: Name | None
     held_out_returns: list[float] | None
     success_rate: float | None
+    held_out_failures: int = 0
 
 
 class _Document(BaseModel):
@@ -247,7 +248,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         isolation=document.isolation.level,
         status=outcome.status or "",
         held_out_returns=tuple(outcome.held_out_returns or ()),
-        success_rate=outcome.success_rate,
+        success_rate=counted_success_rate(RunPaths(root), outcome.success_rate, outcome.held_out_failures),
         budget=document.budget.episodes,
         spent=document.budget.spent,
         submissions=document.budget.submissions,

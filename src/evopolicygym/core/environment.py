@@ -19,10 +19,17 @@ class SuccessRule(StrEnum):
 
     INFO = "info"
     """``info[key]`` is true after the last step."""
+    INFO_WITHOUT_CRASH = "info_without_crash"
+    """The same, and ``info["crashed"]`` is false: some environments report a goal that was crashed into."""
     TERMINATED = "terminated"
     """The episode terminated, as against ran out of steps."""
     POSITIVE_RETURN = "positive_return"
     """The return is above zero."""
+
+    @property
+    def has_key(self) -> bool:
+        """Whether it reads a key of ``info`` that the spec names."""
+        return self in {SuccessRule.INFO, SuccessRule.INFO_WITHOUT_CRASH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class Success:
 
     rule: SuccessRule
     key: str = ""
-    """The key of ``info`` for the rule ``info``."""
+    """The key of ``info`` for the rules ``info`` and ``info_without_crash``."""
     meaning: str = ""
     """What success means in the environment's own terms, in a few words."""
 

@@ -54,3 +54,11 @@ class Episode:
     """Sums over the episode of the parts of the reward that the spec declares."""
     seconds: float = 0.0
     """Wall time, the environment's reset included."""
+
+    @property
+    def succeeded(self) -> bool | None:
+        """Whether the policy succeeded: never where it failed, as random actions then finished; None as ``success``.
+
+        Older records hold ``success`` of such an episode as the environment had it.
+        """
+        return None if self.success is None else self.success and self.failure is None

@@ -151,5 +151,6 @@ def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
 def _refuse_nonsense(spec: EnvironmentSpec, source: str) -> None:
     if spec.max_steps < 1:
         raise UsageError(f"{source}: the field 'max_steps' holds {spec.max_steps}: at least 1 is needed.")
-    if spec.success is not None and (spec.success.rule is SuccessRule.INFO) != bool(spec.success.key):
-        raise UsageError(f"{source}: the field 'success.key' belongs to the rule 'info', and to that rule only.")
+    if spec.success is not None and spec.success.rule.has_key != bool(spec.success.key):
+        rules = " and ".join(repr(rule.value) for rule in SuccessRule if rule.has_key)
+        raise UsageError(f"{source}: the field 'success.key' belongs to the rules {rules}, and to those only.")

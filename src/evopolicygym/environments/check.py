@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
 from evopolicygym.environments import catalog
@@ -147,7 +147,7 @@ def _reward_components(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
 
 
 def _success(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    if spec.success is None or spec.success.rule is not SuccessRule.INFO:
+    if spec.success is None or not spec.success.rule.has_key:
         return True, "none declared" if spec.success is None else f"told by the rule {spec.success.rule.value!r}"
     key = spec.success.key
     if key in look.keys:

@@ -22,6 +22,8 @@ from evopolicygym.environments import shortcuts
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
 
+CRASHED = "crashed"
+"""The key of ``info`` by which highway-env says that the car has crashed."""
 _log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,8 @@ class Environment:
         match success.rule:
             case SuccessRule.INFO:
                 return bool(info.get(success.key, False))
+            case SuccessRule.INFO_WITHOUT_CRASH:
+                return bool(info.get(success.key, False)) and not info.get(CRASHED, False)
             case SuccessRule.TERMINATED:
                 return terminated
             case SuccessRule.POSITIVE_RETURN:

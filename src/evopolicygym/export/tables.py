@@ -247,7 +247,7 @@ def _played(
             length=episode.length,
             terminated=episode.terminated,
             truncated=episode.truncated,
-            success=episode.success,
+            success=episode.succeeded,
             failure=failure.reason.value if failure else None,
             failure_step=failure.step if failure else None,
             failure_message=failure.message if failure else None,

@@ -110,7 +110,7 @@ def _components(episodes: Sequence[Episode], names: Sequence[str]) -> dict[str, 
 
 
 def _success_rate(episodes: Sequence[Episode]) -> float | None:
-    return _mean([bool(episode.success) for episode in episodes]) if episodes else None
+    return _mean([bool(episode.succeeded) for episode in episodes]) if episodes else None
 
 
 def _error_line(error: LoadError, time: str) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """``run.json``: what a person or a table wants of a run, derived from its journal and from nothing else."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.event import (
     AgentEnded,
     AgentMetered,
@@ -155,17 +158,14 @@ def _outcome(state: RunState) -> dict[str, Any]:
         "score": held_out.mean if held_out else None,
         "standard_error": held_out.standard_error if held_out else None,
         "held_out_returns": list(held_out_returns(state)) if held_out else None,
-        "success_rate": success_rate(state),
+        "success_rate": _share([one.success for one in _held_out(state)]),
         **_held_out_failures(state),
     }
 
 
 def _held_out_failures(state: RunState) -> dict[str, int]:
     """Return in how many held-out episodes the policy failed; nothing where in none, as in older documents."""
-    if state.selected is None:
-        return {}
-    episodes = state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes
-    failed = sum(episode is not None and episode.failure is not None for episode in episodes)
+    failed = sum(episode.failure is not None for episode in _held_out(state))
     return {"held_out_failures": failed} if failed else {}
 
 
@@ -175,9 +175,31 @@ def held_out_returns(state: RunState) -> tuple[float, ...]:
 
 
 def success_rate(state: RunState) -> float | None:
-    """Return the share of held-out episodes that succeeded; None where the environment knows no success."""
+    """Return the share of held-out episodes in which the policy succeeded; None where there is no success.
+
+    ``run.json`` holds it as it was recorded, which in older records counts episodes that random actions finished.
+    """
+    return _share([one.succeeded for one in _held_out(state)])
+
+
+def counted_success_rate(paths: RunPaths, told: float | None, held_out_failures: int) -> float | None:
+    """Return the same of a run by what its ``run.json`` says; by its journal where a held-out episode failed.
+
+    Where the journal can't be read, it is what the document says.
+    """
+    if told and held_out_failures:
+        with suppress(EvoPolicyGymError, OSError):
+            return success_rate(read_run(paths.root).state)
+    return told
+
+
+def _held_out(state: RunState) -> list[Episode]:
+    """Return what the selected checkpoint has played of the held-out cases."""
     if state.selected is None:
-        return None
-    episodes = state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes
-    known = [episode.success for episode in episodes if episode is not None and episode.success is not None]
+        return []
+    return [one for one in state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes if one is not None]
+
+
+def _share(told: Sequence[bool | None]) -> float | None:
+    known = [one for one in told if one is not None]
     return sum(known) / len(known) if known else None

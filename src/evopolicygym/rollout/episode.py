@@ -166,13 +166,14 @@ def _summed_up(
     environment: Environment, recorder: Recorder, ending: Ending, failure: Failure | None, seconds: float
 ) -> Episode:
     episode_return = recorder.episode_return
+    success = environment.success(episode_return, terminated=ending.terminated, info=ending.info)
     return Episode(
         episode_return=episode_return,
         length=recorder.length,
         terminated=ending.terminated,
         truncated=ending.truncated,
         trajectory_sha256=recorder.digest(terminated=ending.terminated, truncated=ending.truncated),
-        success=environment.success(episode_return, terminated=ending.terminated, info=ending.info),
+        success=None if success is None else success and failure is None,
         failure=failure,
         actions_clipped=len(recorder.clipped),
         reward_components=recorder.component_sums(environment.spec.reward_components),

@@ -1,6 +1,7 @@
-"""A run in short, from its ``run.json`` alone: what lists of runs, the task's page and learning curves are made of.
+"""A run in short, from its ``run.json``: what lists of runs, the task's page and learning curves are made of.
 
-What a run's document says is believed and shown as text; ``verify`` is what checks it.
+The journal is only read where a held-out episode failed, which its success rate must not count. What a run's document
+says is believed and shown as text; ``verify`` is what checks it.
 """
 
 import math
@@ -17,7 +18,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import MOST_DOCUMENT, document_of
+from evopolicygym.records.run_document import MOST_DOCUMENT, counted_success_rate, document_of
 from evopolicygym.viewer.reading import read_bytes, shown
 from evopolicygym.viewer.shelf import Place
 
@@ -52,6 +53,7 @@ class _Outcome(BaseModel):
     standard_error: float | None = None
     held_out_returns: list[float] | None = None
     success_rate: float | None = None
+    held_out_failures: int = 0
 
 
 class _Document(BaseModel):
@@ -104,7 +106,7 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "closed": outcome.closed,
         "score": outcome.score,
         "standard_error": outcome.standard_error,
-        "success_rate": outcome.success_rate,
+        "success_rate": counted_success_rate(place.paths, outcome.success_rate, outcome.held_out_failures),
         "returns": outcome.held_out_returns or [],
         "selected": outcome.selected_submission,
         "budget": told.budget.episodes,

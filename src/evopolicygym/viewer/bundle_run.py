@@ -97,7 +97,7 @@ def episode_line(episode: Episode | None) -> dict[str, Any] | None:
         "length": episode.length,
         "terminated": episode.terminated,
         "truncated": episode.truncated,
-        "success": episode.success,
+        "success": episode.succeeded,
         "failure": episode.failure.reason.value if episode.failure else None,
         "clipped": episode.actions_clipped,
         "components": dict(episode.reward_components),

@@ -1,0 +1,78 @@
+"""When an episode is a success: never by the random actions that finish a failed one, nor by a crash into the goal."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.analysis.results import load_result
+from evopolicygym.core.environment import Success, SuccessRule
+from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.event import EpisodePlayed
+from evopolicygym.environments import catalog
+from evopolicygym.environments.environment import Environment
+from evopolicygym.export.tables import load_runs
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_document import success_rate
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.runs.verify import findings
+from evopolicygym.viewer.bundle_overview import overview, run_text
+from evopolicygym.viewer.shelf import Place
+from fakes import whole_run
+from playground import local_executor, policy
+from shell import Shell
+from simulators import spec
+
+FAILED = Failure(FailureReason.ERROR, "no act", 1)
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """Write a record of which one of three held-out episodes failed, and was recorded as a success all the same."""
+    events = [
+        replace(one, episode=replace(one.episode, failure=FAILED))
+        if isinstance(one, EpisodePlayed) and place == 20
+        else one
+        for place, one in enumerate(whole_run())
+    ]
+    with RunWriter(tmp_path / "older", events[0]) as writer:  # type: ignore[arg-type]
+        for event in events[1:]:
+            writer.record(event)
+        writer.write_document()
+    return tmp_path / "older"
+
+
+def test_random_actions_do_not_succeed_for_a_policy(tmp_path: Path) -> None:
+    """An episode that the anchor finishes is no success where the simulator says so; one that the policy plays is."""
+    succeeding = replace(spec("Plain"), success=Success(SuccessRule.INFO, "level"), max_steps=2)
+    with local_executor("process", succeeding, tmp_path) as ground:
+        (fine,), (failed,) = ground.play(policy(), 0), ground.play(policy("raise ValueError('no act')"), 0)
+
+    assert (fine.episode.success, failed.episode.success) == (True, False)
+
+
+def test_an_older_record_is_read_by_the_rule(older: Path, shell: Shell) -> None:
+    """Tables, pages and exports count two of three; the document and its verification are as they were."""
+    record = read_run(older)
+    rows = [row for row in load_runs(older).episodes if row.split == "held_out"]
+    page = overview(Place("older", older, "older"), run_text(Place("older", older, "older")))
+
+    assert [one.ok for one in findings(older) if one.what == "run.json"] == [True]
+    assert success_rate(record.state) == load_result(older).success_rate == page["success_rate"] == 2 / 3
+    assert [row.success for row in rows].count(True) == 2
+    assert "success rate 67%" in shell.printed("show", older)
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"is_success": True, "crashed": False}, True),
+        ({"is_success": True, "crashed": True}, False),
+        ({"is_success": False, "crashed": False}, False),
+    ],
+)
+def test_a_crash_into_the_goal_is_no_success(info: dict[str, bool], expected: bool) -> None:  # noqa: FBT001 - a parameter
+    """In parking the goal counts only where the car did not crash in the step that reached it."""
+    environment = Environment(replace(catalog.load("cartpole"), success=catalog.load("parking").success))
+
+    assert environment.success(-5.0, terminated=True, info=info) is expected
