@@ -66,7 +66,7 @@ def test_a_log_gets_a_line_where_one_is_due() -> None:
     assert lines[-4:] == [
         "submission 0: mean return 2.50, 4/8 episodes spent",
         "submission 1: mean return 6.50, 8/8 episodes spent",
-        "closed: 2 candidates play 2 hidden cases",
+        "closed: 2 candidates (2 distinct checkpoints) play 2 hidden cases",
         "selected: submission 1, validation 3.50",
     ]
 

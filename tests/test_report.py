@@ -67,6 +67,14 @@ def without_matplotlib(*arguments: object) -> "subprocess.CompletedProcess[str]"
     return subprocess.run(line, capture_output=True, text=True, timeout=120, check=False, env=environment)
 
 
+def test_a_report_counts_the_tasks_of_its_runs(runs: Path, tmp_path: Path) -> None:
+    """A shipped table beside them has sixteen tasks; the header counts the two that the runs played."""
+    told = report(runs, "-o", tmp_path / "report", "--with", "paper", "--no-figures", "--no-pages")
+
+    assert told["tasks"] == ["acrobot", "door_key"]
+    assert " on 2 tasks." in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
+
+
 def test_a_real_suite(tmp_path: Path) -> None:
     """Runs that tuner and random have played on cartpole become a report with every part, through the program."""
     with state_kept_in(tmp_path / "state"):

@@ -17,8 +17,9 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import document_of, run_document, success_rate
 
 IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
@@ -44,7 +45,10 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     if spent := _spent(document_of(record)["usage"]):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
-    for verb, what in _next(state, submissions_shown=submissions_shown):
+    playing = is_held(record.paths.lock)
+    if playing and not state.finished:
+        console.print(Text("This run is being played by a process that holds its lock."), soft_wrap=True)
+    for verb, what in _next(state, submissions_shown=submissions_shown, playing=playing):
         console.print(
             Text(f"next    evopolicygym {verb} {root}", style="dim"), Text(f"({what})", "dim"), soft_wrap=True
         )
@@ -58,8 +62,16 @@ def submission_trouble(state: RunState, index: int) -> str:
 
 
 def as_json(root: Path) -> dict[str, object]:
-    """Return a run's document with where it lies, for a script."""
-    return {"run": str(root), **run_document(RunPaths(root))}
+    """Return a run's document with where it lies, and what the document doesn't hold, for a script."""
+    state = read_run(root).state
+    return {
+        "run": str(root),
+        "being_played": is_held(RunPaths(root).lock),
+        "first_reached_submission": state.first_reached,
+        "candidates": len(state.candidates),
+        "distinct_checkpoints": len(state.checkpoints),
+        **run_document(RunPaths(root)),
+    }
 
 
 def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
@@ -69,8 +81,10 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
         if failed := _failures("held-out episodes", held_out.episodes):
             yield "policy", failed
-    elif state.closed and (last_refused := next(filter(None, map(_not_loaded, reversed(state.submissions))), "")):
-        yield "policy", f"no submission could be played, the last for {last_refused}"
+    elif state.closed and not state.candidates:
+        refused = [told for one in state.submissions if (told := _not_loaded(one))]
+        if refused:
+            yield "policy", f"no submission could be played, the last for {refused[-1]}"
     ends = [event for event in record.events if isinstance(event, AgentEnded)]
     amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
     if amiss:
@@ -102,9 +116,9 @@ def _not_loaded(submission: SubmissionState) -> str:
     return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
 
 
-def _next(state: RunState, *, submissions_shown: bool) -> Iterator[tuple[str, str]]:
+def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[tuple[str, str]]:
     """Yield the verbs that a person may want next, each with what it does."""
-    if not state.finished:
+    if not state.finished and not playing:
         yield "resume", "goes on where it stopped"
     if not submissions_shown:
         yield "show", "its submissions"
@@ -125,10 +139,22 @@ def _headline(state: RunState) -> Text:
         f"{opened.task.environment.name}: held-out score ",
         (f"{number(held_out.mean)} ± {number(held_out.standard_error)}", "bold green"),
         f" over {held_out.count} cases{success}\n",
-        f"submission {state.selected.submit_index} of {len(state.submissions)}, validation mean "
+        f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
         (" (unverified)" if opened.isolation == "none" else "", "yellow"),
     )
+
+
+def _selected_at(state: RunState) -> str:
+    """Return which submission was selected, and the earlier one that had its checkpoint first, where there is one."""
+    at, first = state.selected.submit_index if state.selected else None, state.first_reached
+    return f"selected at submission {at}, first reached at {first}," if first != at else f"submission {at}"
+
+
+def _distinct(state: RunState) -> str:
+    candidates, checkpoints = len(state.candidates), len(state.checkpoints)
+    same = candidates == checkpoints
+    return "" if same else f" ({candidates} candidates, {checkpoints} distinct checkpoints)"
 
 
 def _spent(usage: Mapping[str, float | None] | None) -> str:

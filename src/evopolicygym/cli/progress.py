@@ -152,7 +152,8 @@ def _line(event: Event, state: RunState) -> str:
         case SubmissionPublished(submit_index=index, status=status):
             return f"submission {index}: {status}, {state.spent}/{state.budget} episodes spent"
         case RunClosed():
-            return f"closed: {len(state.candidates)} candidates play {state.opened.task.validation_cases} hidden cases"
+            played = f"{len(state.candidates)} candidates ({len(state.checkpoints)} distinct checkpoints)"
+            return f"closed: {played} play {state.opened.task.validation_cases} hidden cases"
         case CheckpointSelected(submit_index=index, validation_mean=mean):
             return f"selected: submission {index}, validation {number(mean)}"
         case _:

@@ -163,6 +163,16 @@ class RunState:
         """Submissions that may be selected, in their order."""
         return tuple(submission for submission in self.submissions if submission.status is SubmissionStatus.OK)
 
+    @property
+    def checkpoints(self) -> tuple[str, ...]:
+        """The different checkpoints among the candidates, in the order in which they were first submitted."""
+        return tuple(dict.fromkeys(one.charged.checkpoint for one in self.candidates))
+
+    @property
+    def first_reached(self) -> int | None:
+        """The earliest submission with the selected checkpoint, of which the latest is selected; None until one is."""
+        return self.first_with(self.selected.checkpoint).index if self.selected else None
+
     def by_key(self, key: str) -> SubmissionState | None:
         """Return the submission that a client named so, or None."""
         return next((one for one in self.submissions if key and one.charged.key == key), None)

@@ -18,7 +18,7 @@ from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.export.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.steps import json_text, step_rows
 from evopolicygym.records.reader import RunRecord, find_runs, read_run
-from evopolicygym.records.run_document import document_of
+from evopolicygym.records.run_document import document_of, success_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,9 @@ def _run(record: RunRecord) -> RunRow:
         isolation=opened.isolation,
         stage=state.stage.value,
         **{name: outcome[name] for name in OUTCOME},
+        success_rate=success_rate(state),
+        first_reached_submission=state.first_reached,
+        distinct_checkpoints=len(state.checkpoints),
         budget=state.budget,
         spent=state.spent,
         submissions=len(state.submissions),
@@ -172,7 +175,6 @@ OUTCOME = (
     "closed",
     "score",
     "standard_error",
-    "success_rate",
     "validation_mean",
     "selected_submission",
 )

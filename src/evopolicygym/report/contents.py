@@ -57,6 +57,7 @@ class Contents:
     entries: tuple[str, ...]
     """That were played, the best first."""
     tasks: tuple[str, ...]
+    """Of the runs; a shipped table beside them may have more."""
     shipped: tuple[str, ...]
     """Sources of the shipped tables that stand beside."""
     isolation: Mapping[str, int]

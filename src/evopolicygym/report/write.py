@@ -142,7 +142,7 @@ def _contents(
         versions=_versions(),
         runs=len(results),
         entries=findings.labels,
-        tasks=tuple(task.name for task in findings.board.tasks) if findings.board else (),
+        tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
         isolation=_counted(run.isolation for run in results),
         fingerprints=_counted(run.fingerprint for run in results),

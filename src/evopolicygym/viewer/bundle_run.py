@@ -69,6 +69,9 @@ def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = (
         if held_out and selected
         else None,
         "selected": selected.submit_index if selected else None,
+        "first_reached": state.first_reached,
+        "candidates": len(state.candidates),
+        "distinct_checkpoints": len(state.checkpoints),
         "checkpoint": selected.checkpoint if selected else None,
         "submissions": _submissions(record, requests),
         "turns": _turns(record),

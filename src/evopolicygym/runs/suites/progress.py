@@ -87,6 +87,5 @@ def standing(state: RunState) -> Standing:
 
 def validation_played(state: RunState) -> tuple[int, int]:
     """Return how many validation episodes were played, and of how many."""
-    checkpoints = {one.charged.checkpoint for one in state.candidates}
-    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in checkpoints)
-    return done, len(checkpoints) * state.opened.task.validation_cases
+    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in state.checkpoints)
+    return done, len(state.checkpoints) * state.opened.task.validation_cases

@@ -102,7 +102,9 @@ function heading(run) {
         h("div", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, ...objective(run.task.objective))),
       run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean)), h("div", { class: "soft" }, `± ${number(run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
-      run.selected === null ? null : fact("selected", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
+      run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
+      run.selected === null || run.first_reached === run.selected ? null : fact("first reached at", link(`#/run/${run.id}/${run.first_reached}`, `submission ${run.first_reached}`)),
+      fact("distinct checkpoints", `${count(run.distinct_checkpoints)} of ${count(run.candidates)} candidates`),
       fact("episodes", `${count(run.spent)} of ${count(run.budget)}`), fact("submissions", count(run.submissions.length)),
       run.task.random === null ? null : fact("uniform random", number(run.task.random)),
       run.task.published === null ? null : fact("best published", h("span", { title: run.task.published_source }, number(run.task.published))),

@@ -1,0 +1,66 @@
+"""What show tells of a run under way, and of checkpoints that were submitted more than once."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
+from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.export.tables import load_runs
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.viewer.bundle_run import run_bundle
+from evopolicygym.viewer.shelf import Place
+from fakes import TIME, charged, held_out, opening, published, submitted, validated
+from shell import Shell
+
+REFUSED = replace(
+    published(0, SubmissionStatus.INIT_ERROR), error=LoadError(SubmissionStatus.INIT_ERROR, "ValueError: no room")
+)
+CLOSED: list[Event] = [
+    *(opening(), charged(0), REFUSED, *submitted(1, [1.0], "a"), *submitted(2, [2.0], "b"), *submitted(3, [1.0], "a")),
+    RunClosed(TIME, CloseReason.AGENT_ENDED),
+]
+FINISHED: list[Event] = [
+    *(*CLOSED, *validated("a", [5.0, 5.0]), *validated("b", [1.0, 1.0]), CheckpointSelected(TIME, 3, "a", 5.0)),
+    *(*held_out("a", [1.0, 2.0, 3.0]), RunFinished(TIME, RunStatus.SCORED, 2.0, 0.5773502691896257)),
+]
+
+
+def recorded(root: Path, events: list[Event]) -> RunWriter:
+    """Write a run's record and return who holds it."""
+    writer = RunWriter(root, events[0])
+    for event in events[1:]:
+        writer.record(event)
+    return writer
+
+
+def test_a_run_that_validates_could_play_its_candidates(shell: Shell, tmp_path: Path) -> None:
+    """That one submission didn't load is told of that submission, and not of all."""
+    recorded(tmp_path / "run", CLOSED).close()
+    told = shell.printed("show", tmp_path / "run")
+
+    assert "submission 0: init_error: ValueError: no room" in told
+    assert "no submission could be played" not in told
+
+
+def test_a_run_that_is_played_is_not_resumed(shell: Shell, tmp_path: Path) -> None:
+    """While a process holds its lock, show says so; afterwards it proposes to resume."""
+    with recorded(tmp_path / "run", CLOSED):
+        playing, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
+    stopped = shell.printed("show", tmp_path / "run")
+
+    assert ("is being played" in playing, "resume" in playing, as_json["being_played"]) == (True, False, True)
+    assert ("is being played" in stopped, "resume" in stopped) == (False, True)
+
+
+def test_a_checkpoint_that_was_reached_before(shell: Shell, tmp_path: Path) -> None:
+    """The latest of equal checkpoints is selected; where it was first reached, and how many differ, stands beside."""
+    recorded(tmp_path / "run", FINISHED).close()
+    told, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
+    page = run_bundle(Place("run", tmp_path / "run", "run"), read_run(tmp_path / "run"))
+    (row,) = load_runs(tmp_path / "run").runs
+
+    assert "selected at submission 3, first reached at 1, of 4 (3 candidates, 2 distinct checkpoints)" in told
+    assert (as_json["first_reached_submission"], as_json["candidates"], as_json["distinct_checkpoints"]) == (1, 3, 2)
+    assert (page["selected"], page["first_reached"], page["distinct_checkpoints"]) == (3, 1, 2)
+    assert (row.selected_submission, row.first_reached_submission, row.distinct_checkpoints) == (3, 1, 2)
