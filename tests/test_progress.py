@@ -64,10 +64,10 @@ def test_a_log_gets_a_line_where_one_is_due() -> None:
     lines = seen(whole_run(), terminal=False).splitlines()
 
     assert lines[-4:] == [
-        "submission 0: mean return 2.50, 4/8 episodes spent",
-        "submission 1: mean return 6.50, 8/8 episodes spent",
+        "submission 0: mean return 2.500, 4/8 episodes spent",
+        "submission 1: mean return 6.500, 8/8 episodes spent",
         "closed: 2 candidates (2 distinct checkpoints) play 2 hidden cases",
-        "selected: submission 1, validation 3.50",
+        "selected: submission 1, validation 3.500",
     ]
 
 

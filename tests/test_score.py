@@ -37,15 +37,18 @@ def test_an_estimate_is_mean_and_standard_error(values: list[float]) -> None:
     )
 
 
-def test_a_single_value_has_no_error() -> None:
-    """One case has a mean and a standard error of nothing."""
-    assert (estimate([3.0]).mean, estimate([3.0]).standard_error) == (3.0, 0.0)
+def test_the_error_of_a_single_value_is_unknown() -> None:
+    """One case has a mean, and no standard error rather than one of 0."""
+    assert (estimate([3.0]).mean, estimate([3.0]).standard_error) == (3.0, None)
 
 
 @pytest.mark.parametrize("values", [[math.inf, 1.0], [math.inf, -math.inf], [1e308, 1e308, 1e308], [1e200, -1e200]])
 def test_no_return_is_too_large_to_be_averaged(values: list[float]) -> None:
     """Returns without measure give an infinite estimate or none, and never take the judge down."""
-    assert not math.isfinite(estimate(values).standard_error)
+    error = estimate(values).standard_error
+
+    assert error is not None
+    assert not math.isfinite(error)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,11 @@ class Sample:
         return len(self.runs) > 1
 
     @property
+    def is_estimable(self) -> bool:
+        """Whether anything is known of the mean's uncertainty: there are two runs or two cases at least."""
+        return self.is_repeated or any(block.returns.shape[1] > 1 for block in self.blocks)
+
+    @property
     def covers(self) -> str:
         """What the mean's interval covers."""
         return covered(self.is_repeated)

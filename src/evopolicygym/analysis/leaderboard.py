@@ -326,7 +326,7 @@ class _Making:
 
 
 def _has_interval(entry: Entry) -> bool:
-    return any(cell.sample for cell in entry.cells.values())
+    return any(cell.sample and cell.sample.is_estimable for cell in entry.cells.values())
 
 
 def _freedom(entries: Iterable[Entry], task: str) -> float:

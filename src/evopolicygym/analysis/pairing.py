@@ -46,7 +46,7 @@ class TaskDifference:
     second: float
     difference: float
     interval: Interval | None
-    """None where either has only a published mean."""
+    """None where either has only a published mean, or a single case of a single run."""
     repeats: tuple[int, int]
     """Of the first and of the second; 0 where only a mean was published."""
     paired: bool
@@ -139,8 +139,9 @@ def _difference(name: str, one: Cell, other: Cell, scale: TaskScale | None) -> T
     if one.sample and other.sample:
         both = _joined(one.sample, other.sample)
         paired = both is not None
-        reach = _reach(one.sample, other.sample, both)
-        interval = Interval(one.mean - other.mean - reach, one.mean - other.mean + reach)
+        if one.sample.is_estimable and other.sample.is_estimable:
+            reach = _reach(one.sample, other.sample, both)
+            interval = Interval(one.mean - other.mean - reach, one.mean - other.mean + reach)
         if both is not None:
             apart = both[0].mean(axis=0) - both[1].mean(axis=0)
             at = int(np.argmax(np.abs(apart)))

@@ -42,7 +42,7 @@ class Cell:
 
     mean: float
     standard_error: float | None
-    """None where only a mean was published."""
+    """None where only a mean was published, or a single case was played."""
     runs: tuple[RunResult, ...] = ()
     """Its repeats; empty where it was not played here."""
     sample: Sample | None = None
@@ -53,12 +53,12 @@ class Cell:
     @property
     def interval(self) -> Interval | None:
         """The mean's 95 % interval."""
-        return self.sample.interval() if self.sample else None
+        return self.sample.interval() if self.sample and self.sample.is_estimable else None
 
     @property
     def covers(self) -> str | None:
         """What the interval covers; None where there is none."""
-        return self.sample.covers if self.sample else None
+        return self.sample.covers if self.sample and self.sample.is_estimable else None
 
     @property
     def success_rate(self) -> float | None:
@@ -225,7 +225,7 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
         returns = run.held_out_returns or (run.random_anchor.mean if run.random_anchor else float("nan"),) * longest
         blocks[run.task, run.commitment, len(returns)].append(returns)
     sample = Sample(tuple(Block(cases, np.array(returns, dtype=float)) for cases, returns in blocks.items()))
-    return Cell(sample.mean, sample.standard_error, tuple(repeats), sample)
+    return Cell(sample.mean, sample.standard_error if sample.is_estimable else None, tuple(repeats), sample)
 
 
 def _success_rate(run: RunResult) -> float | None:

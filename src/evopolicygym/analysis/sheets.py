@@ -13,6 +13,7 @@ from evopolicygym.analysis.leaderboard import Leaderboard, Score, Standing, Task
 from evopolicygym.analysis.pairing import Pairing, Verdict
 from evopolicygym.analysis.score_table import Entry
 from evopolicygym.analysis.tables_out import Cell, Column, Number, Sheet
+from evopolicygym.core.decimals import decimals
 
 SMALL, LARGE = 10, 1000
 """Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
@@ -72,7 +73,7 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
         ]  # fmt: skip
         rows = [_task_line(one, task.name) for one in having]
         if task.idle:
-            idle = Number(task.idle.mean, 2, task.idle.standard_error)
+            idle = Number(task.idle.mean, None, task.idle.standard_error)
             rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 8))
         notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
         sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
@@ -89,9 +90,7 @@ def scores_sheets(board: Leaderboard) -> list[Sheet]:
         return Sheet(title, (_column("task"), *columns), tuple(rows))
 
     def means(scores: list[TaskScore | None]) -> list[Cell]:
-        largest = max(abs(one.cell.mean) for one in scores if one)
-        digits = 4 if largest <= 1 else 2
-        return [Number(one.cell.mean, digits, one.cell.standard_error) if one else None for one in scores]
+        return [Number(one.cell.mean, None, one.cell.standard_error) if one else None for one in scores]
 
     def rates(scores: list[TaskScore | None]) -> list[Cell]:
         return [_percent(one.cell.success_rate) if one else None for one in scores]
@@ -111,10 +110,11 @@ def pairing_sheet(pair: Pairing) -> Sheet:
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
-            one.task, Number(one.first, 2), Number(one.second, 2), Number(one.difference, 2, interval=one.interval),
+            one.task, Number(one.first, None), Number(one.second, None),
+            Number(one.difference, None, interval=one.interval),
             one.covers, None if one.normalised is None else Number(one.normalised), Number(one.improvement, 2),
             "paired" if one.paired else "not paired", one.most.case if one.most else None,
-            Number(one.most.difference, 2) if one.most else None,
+            Number(one.most.difference, None) if one.most else None,
             None if one.verdict is None else _VERDICTS[one.verdict],
         )
         for one in pair.tasks
@@ -232,12 +232,12 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
 def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     score = one.tasks[task]
     cell, runs = score.cell, score.cell.runs
-    interval = cell.interval
+    interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
     tokens, cost = mean_told([run.tokens for run in runs]), mean_told([run.cost for run in runs])
     return (
         score.rank if score.is_counted else f"({score.rank})", one.entry.label, len(runs) or None,
-        Number(cell.mean, 2, cell.standard_error),
-        f"{interval.low:,.2f} to {interval.high:,.2f}" if interval else None, cell.covers,
+        Number(cell.mean, None, cell.standard_error),
+        f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}" if interval else None, cell.covers,
         _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None,

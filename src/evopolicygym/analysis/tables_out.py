@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.bootstrap import Interval
+from evopolicygym.core.decimals import decimals
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.printable import printable
 
@@ -27,7 +28,8 @@ class Number:
     """A number with what is known of its uncertainty."""
 
     value: float
-    digits: int = 3
+    digits: int | None = 3
+    """Decimals; None for those that the standard error or the interval leaves."""
     error: float | None = None
     """Its standard error."""
     interval: Interval | None = None
@@ -82,12 +84,18 @@ def shown(cell: Cell) -> str:
 def _number(number: Number) -> str:
     if number.percent:
         return f"{100 * number.value:.3g}%"
-    text = f"{number.value:,.{number.digits}f}"
+    digits = _decimals(number) if number.digits is None else number.digits
+    text = f"{number.value:,.{digits}f}"
     if number.error is not None:
-        text += f" ± {number.error:,.{number.digits}f}"
+        text += f" ± {number.error:,.{digits}f}"
     if number.interval is not None:
-        text += f" [{number.interval.low:,.{number.digits}f}, {number.interval.high:,.{number.digits}f}]"
+        text += f" [{number.interval.low:,.{digits}f}, {number.interval.high:,.{digits}f}]"
     return text
+
+
+def _decimals(number: Number) -> int:
+    ends = number.interval
+    return decimals(number.value, (ends.high - ends.low) / 4 if ends and number.error is None else number.error)
 
 
 def _csv(sheet: Sheet) -> str:

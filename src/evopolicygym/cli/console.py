@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from evopolicygym.core.decimals import decimals
 from evopolicygym.core.printable import printable_lines
 
 if TYPE_CHECKING:
@@ -62,9 +63,16 @@ def warn(message: str) -> None:
     err().print(f"Warning: {message}", soft_wrap=True, markup=False)
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """Return a number for a table; a dash for none."""
-    return "-" if value is None else f"{value:,.{digits}f}"
+def number(value: float | None, digits: int | None = None, error: float | None = None) -> str:
+    """Return a number for a table, by default with the decimals that its standard error leaves; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.{decimals(value, error) if digits is None else digits}f}"
+
+
+def plus_minus(mean: float | None, error: float | None) -> str:
+    """Return a mean with its standard error, a dash where that is unknown."""
+    return f"{number(mean, error=error)} ± {number(error, error=error)}"
 
 
 @contextmanager

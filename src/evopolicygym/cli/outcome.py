@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
-from evopolicygym.cli.console import number
+from evopolicygym.cli.console import number, plus_minus
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
@@ -137,7 +137,7 @@ def _headline(state: RunState) -> Text:
     success = f", success rate {rate:.0%}" if rate is not None else ""
     return Text.assemble(
         f"{opened.task.environment.name}: held-out score ",
-        (f"{number(held_out.mean)} ± {number(held_out.standard_error)}", "bold green"),
+        (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
         f" over {held_out.count} cases{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
@@ -181,6 +181,10 @@ def _comparison(rows: list[Row]) -> Table:
     for row in rows:
         style = "bold green" if row.is_run else ""
         table.add_row(
-            Text(printable(row.name)), number(row.mean), number(row.standard_error), Text(row.origin), style=style
+            Text(printable(row.name)),
+            number(row.mean, error=row.standard_error),
+            number(row.standard_error, error=row.standard_error),
+            Text(row.origin),
+            style=style,
         )
     return table

@@ -9,7 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import duration, number
+from evopolicygym.cli.console import duration, number, plus_minus
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
 from evopolicygym.core.isolation import AND, parted
@@ -140,7 +140,7 @@ def _mean(returns: tuple[float, ...]) -> str:
     if not returns:
         return ""
     now = estimate(returns)
-    return f"{number(now.mean)} ± {number(now.standard_error)}"
+    return plus_minus(now.mean, now.standard_error)
 
 
 def _line(event: Event, state: RunState) -> str:

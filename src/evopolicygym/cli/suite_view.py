@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import duration, number
+from evopolicygym.cli.console import duration, plus_minus
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
@@ -130,9 +130,7 @@ def plain(result: RunResult) -> str:
     """Return in a line what has come of a run."""
     match result.verdict:
         case Verdict.FINISHED:
-            score = (
-                f"{number(result.score)} ± {number(result.standard_error)}" if result.score is not None else "no score"
-            )
+            score = plus_minus(result.score, result.standard_error) if result.score is not None else "no score"
             return f"{score} (agent: {result.reason})" if result.reason else score
         case Verdict.FAILED:
             said = result.message.partition("\n")[0]
@@ -174,10 +172,10 @@ def _scores(finished: Sequence[RunResult]) -> str:
     if not scores:
         return "no score"
     if len(finished) == 1:
-        return f"{number(scores[0])} ± {number(finished[0].standard_error)}"
+        return plus_minus(scores[0], finished[0].standard_error)
     mean = estimate(scores)
     none = len(finished) - len(scores)
-    return f"{number(mean.mean)} ± {number(mean.standard_error)} ({mean.count}{f', {none} without' if none else ''})"
+    return f"{plus_minus(mean.mean, mean.standard_error)} ({mean.count}{f', {none} without' if none else ''})"
 
 
 def _stands(standing: Standing | None) -> str:

@@ -372,7 +372,7 @@ def _finished(state: RunState, event: RunFinished) -> RunState:
         held_out = state.held_out()
         _demand(held_out is not None, "The run was scored before its held-out cases were played.")
         assert held_out is not None  # noqa: S101 - for the type checker; demanded above
-        same = _same(held_out.mean, event.score) and _same(held_out.standard_error, event.standard_error)
+        same = _same(held_out.mean, event.score) and _same_error(held_out.standard_error, event.standard_error)
         _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
     return replace(state, stage=Stage.FINISHED, finished=event)
 
@@ -390,6 +390,11 @@ def _with_submission(state: RunState, submission: SubmissionState) -> RunState:
 
 def _same(one: float, other: float | None) -> bool:
     return one == other or (other is not None and math.isnan(one) and math.isnan(other))
+
+
+def _same_error(played: float | None, recorded: float | None) -> bool:
+    """Whether a standard error is what was recorded; older records hold 0 where one case leaves it unknown."""
+    return not recorded if played is None else _same(played, recorded)
 
 
 def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence

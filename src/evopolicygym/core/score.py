@@ -10,8 +10,8 @@ class Estimate:
     """A mean with its standard error."""
 
     mean: float
-    standard_error: float
-    """Sample standard deviation over the square root of ``count``; 0 where ``count`` is 1."""
+    standard_error: float | None
+    """Sample standard deviation over the square root of ``count``; None, as it is unknown, where ``count`` is 1."""
     count: int
 
 
@@ -28,7 +28,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     count = len(values)
     mean = total(values) / count
     if count == 1:
-        return Estimate(mean, 0.0, 1)
+        return Estimate(mean, None, 1)
     variance = total([(value - mean) * (value - mean) for value in values]) / (count - 1)
     return Estimate(mean, math.sqrt(variance / count), count)
 

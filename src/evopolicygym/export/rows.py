@@ -35,7 +35,7 @@ class RunRow:
     status: str | None = column("how it ended: `scored` or `no_ok_submit`; null where it is not finished")
     closed: str | None = column("why no more submissions were taken; null while they are")
     score: float | None = column("mean held-out return of the selected checkpoint; null until it is known", "return")
-    standard_error: float | None = column("of the score", "return")
+    standard_error: float | None = column("of the score; null for one case", "return")
     success_rate: float | None = column("share of held-out episodes that succeeded; null where none can")
     validation_mean: float | None = column("mean validation return of the selected checkpoint", "return")
     selected_submission: int | None = column("the submission whose checkpoint was selected, the latest of equals")
@@ -78,7 +78,7 @@ class SubmissionRow:
     failed_episodes: int = column("episodes in which the policy failed", "episodes")
     remaining_budget: int = column("after its charge", "episodes")
     train_mean: float | None = column("mean return of the episodes played; null where none was", "return")
-    train_standard_error: float | None = column("of that mean; 0 for one episode", "return")
+    train_standard_error: float | None = column("of that mean; null for one episode", "return")
     validation_mean: float | None = column(
         "mean validation return of its checkpoint; null until all are played", "return"
     )

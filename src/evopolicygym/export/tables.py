@@ -145,6 +145,7 @@ def _run(record: RunRecord) -> RunRow:
         isolation=opened.isolation,
         stage=state.stage.value,
         **{name: outcome[name] for name in OUTCOME},
+        standard_error=held_out.standard_error if (held_out := state.held_out()) else None,
         success_rate=success_rate(state),
         first_reached_submission=state.first_reached,
         distinct_checkpoints=len(state.checkpoints),
@@ -174,7 +175,6 @@ OUTCOME = (
     "status",
     "closed",
     "score",
-    "standard_error",
     "validation_mean",
     "selected_submission",
 )

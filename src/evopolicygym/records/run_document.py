@@ -156,7 +156,7 @@ def _outcome(state: RunState) -> dict[str, Any]:
         "selected_submission": selected.submit_index if selected else None,
         "validation_mean": selected.validation_mean if selected else None,
         "score": held_out.mean if held_out else None,
-        "standard_error": held_out.standard_error if held_out else None,
+        "standard_error": state.finished.standard_error if state.finished else None,
         "held_out_returns": list(held_out_returns(state)) if held_out else None,
         "success_rate": _share([one.success for one in _held_out(state)]),
         **_held_out_failures(state),

@@ -105,7 +105,7 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "status": outcome.status,
         "closed": outcome.closed,
         "score": outcome.score,
-        "standard_error": outcome.standard_error,
+        "standard_error": outcome.standard_error if len(outcome.held_out_returns or ()) > 1 else None,
         "success_rate": counted_success_rate(place.paths, outcome.success_rate, outcome.held_out_failures),
         "returns": outcome.held_out_returns or [],
         "selected": outcome.selected_submission,

@@ -86,8 +86,9 @@ def _draw_task(axes: Axes, own: Mapping[str, _Means], entries: Sequence[str], lo
         style, means = look[label], own[label]
         points = [(at + aside, one) for at, split in enumerate(SPLITS) if (one := means.splits[split])]
         for at, one in points:
-            if finite(one.standard_error):
-                axes.plot([at, at], [one.mean - one.standard_error, one.mean + one.standard_error], color=style.colour)
+            error = one.standard_error
+            if error is not None and finite(error):
+                axes.plot([at, at], [one.mean - error, one.mean + error], color=style.colour)
         axes.plot(
             [at for at, _ in points], [one.mean for _, one in points], color=style.colour, marker=style.marker,
             linestyle=style.line, linewidth=0.9,

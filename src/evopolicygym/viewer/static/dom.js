@@ -31,11 +31,17 @@ export function finite(value) {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-export function number(value, digits) {
+// As core/decimals.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
+export function decimals(value, error) {
+  const known = finite(error) !== null && error > 0;
+  const size = known ? error : Math.abs(value);
+  return size ? Math.min(Math.max((known ? 1 : 3) - Math.floor(Math.log10(size)), 2), 6) : 2;
+}
+
+export function number(value, digits, error) {
   const known = finite(value);
   if (known === null) return value === null || value === undefined ? "–" : String(value);
-  const size = Math.abs(known);
-  const places = digits ?? (size >= 1000 ? 0 : size >= 100 ? 1 : size >= 1 || known === 0 ? 2 : 3);
+  const places = digits ?? decimals(known, error);
   return known.toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }).replace("-", "−");
 }
 
@@ -58,7 +64,7 @@ export function percent(value) {
 }
 
 export function plusMinus(mean, error) {
-  return finite(error) === null ? number(mean) : [number(mean), h("span", { class: "soft" }, ` ± ${number(error)}`)];
+  return finite(error) === null ? number(mean) : [number(mean, undefined, error), h("span", { class: "soft" }, ` ± ${number(error, undefined, error)}`)];
 }
 
 export function moment(text) {

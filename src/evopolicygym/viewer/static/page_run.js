@@ -100,7 +100,7 @@ function heading(run) {
     h("div", { class: "head" },
       h("div", null, h("h1", null, h("span", { class: "name", title: run.entry }, run.entry), h("span", { class: "on" }, " on "), run.task.name),
         h("div", { class: "lead" }, live ? h("span", { class: "tag live" }, run.stage === "open" ? "being played" : run.stage === "closed" ? "validation is played" : "held-out is played") : null, ...objective(run.task.objective))),
-      run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean)), h("div", { class: "soft" }, `± ${number(run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
+      run.score ? h("div", { class: "score" }, h("div", { class: "big" }, number(run.score.mean, undefined, run.score.standard_error)), h("div", { class: "soft" }, `± ${number(run.score.standard_error, undefined, run.score.standard_error)} over ${run.score.returns.length} held-out cases`)) : null),
     facts(
       run.selected === null ? null : fact("selected at", link(`#/run/${run.id}/${run.selected}`, `submission ${run.selected}`)),
       run.selected === null || run.first_reached === run.selected ? null : fact("first reached at", link(`#/run/${run.id}/${run.first_reached}`, `submission ${run.first_reached}`)),
@@ -154,7 +154,7 @@ function timeline(run, choose) {
       if (finite(run.task.random) !== null) parts.push(tell(s("line", { x1: frame.left, x2: frame.right, y1: frame.y(run.task.random), y2: frame.y(run.task.random), class: "anchor" }), [`uniform random ${number(run.task.random)}`]));
       if (run.score) {
         const y = [run.score.mean + run.score.standard_error, run.score.mean - run.score.standard_error].map(frame.y);
-        parts.push(tell(s("rect", { x: frame.left, width: frame.right - frame.left, y: y[0], height: Math.max(2, y[1] - y[0]), class: "heldout" }), [`held-out ${number(run.score.mean)} ± ${number(run.score.standard_error)}`]));
+        parts.push(tell(s("rect", { x: frame.left, width: frame.right - frame.left, y: y[0], height: Math.max(2, y[1] - y[0]), class: "heldout" }), [`held-out ${number(run.score.mean, undefined, run.score.standard_error)} ± ${number(run.score.standard_error, undefined, run.score.standard_error)}`]));
       }
       if (bests.length) parts.push(path(stairs(bests, frame.x, frame.y, run.spent), { class: "best" }));
       const sizes = run.submissions.length > 60 ? 2 : 2.8;
@@ -199,7 +199,7 @@ function summary(one) {
   const lines = [`Submission ${one.index}${one.selected ? ", selected" : one.new_best ? ", a new best" : ""}`];
   if (one.status !== "ok" && !one.playing) lines.push(one.status.replaceAll("_", " "));
   if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.episodes.length}`);
-  if (one.validation) lines.push(`validation ${number(one.validation.mean)} ± ${number(one.validation.standard_error)}`);
+  if (one.validation) lines.push(`validation ${number(one.validation.mean, undefined, one.validation.standard_error)} ± ${number(one.validation.standard_error, undefined, one.validation.standard_error)}`);
   if (one.edit && one.edit !== "first") lines.push(one.edit === "none" ? "nothing changed" : `${one.edit} edit, ${one.changed_files} ${one.changed_files === 1 ? "file" : "files"}`);
   return lines;
 }

@@ -124,7 +124,7 @@ function strips(suite, entries) {
       if (cell.normalised.interval) group.append(s("line", { x1: x(cell.normalised.interval[0]), x2: x(cell.normalised.interval[1]), y1: 12, y2: 12, class: "whisker own" }));
       group.append(mark(own.shape, x(cell.normalised.value), 12, 4.5, { class: cell.runs.length ? "dot" : "dot open" }));
       told.push(`${entry.entry} ${number(cell.normalised.value, 3)}, rank ${cell.rank}`);
-      marks.push(tell(group, [entry.entry, `mean return ${number(cell.mean)}${cell.standard_error === null ? "" : ` ± ${number(cell.standard_error)}`}`, `normalised ${number(cell.normalised.value, 3)}, rank ${cell.rank} of ${cell.of}`]));
+      marks.push(tell(group, [entry.entry, `mean return ${number(cell.mean, undefined, cell.standard_error)}${cell.standard_error === null ? "" : ` ± ${number(cell.standard_error, undefined, cell.standard_error)}`}`, `normalised ${number(cell.normalised.value, 3)}, rank ${cell.rank} of ${cell.of}`]));
     });
     return s("svg", { viewBox: `0 0 ${width} 24`, class: "strip", role: "img", "aria-label": `Normalised scores on ${task.name}: ${told.join("; ")}` }, marks);
   };

@@ -67,7 +67,7 @@ function distribution(task, look) {
         const group = s("g", { class: `c${own.colour}` }, run.returns.map((value, at) => finite(value) === null ? null : mark(own.shape, frame.x(value), y + ((at * 7) % 9) - 4, 2.6, { class: "dot faint" })),
           s("line", { x1: frame.x(run.score - run.standard_error), x2: frame.x(run.score + run.standard_error), y1: y, y2: y, class: "whisker own" }),
           s("line", { x1: frame.x(run.score), x2: frame.x(run.score), y1: y - 10, y2: y + 10, class: "mean" }));
-        return s("a", { href: `#/run/${run.id}`, "aria-label": `${entry}, seed ${run.seed}` }, tell(group, [entry, `seed ${run.seed}, ${run.returns.length} cases`, `mean ${number(run.score)} ± ${number(run.standard_error)}`]));
+        return s("a", { href: `#/run/${run.id}`, "aria-label": `${entry}, seed ${run.seed}` }, tell(group, [entry, `seed ${run.seed}, ${run.returns.length} cases`, `mean ${number(run.score, undefined, run.standard_error)} ± ${number(run.standard_error, undefined, run.standard_error)}`]));
       })] });
 }
 
