@@ -194,7 +194,9 @@ def line(one: Measured) -> str:
     digits = digits_of(one.anchors.values())
     found = "; ".join(f"{kind} {shown(anchor, digits)} {rated(anchor)}" for kind, anchor in one.anchors.items())
     apart = deviation(one.name, one.anchors.get("random"))
-    return f"{one.name}: {found}" + ("" if apart is None else f"; random's s.e. from the paper's: {away(apart)}")
+    return f"{one.name}: {found}" + (
+        "" if apart is None else f"; {away(apart)} of our s.e. from the paper's random, whose own is unknown"
+    )
 
 
 def away(apart: float | None) -> str:
@@ -248,8 +250,8 @@ plays all anchors through the same sandbox as any policy. *random* draws actions
 no-op action at every step; *reference* is the policy that a person wrote ([references](references.md)), on the cases
 of the runs in `results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall)
 pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
-standard errors ours lies from it; its own, over 32 cases, are some three times as large. Success rates are those of
-random, idle, reference and degenerate, where the environment knows success.
+standard errors ours lies from it; its own is unknown (over 32 cases, some three times as large). Success rates
+are those of random, idle, reference and degenerate, where the environment knows success.
 
 | name | gymnasium id | family | kind | steps | random | paper | apart | idle | reference | degenerate | success |
 |---|---|---|---|---|---|---|---|---|---|---|---|

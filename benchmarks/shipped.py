@@ -35,7 +35,7 @@ SECOND_SPLIT = "second_split"
 DOCUMENT = ROOT / "docs" / "results.md"
 REFERENCES = ROOT / "docs" / "references.md"
 REFERENCES_HEAD = """\
-| environment | held-out | success | paper | standard errors above it |
+| environment | held-out | success | paper | of our standard errors above it |
 |---|---|---|---|---|"""
 BASELINES = ROOT / "docs" / "baselines.md"
 BASELINES_HEAD = """\

@@ -100,6 +100,26 @@ def test_anchors_ship_as_the_specs_have_them() -> None:
         assert mean == pytest.approx(anchor.mean, rel=1e-5)
 
 
+def test_tables_say_what_is_ours() -> None:
+    """What ships as runs of this program is marked in every table, and what others published is not."""
+    told = CliRunner().invoke(app, ["leaderboard", "--with", "paper,references", "--per-task"]).stdout
+    found = CliRunner().invoke(app, ["leaderboard", "--with", "paper,references", "--json"]).stdout
+
+    assert told.count("reference (ours)") == 3 + len(RECORDS)
+    assert "GPT-5.5 (Codex) (ours)" not in told
+    assert {one["entry"] for one in json.loads(found)["entries"] if one["ours"]} == {"reference"}
+
+
+def test_differences_in_standard_errors_say_whose() -> None:
+    """Where the docs quote a difference from the paper in standard errors, they say that the paper's own is unknown."""
+    docs = RESULTS.parent / "docs"
+    references, environments = ((docs / name).read_text() for name in ("references.md", "environments.md"))
+
+    assert "| of our standard errors above it |" in references
+    assert "those of the paper's means are unknown" in references
+    assert "its own is unknown" in environments
+
+
 def test_the_table_of_everything_is_what_its_command_prints() -> None:
     """docs/results.md holds a command, and what it prints."""
     text = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")

@@ -90,6 +90,16 @@ class Entry:
         return all(cell.sample is not None and cell.sample.is_repeated for cell in self.cells.values())
 
     @property
+    def is_ours(self) -> bool:
+        """Whether it ships as runs, which were played with this program, and not as means that others published."""
+        return self.is_shipped and bool(self.runs)
+
+    @property
+    def shown(self) -> str:
+        """What it is called in tables, which say of whom a shipped entry is."""
+        return f"{self.label} (ours)" if self.is_ours else self.label
+
+    @property
     def is_shipped(self) -> bool:
         """Whether it comes from a shipped table, as means or as runs."""
         return bool(self.source)

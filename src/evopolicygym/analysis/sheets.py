@@ -82,7 +82,7 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
 
 def scores_sheets(board: Leaderboard) -> list[Sheet]:
     """Return tasks by entries, the best entry first: held-out means, and success rates where any are known."""
-    columns = tuple(_column(one.entry.label) for one in board.standings)
+    columns = tuple(_column(one.entry.shown) for one in board.standings)
 
     def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Sheet:
         lines = {task.name: line([one.tasks.get(task.name) for one in board.standings]) for task in board.tasks}
@@ -119,7 +119,7 @@ def pairing_sheet(pair: Pairing) -> Sheet:
         )
         for one in pair.tasks
     ]  # fmt: skip
-    return _without_empty(f"A: {pair.first.label}; B: {pair.second.label}", columns, rows, pair.notes)
+    return _without_empty(f"A: {pair.first.shown}; B: {pair.second.shown}", columns, rows, pair.notes)
 
 
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
@@ -169,6 +169,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
         "kind": one.entry.kind,
         "intervals_cover": one.covers,
         "source": one.entry.source or None,
+        "ours": one.entry.is_ours,
         "place": one.place,
         "tier": one.tier,
         "coverage": {"tasks": len(one.tasks), "of": len(board.tasks)},
@@ -211,7 +212,7 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
     return (
         one.place,
         one.tier,
-        one.entry.label,
+        one.entry.shown,
         f"{len(one.tasks)}/{len(board.tasks)}" if missing else None,
         " to ".join(str(count) for count in dict.fromkeys((repeats[0], repeats[-1]))) if repeats else None,
         _cell(one.rank_score),
@@ -235,7 +236,7 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
     tokens, cost = mean_told([run.tokens for run in runs]), mean_told([run.cost for run in runs])
     return (
-        score.rank if score.is_counted else f"({score.rank})", one.entry.label, len(runs) or None,
+        score.rank if score.is_counted else f"({score.rank})", one.entry.shown, len(runs) or None,
         Number(cell.mean, None, cell.standard_error),
         f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}" if interval else None, cell.covers,
         _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
