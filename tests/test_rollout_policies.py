@@ -17,6 +17,15 @@ from simulators import STEPS, spec
 
 HASTY = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=1.0, memory_mb=1024, output_kb=1)
 """For tests of limits; loading is given more time than it ever takes, but where a test is about it."""
+SPIN = """
+import threading
+def spin(seconds):
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        pass
+"""
+"""Uses so many seconds of processor time, however long that takes."""
+THREADED = "threading.Thread(target=spin, args=(60,)).start()"
 NO_BOX_ACTIONS = (
     "None", "'up'", "b'up'", "[np.nan, 0.0]", "[0.0, -np.inf]", "np.zeros(3)", "0.0", "[True, False]", "[1j, 0]",
     "object()", "np.array([None, 0])", "{'a': 1}", "(x for x in 'ab')", "Hostile()",
@@ -202,17 +211,26 @@ def test_a_failure_is_shown_with_its_traceback(yard: Playground) -> None:
     assert "raise ValueError('wrong turn')" in error
 
 
+COMPUTED = "it took more than the 0.5 s of processor time allowed"
+SLEPT = "it was asleep or blocked and took more than the 1.5 s allowed"
+
+
 @pytest.mark.parametrize(
     ("bodies", "what"),
     [
-        ({"act": "time.sleep(60)"}, "in act at step 0: it took more than the 0.5 s allowed"),
-        ({"act": "while True: pass"}, "in act at step 0: it took more than the 0.5 s allowed"),
-        ({"act": "os.close(1); os.close(2); time.sleep(60)"}, "in act at step 0: it took more than the 0.5 s allowed"),
-        ({"act": "os.write(4, b'xyz'); time.sleep(60)"}, "in act at step 0: it took more than the 0.5 s allowed"),
-        ({"reset": "time.sleep(60)"}, "in reset: it took more than the 0.5 s allowed"),
+        ({"act": "time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
+        ({"act": "while True: pass"}, f"in act at step 0: {COMPUTED}"),
+        ({"act": "os.close(1); os.close(2); time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
+        ({"act": "os.write(4, b'xyz'); time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
+        ({"reset": "time.sleep(60)"}, f"in reset: {SLEPT}"),
+        ({"act": f"{THREADED}; time.sleep(60)", "top": SPIN}, f"in act at step 0: {COMPUTED}"),
         (
-            {"act": "time.sleep(0.4); return self.still"},
-            "in act at step 2: it took more time over the whole episode than is allowed",
+            {"act": "spin(0.4); return self.still", "top": SPIN},
+            "in act at step 2: it took more than the 1 s of processor time allowed over a whole episode",
+        ),
+        (
+            {"act": "time.sleep(1.2); return self.still"},
+            "in act at step 2: it was asleep or blocked and took more than the 3 s allowed over a whole episode",
         ),
     ],
 )

@@ -16,14 +16,14 @@ class Limits:
     """What a policy may use. Reaching one is a policy failure of that episode."""
 
     load_s: float = 30.0
-    """Seconds for import plus construction."""
+    """Seconds of processor time, all threads together, for import plus construction. Of this limit and the next three,
+    three times as many seconds may pass, without those in which the policy waits for a processor."""
     reset_s: float = 10.0
-    """Seconds for ``reset``."""
+    """Seconds of processor time for ``reset``."""
     act_s: float = 5.0
-    """Seconds for one ``act``."""
+    """Seconds of processor time for one ``act``."""
     episode_s: float = 600.0
-    """Seconds that the policy itself may take over a whole episode; the environment's time doesn't count. All its
-    threads together may use as many seconds of processor time."""
+    """Seconds of processor time for a whole episode, loading included; the environment's time doesn't count."""
     memory_mb: int = 2048
     """Address space of the policy's process, in MiB, the interpreter and its libraries included."""
     output_kb: int = 64

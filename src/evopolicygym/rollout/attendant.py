@@ -1,8 +1,12 @@
 """The attendant of one policy process: a thread that drains what it prints and kills it when its time is up.
 
 The worker's own loop holds no clock and polls nothing. It only counts: ``beat`` is odd while the policy's answer is
-awaited, even while the environment has the turn. Twenty times a second the attendant looks at that number. What becomes
-of a simulator that hangs is told in ``rollout/watchdog.py``.
+awaited, even while the environment has the turn. Twenty times a second the attendant looks at that number.
+
+A policy's limits are of its own processor time, so that what else the machine does costs it nothing. A policy that
+sleeps or is blocked uses none: for it there is a second limit, of elapsed time without that in which it was ready to
+run and waited for a processor. One that gets hardly any processor time at all, through no fault of its own, is ended as
+starved, which is no failure of the policy. What becomes of a simulator that hangs is told in ``rollout/watchdog.py``.
 """
 
 import fcntl
@@ -14,15 +18,23 @@ import termios
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout.processor_time import ProcessorTime
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.sandbox.process import THREADS
 
 TICK_S = 0.05
+ELAPSED = 3
+"""How many times its limit of processor time a policy may take in elapsed time, waiting for a processor not counted."""
+STARVED = 100
+"""How many times its limit of processor time a turn may take at all; by then the machine is unfit to play on."""
+LATE_S = 4 * TICK_S
+"""The most that one look counts: where it comes later than this, the machine held up the attendant, too."""
 KILL_GRACE_S = 1.0
 """Seconds after a kill until the whole sandbox is killed."""
 CHUNK = 1 << 16
@@ -35,7 +47,7 @@ class Awaited(Protocol):
     beat: int
     """Odd while the policy's answer is awaited; grows by one at each change."""
     patience_s: float
-    """Seconds that the present answer may take."""
+    """Seconds of processor time that the present answer may take."""
 
 
 class Attendant:
@@ -58,7 +70,10 @@ class Attendant:
         self._awaited = awaited
         self._handle = handle
         self._questions, self._answers = channel
-        self._left_s = limits.episode_s
+        self._episode_s = limits.episode_s
+        self._elapsed_s = 0.0
+        """In all turns of the policy, without waiting for a processor."""
+        self._turn = Turn()
         self._outputs = outputs
         self._kept = {one: Kept(limits.output_kb * 1024) for one in outputs}
         self._watchdog = watchdog
@@ -68,7 +83,9 @@ class Attendant:
         """In words, which limit was reached; empty while none was."""
         self.crowded = ""
         """In words, that it ran more threads than it may; empty while it doesn't."""
-        self._tasks: Path | None = None
+        self.starved = ""
+        """In words, that the machine gave it no processor; empty while it does."""
+        self._time: ProcessorTime | None = None
         for output in outputs:
             os.set_blocking(output, False)
         self._thread = threading.Thread(target=self._watch, name="attendant", daemon=True)
@@ -93,7 +110,7 @@ class Attendant:
         poll = select.poll()
         for descriptor in (self._handle, *self._outputs):
             poll.register(descriptor, select.POLLIN)
-        last_beat, since, last_tick = -1, monotonic(), monotonic()
+        last_beat, last_tick = -1, monotonic()
         while True:
             for descriptor, _ in poll.poll(TICK_S * 1000):
                 if descriptor == self._handle:
@@ -104,39 +121,52 @@ class Attendant:
             now, beat = monotonic(), self._awaited.beat
             if now - last_tick < TICK_S:
                 continue
-            self._count_threads()
-            self._look(beat, now - last_tick, now - since if beat == last_beat else 0.0)
-            if beat != last_beat:
-                last_beat, since = beat, last_tick
-            last_tick = now
+            with suppress(OSError, ValueError):  # it has ended
+                self._time = self._time or ProcessorTime(_number(self._handle))
+                self._count_threads(self._time)
+                self._look(self._time, beat, now - last_tick, is_new=beat != last_beat)
+            last_beat, last_tick = beat, now
 
-    def _count_threads(self) -> None:
+    def _count_threads(self, time: ProcessorTime) -> None:
         """Kill a process of too many threads, where no kernel refuses them to it."""
-        with suppress(OSError, ValueError):  # it has ended
-            self._tasks = self._tasks or Path("/proc", _number(self._handle), "task")
-            if self._tasks.stat().st_nlink - 2 > THREADS:
-                self.crowded = f"it ran more than the {THREADS} threads allowed"
-                self.kill()
+        if time.threads.stat().st_nlink - 2 > THREADS:
+            self.crowded = f"it ran more than the {THREADS} threads allowed"
+            self.kill()
 
-    def _look(self, beat: int, passed_s: float, waited_s: float) -> None:
-        """Judge by whose turn it is: ``passed_s`` since the last look, ``waited_s`` within this turn."""
+    def _look(self, time: ProcessorTime, beat: int, passed_s: float, *, is_new: bool) -> None:
+        """Judge by whose turn it is, ``passed_s`` after the last look; ``is_new`` where that saw another turn."""
         if self._killed_at:
             if monotonic() - self._killed_at > KILL_GRACE_S:
                 self._last_resort()
             return
+        used_s, counted_s = time.used_s(), min(passed_s, LATE_S) - time.waited_s()
+        if is_new:
+            self._turn = Turn(self._turn.used_s if passed_s <= LATE_S else used_s)
+        turn = self._turn
         if beat % 2 and not self._has_answered():
             self._watchdog.rest()
-            self._left_s -= passed_s
-            self._judge(waited_s)
-        elif not waited_s:
+            turn.counted_s = max(0.0, turn.counted_s + counted_s)
+            turn.passed_s += passed_s
+            self._elapsed_s = max(0.0, self._elapsed_s + counted_s)
+            self._judge(used_s, turn)
+        elif is_new:
             self._watchdog.rest()
+        turn.used_s = used_s
 
-    def _judge(self, waited_s: float) -> None:
-        if waited_s > self._awaited.patience_s:
-            self.timed_out = f"it took more than the {self._awaited.patience_s:g} s allowed"
-        elif self._left_s < 0:
-            self.timed_out = "it took more time over the whole episode than is allowed"
-        if self.timed_out:
+    def _judge(self, used_s: float, turn: "Turn") -> None:
+        patience_s, episode_s = self._awaited.patience_s, self._episode_s
+        slept, whole = "it was asleep or blocked and took more than the", "over a whole episode"
+        if used_s - turn.used_before_s > patience_s:
+            self.timed_out = f"it took more than the {patience_s:g} s of processor time allowed"
+        elif turn.counted_s > ELAPSED * patience_s:
+            self.timed_out = f"{slept} {ELAPSED * patience_s:g} s allowed"
+        elif used_s > episode_s:
+            self.timed_out = f"it took more than the {episode_s:g} s of processor time allowed {whole}"
+        elif self._elapsed_s > ELAPSED * episode_s:
+            self.timed_out = f"{slept} {ELAPSED * episode_s:g} s allowed {whole}"
+        elif turn.passed_s > STARVED * patience_s:
+            self.starved = f"{used_s - turn.used_before_s:.3g} s of processor time within {turn.passed_s:.0f} s"
+        if self.timed_out or self.starved:
             self.kill()
 
     def _has_answered(self) -> bool:
@@ -153,10 +183,24 @@ class Attendant:
                 self._kept[output].take(_read(output))
 
 
-def _number(handle: int) -> str:
+@dataclass(slots=True)
+class Turn:
+    """How long the present turn has lasted, as far as the attendant has looked."""
+
+    used_before_s: float = 0.0
+    """Processor time that the process had used at the last look before it, or at its first where that came late."""
+    used_s: float = 0.0
+    """Processor time that the process had used at the last look."""
+    counted_s: float = 0.0
+    """Elapsed, without waiting for a processor."""
+    passed_s: float = 0.0
+    """Elapsed."""
+
+
+def _number(handle: int) -> int:
     """Return the process number of a pidfd; raise ``OSError`` or ``ValueError`` where it has ended."""
     lines = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="utf-8").splitlines()
-    return str(next(int(line[4:]) for line in lines if line.startswith("Pid:")))
+    return next(int(line[4:]) for line in lines if line.startswith("Pid:"))
 
 
 def _unread(pipe: int) -> int:

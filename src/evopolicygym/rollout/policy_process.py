@@ -174,9 +174,17 @@ class PolicyProcess:
             raise self._failed() from None
 
     def _failed(self) -> PolicyFailed:
-        """Return what went wrong, from the process's own report where there is one, else from how it ended."""
+        """Return what went wrong, from the process's own report where there is one, else from how it ended.
+
+        Raises ``SandboxError`` where the machine gave the process no processor: the case is then played again.
+        """
         report = self._report()
         self._attendant.kill()
+        if self._attendant.starved:
+            raise SandboxError(
+                f"This machine is too busy to play on: {self._doing()}the policy got {self._attendant.starved}. "
+                f"Resume when other programs have ended, or with fewer workers."
+            )
         loading, step = self.beat == 1, self.steps_answered
         if self._attendant.timed_out:
             failure = Failure(FailureReason.TIMEOUT, self._doing() + self._attendant.timed_out, step)
