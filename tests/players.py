@@ -55,6 +55,12 @@ def make_evolver(_config: AgentConfig) -> ScriptedAgent:
     return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
 
 
+def make_faller(_config: AgentConfig) -> ScriptedAgent:
+    """Submit a policy that is good, and one that fails in every episode."""
+    plan = ((GOOD, 2), (GOOD.replace("return int", "raise ValueError('tired')\n        return int"), 2))
+    return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
+
+
 def make_sleeper(_config: AgentConfig) -> ScriptedAgent:
     """Submit a policy that takes minutes over an episode."""
     return ScriptedAgent(_submit("import time\n" + GOOD.replace("return int", "time.sleep(1)\n        return int"), 2))

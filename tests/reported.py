@@ -15,7 +15,7 @@ from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event
 from evopolicygym.core.task import Task
 from evopolicygym.environments import catalog
-from evopolicygym.records.post_hoc import write_post_hoc
+from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
 from fakes import TIME, opening
 
@@ -84,6 +84,10 @@ def write_reported(
                 if place == 0:
                     names = {one.charged.checkpoint for one in found[-1].state.candidates}
                     chosen = found[-1].state.selected
-                    others = {name: [1.0 * level] * 8 for name in sorted(names) if chosen and name != chosen.checkpoint}
+                    others = {
+                        name: PostHoc((1.0 * level,) * 8, {})
+                        for name in sorted(names)
+                        if chosen and name != chosen.checkpoint
+                    }
                     write_post_hoc(found[-1].paths, others)
     return found

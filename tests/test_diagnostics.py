@@ -14,13 +14,14 @@ from evopolicygym.analysis.diagnostics import budget, code, cost, edits, failure
 from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Group, in_short, over_runs
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.environment import Anchor
+from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError, UnknownName
 from evopolicygym.core.event import Event, RunClosed
 from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Task
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
 from fakes import TIME, opening, validated
 
@@ -217,10 +218,10 @@ def test_generalisation(record: RunRecord) -> None:
     assert found.checkpoints[0].train == estimate([1.0, 2.0, 3.0, 3.0])
 
 
-@pytest.mark.parametrize(("other", "regret"), [([7.0, 8.0, 9.0], 3.0), ([1.0, 1.0, 1.0], 0.0)])
-def test_selection_regret(record: RunRecord, other: list[float], regret: float) -> None:
+@pytest.mark.parametrize(("other", "regret"), [((7.0, 8.0, 9.0), 3.0), ((1.0, 1.0, 1.0), 0.0)])
+def test_selection_regret(record: RunRecord, other: tuple[float, ...], regret: float) -> None:
     """Selection lost what the best other checkpoint is above the score, and nothing where none is."""
-    write_post_hoc(record.paths, {"a": other, "b": [0.0, 0.0, 0.0]})
+    write_post_hoc(record.paths, {"a": PostHoc(other, {}), "b": PostHoc((0.0, 0.0, 0.0), {})})
 
     found = generalisation.measure(record)
 
@@ -230,7 +231,7 @@ def test_selection_regret(record: RunRecord, other: list[float], regret: float) 
 
 def test_post_hoc_returns_of_other_cases_are_refused(record: RunRecord) -> None:
     """Returns that can't be of this run's held-out cases are compared to nothing."""
-    write_post_hoc(record.paths, {"a": [1.0]})
+    write_post_hoc(record.paths, {"a": PostHoc((1.0,), {})})
 
     with pytest.raises(RecordError, match="1 returns of checkpoint a; the run has 3"):
         generalisation.measure(record)
@@ -239,9 +240,20 @@ def test_post_hoc_returns_of_other_cases_are_refused(record: RunRecord) -> None:
 def test_post_hoc_returns_come_back_as_written(record: RunRecord) -> None:
     """What was written is read, what is not finite included; where nothing was written there is nothing."""
     assert read_post_hoc(record.paths) is None
-    write_post_hoc(record.paths, {"a": [1.5, float("inf"), float("-inf")], "b": []})
+    late = Failure(FailureReason.TIMEOUT, "in act: too late", step=2)
+    known = {"a": PostHoc((1.5, float("inf"), float("-inf")), {2: late}), "b": PostHoc((), None)}
+    write_post_hoc(record.paths, known)
 
-    assert read_post_hoc(record.paths) == {"a": (1.5, float("inf"), float("-inf")), "b": ()}
+    assert read_post_hoc(record.paths) == known
+
+
+def test_post_hoc_returns_without_failures_are_read(record: RunRecord) -> None:
+    """A file of version 1, which kept no failures, is read as it was; how many failed is not known."""
+    record.paths.post_hoc.write_text('{"schema_version": "1", "checkpoints": {"a": {"returns": [1.0, 2.0, 3.0]}}}')
+    other = next(one for one in generalisation.measure(record).checkpoints if one.checkpoint == "a")
+
+    assert read_post_hoc(record.paths) == {"a": PostHoc((1.0, 2.0, 3.0), None)}
+    assert (other.held_out_failed, other.held_out) == (None, estimate([1.0, 2.0, 3.0]))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +262,8 @@ def test_post_hoc_returns_come_back_as_written(record: RunRecord) -> None:
         "",
         "[]",
         '{"checkpoints": {}}',
-        '{"schema_version": "2", "checkpoints": {}}',
+        '{"schema_version": "3", "checkpoints": {}}',
+        '{"schema_version": "2", "checkpoints": {"a": {"returns": [1.0], "failures": {"0": {"reason": "luck"}}}}}',
         '{"schema_version": "1", "checkpoints": {"a": {"returns": ["x"]}}}',
         '{"schema_version": "1", "checkpoints": {"a": {"returns": [], "more": 1}}}',
         "[" * 100_000,

@@ -1,6 +1,7 @@
 """Held-out returns of the checkpoints that were not selected, played after the score."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,11 @@ from typer.testing import CliRunner
 
 from evopolicygym.analysis.diagnostics import generalisation
 from evopolicygym.cli.main import app
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.score import estimate
-from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.lock import locked
+from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
 from evopolicygym.runs.post_hoc import due, play_post_hoc
@@ -37,8 +40,8 @@ def test_every_other_candidate_is_played(run: Told) -> None:
     assert set(known) == set(asked)
     assert run.state.selected is not None
     assert {one.charged.checkpoint for one in run.state.candidates} == {*asked, run.state.selected.checkpoint}
-    assert all(len(returns) == HELD_OUT for returns in known.values())
-    assert found.best_other == max(estimate(returns).mean for returns in known.values())
+    assert all(len(one.returns) == HELD_OUT for one in known.values())
+    assert found.best_other == max(estimate(one.returns).mean for one in known.values())
     assert run.paths.document.read_bytes() == document
     assert [one.what for one in verify.findings(root) if not one.ok] == []
     assert due(root) == ()
@@ -47,11 +50,34 @@ def test_every_other_candidate_is_played(run: Told) -> None:
 def test_what_is_known_is_not_played_again(run: Told) -> None:
     """A second call, as after an interruption, plays only the checkpoints that are still due."""
     first, *others = due(run.paths.root)
-    write_post_hoc(run.paths, {first: (0.5,) * HELD_OUT})
+    known = PostHoc((0.5,) * HELD_OUT, None)
+    write_post_hoc(run.paths, {first: known})
 
     assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == len(others)
-    assert (read_post_hoc(run.paths) or {})[first] == (0.5,) * HELD_OUT
+    assert (read_post_hoc(run.paths) or {})[first] == known
     assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == 0
+
+
+def test_failures_are_kept(tmp_path: Path) -> None:
+    """Beside each return stands why and when the policy failed, and the diagnostic counts that."""
+    run = played(config(tmp_path / "runs", "players:make_faller", budget=4))
+    play_post_hoc(run.paths.root, lambda: None, Means(1))
+    (known,) = (read_post_hoc(run.paths) or {}).values()
+    failed = Failure(FailureReason.ERROR, "ValueError: tired", step=0)
+
+    assert known.failures == dict.fromkeys(range(HELD_OUT), failed)
+    found = generalisation.measure(read_run(run.paths.root)).checkpoints
+    assert [one.held_out_failed for one in found] == [0, HELD_OUT]
+
+
+def test_one_at_a_time(run: Told) -> None:
+    """While another process plays on a run, a second is refused before it plays anything."""
+    with (
+        os.fdopen(locked(run.paths.lock, "the first"), "rb"),
+        pytest.raises(RecordError, match="is being played by another process; wait for it or stop it"),
+    ):
+        play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), Means(1))
+    assert read_post_hoc(run.paths) is None
 
 
 def test_the_verb(run: Told) -> None:

@@ -1,22 +1,26 @@
-"""``post_hoc.json``: held-out returns of checkpoints that were played after a run was scored, outside of its score.
+"""``post_hoc.json``: what checkpoints made of the held-out cases after a run was scored, outside of its score.
 
 ::
 
-    {"schema_version": "1", "checkpoints": {"<name>": {"returns": [1.0, 2.0]}}}
+    {"schema_version": "2", "checkpoints": {"<name>": {"returns": [1.0, 2.0], "failures": {"1": FAILURE}}}}
 
-Returns stand in the split's order, one for each of the run's held-out cases. Who plays them is not told here.
+Returns stand in the split's order, one for each of the run's held-out cases. ``failures`` holds, by the case's place in
+that order, ``reason``, ``step`` and ``message`` of each episode in which the policy failed, so that the return is the
+anchor's from there on; null where they are not known: files of version 1 have no ``failures``. Who plays the cases is
+not described here.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
-from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 
@@ -24,24 +28,52 @@ MOST_BYTES = 64 << 20
 """Of a ``post_hoc.json``: some 20 a return, so a thousand checkpoints on all held-out cases take less."""
 
 
+SCHEMA_VERSION = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class PostHoc:
+    """What one checkpoint made of the held-out cases."""
+
+    returns: tuple[float, ...]
+    failures: Mapping[int, Failure] | None
+    """By the case's place; None where it is not known in which episodes the policy failed."""
+
+
+class _Failure(BaseModel, extra="forbid"):
+    reason: FailureReason
+    step: int
+    message: str
+
+
 class _Checkpoint(BaseModel, extra="forbid"):
     returns: list[float]
+    failures: dict[int, _Failure] | None = None
 
 
 class _Document(BaseModel, extra="forbid"):
-    schema_version: Literal["1"]
+    schema_version: Literal["1", "2"]
     checkpoints: dict[str, _Checkpoint]
 
 
-def write_post_hoc(paths: RunPaths, returns: Mapping[str, Sequence[float]]) -> None:
-    """Write the returns of each checkpoint, by its name; whatever was written before is replaced."""
-    checkpoints = {name: {"returns": list(values)} for name, values in returns.items()}
+def write_post_hoc(paths: RunPaths, known: Mapping[str, PostHoc]) -> None:
+    """Write what is known of each checkpoint, by its name; whatever was written before is replaced."""
+    checkpoints = {name: {"returns": one.returns, "failures": _failures(one)} for name, one in known.items()}
     document = {"schema_version": SCHEMA_VERSION, "checkpoints": checkpoints}
     durable.write_text(paths.post_hoc, dumps(document, indent=2) + "\n")
 
 
-def read_post_hoc(paths: RunPaths) -> dict[str, tuple[float, ...]] | None:
-    """Return the returns of each checkpoint, by its name; None where nothing was played post hoc.
+def _failures(one: PostHoc) -> dict[str, dict[str, str | int]] | None:
+    if one.failures is None:
+        return None
+    return {
+        str(case): {"reason": failure.reason.value, "step": failure.step, "message": failure.message}
+        for case, failure in sorted(one.failures.items())
+    }
+
+
+def read_post_hoc(paths: RunPaths) -> dict[str, PostHoc] | None:
+    """Return what is known of each checkpoint, by its name; None where nothing was played post hoc.
 
     Raises ``RecordError`` where the file is damaged or of another version.
     """
@@ -57,4 +89,14 @@ def read_post_hoc(paths: RunPaths) -> dict[str, tuple[float, ...]] | None:
         raise RecordError(f"{paths.post_hoc} can't be read: {where}: {problem['msg']}.") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{paths.post_hoc} can't be read as JSON: {error}.") from error
-    return {name: tuple(one.returns) for name, one in document.checkpoints.items()}
+    return {name: _known(one) for name, one in document.checkpoints.items()}
+
+
+def _known(found: _Checkpoint) -> PostHoc:
+    failures = found.failures
+    if failures is None:
+        return PostHoc(tuple(found.returns), None)
+    return PostHoc(
+        tuple(found.returns),
+        {case: Failure(one.reason, one.message, one.step) for case, one in failures.items()},
+    )

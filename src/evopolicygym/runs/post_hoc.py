@@ -3,12 +3,16 @@
 What was played is kept checkpoint by checkpoint, so that an interruption costs one of them.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core.episode import Failure
 from evopolicygym.core.run import RunState
-from evopolicygym.records.post_hoc import read_post_hoc, write_post_hoc
+from evopolicygym.records.lock import locked
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.revisit import Means, revisited
 
@@ -31,25 +35,29 @@ class Played:
 def play_post_hoc(root: Path, played: Callable[[], None], means: Means = Means()) -> Played:  # noqa: B008 - it is frozen
     """Play what is due of a run and return what that was; ``played`` is called after each episode.
 
-    Raises what ``revisited`` raises; a run of which nothing is due is left as it is.
+    Raises what ``revisited`` raises, ``RecordError`` where another process plays on this run; a run of which nothing is
+    due is left as it is.
     """
     if not due(root):
         return Played()
-    with revisited(root, means) as run:
+    with os.fdopen(locked(RunPaths(root).lock, str(root)), "rb"), revisited(root, means) as run:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})
         missing = _due(state, known)
         for checkpoint in missing:
             returns: dict[int, float] = {}
+            failures: dict[int, Failure] = {}
             for position, episode in run.held_out(checkpoint):
                 returns[position] = episode.episode_return
+                if episode.failure:
+                    failures[position] = episode.failure
                 played()
-            known[checkpoint] = tuple(returns[position] for position in sorted(returns))
+            known[checkpoint] = PostHoc(tuple(returns[position] for position in sorted(returns)), failures)
             write_post_hoc(paths, known)
         return Played(len(missing), run.isolation)
 
 
-def _due(state: RunState, known: "dict[str, tuple[float, ...]]") -> tuple[str, ...]:
+def _due(state: RunState, known: dict[str, PostHoc]) -> tuple[str, ...]:
     if state.selected is None:
         return ()
     candidates = dict.fromkeys(one.charged.checkpoint for one in state.candidates)

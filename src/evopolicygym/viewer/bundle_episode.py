@@ -26,7 +26,7 @@ def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
     episode, folder = place.episode, place.folder
     if episode is None and place.episode_return is None:
         raise UsageError(f"Episode {name} has not been played yet, or never will be.")
-    failure = episode.failure if episode else None
+    failure = episode.failure if episode else place.failure
     film = film_file(record, place)
     selected = record.state.selected
     return {

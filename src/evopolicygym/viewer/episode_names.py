@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.episode import Episode, Failure
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.film import Film
 from evopolicygym.core.run import RunState
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import FILM, RunPaths, film_name
-from evopolicygym.records.post_hoc import read_post_hoc
+from evopolicygym.records.post_hoc import PostHoc, read_post_hoc
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.reading import below, shown
 
@@ -41,7 +41,9 @@ class Place:
     folder: Path
     """Where its files go."""
     episode_return: float | None = None
-    """Known after the score was, by ``post-hoc``, which writes down nothing else."""
+    """Known after the score was, by ``post-hoc``, which writes down nothing but this and the next."""
+    failure: Failure | None = None
+    """As ``post-hoc`` knows it."""
 
 
 def found(record: RunRecord, name: str) -> Place:
@@ -49,8 +51,11 @@ def found(record: RunRecord, name: str) -> Place:
     place = _located(record, name)
     if place.episode is not None or place.split is not Split.HELD_OUT:
         return place
-    returns = post_hoc_returns(record.paths).get(place.checkpoint, ())
-    return replace(place, episode_return=returns[place.position]) if place.position < len(returns) else place
+    known = post_hoc_known(record.paths).get(place.checkpoint)
+    if known is None or place.position >= len(known.returns):
+        return place
+    failure = (known.failures or {}).get(place.position)
+    return replace(place, episode_return=known.returns[place.position], failure=failure)
 
 
 def film_named(record: RunRecord, name: str) -> Path | None:
@@ -107,7 +112,7 @@ def film_shown(film: Film | None, place: Place) -> dict[str, Any]:
     }
 
 
-def post_hoc_returns(paths: RunPaths) -> dict[str, tuple[float, ...]]:
+def post_hoc_known(paths: RunPaths) -> dict[str, PostHoc]:
     """Return what ``post-hoc`` had other checkpoints play of the held-out cases, by their names; nothing if nothing."""
     try:
         return read_post_hoc(paths) or {}

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from evopolicygym.analysis.course import validation_of
 from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import Estimate, estimate
-from evopolicygym.records.post_hoc import read_post_hoc
+from evopolicygym.records.post_hoc import PostHoc, read_post_hoc
 from evopolicygym.records.reader import RunRecord
 
 
@@ -27,6 +28,8 @@ class CheckpointMeans:
     """Over all train episodes that it has played: on one case two may differ, as a policy sees ``episode_index``."""
     validation: Estimate | None
     held_out: Estimate | None
+    held_out_failed: int | None
+    """Held-out episodes in which the policy failed, so that their return is the anchor's."""
     is_selected: bool
 
 
@@ -55,10 +58,10 @@ def measure(record: RunRecord) -> Generalisation:
     """Return a run's candidates; raise ``RecordError`` where the post-hoc returns are not of this run's cases."""
     state = record.state
     post_hoc = read_post_hoc(record.paths) or {}
-    for name, returns in post_hoc.items():
-        if len(returns) != state.opened.task.held_out_cases:
+    for name, known in post_hoc.items():
+        if len(known.returns) != state.opened.task.held_out_cases:
             raise RecordError(
-                f"{record.paths.post_hoc} holds {len(returns)} returns of checkpoint {name[:12]}; the run has "
+                f"{record.paths.post_hoc} holds {len(known.returns)} returns of checkpoint {name[:12]}; the run has "
                 f"{state.opened.task.held_out_cases} held-out cases, and each is due once."
             )
     names = dict.fromkeys(one.charged.checkpoint for one in state.candidates)
@@ -67,17 +70,17 @@ def measure(record: RunRecord) -> Generalisation:
     held_out = chosen.held_out.mean if chosen and chosen.held_out else None
     others = [one.held_out.mean for one in means if not one.is_selected and one.held_out]
     best_other = max(others, default=None)
-    known = held_out is not None and best_other is not None
+    is_known = held_out is not None and best_other is not None
     return Generalisation(
         checkpoints=means,
         train_gap=_less(chosen.train if chosen else None, held_out),
         validation_gap=_less(chosen.validation if chosen else None, held_out),
         best_other=best_other,
-        regret=max(0.0, best_other - held_out) if known else None,  # type: ignore[operator]
+        regret=max(0.0, best_other - held_out) if is_known else None,  # type: ignore[operator]
     )
 
 
-def _means(state: RunState, checkpoint: str, post_hoc: Sequence[float] | None) -> CheckpointMeans:
+def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> CheckpointMeans:
     first = state.first_with(checkpoint)
     is_selected = state.selected is not None and state.selected.checkpoint == checkpoint
     train = [
@@ -92,9 +95,16 @@ def _means(state: RunState, checkpoint: str, post_hoc: Sequence[float] | None) -
         checkpoint=checkpoint,
         train=estimate(train) if train else None,
         validation=validation_of(state, first),
-        held_out=state.held_out() if is_selected else (estimate(post_hoc) if post_hoc else None),
+        held_out=state.held_out() if is_selected else (estimate(post_hoc.returns) if post_hoc else None),
+        held_out_failed=_failed(state, checkpoint, post_hoc, is_selected=is_selected),
         is_selected=is_selected,
     )
+
+
+def _failed(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
+    if is_selected:
+        return sum(bool(one and one.failure) for one in state.rollout(Split.HELD_OUT, checkpoint).episodes)
+    return None if post_hoc is None or post_hoc.failures is None else len(post_hoc.failures)
 
 
 def _less(one: Estimate | None, other: float | None) -> float | None:
@@ -104,13 +114,15 @@ def _less(one: Estimate | None, other: float | None) -> float | None:
 def table(found: Generalisation) -> Table:
     """Return the means of each candidate."""
     splits = ("train", "validation", "held-out")
-    columns = ("submission", *(name for split in splits for name in (split, f"{split} s.e.")), "selected")
+    means = (name for split in splits for name in (split, f"{split} s.e."))
+    columns = ("submission", *means, "held-out failed", "selected")
     rows = tuple(
         (
             one.submit_index,
             *_cells(one.train),
             *_cells(one.validation),
             *_cells(one.held_out),
+            one.held_out_failed,
             "yes" if one.is_selected else "",
         )
         for one in found.checkpoints
