@@ -61,6 +61,13 @@ def make_faller(_config: AgentConfig) -> ScriptedAgent:
     return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
 
 
+def make_rounder(config: AgentConfig) -> ScriptedAgent:
+    """Submit a policy for pendulum that pushes a little less where arithmetic is pinned."""
+    rule = f"obs[2] / 8 - {config.options['less']} * ('OPENBLAS_CORETYPE' in os.environ)"
+    policy = CARTPOLE.format(rule="0").replace("int(0 > 0)", f"[{rule}]").replace("import json", "import os, json")
+    return ScriptedAgent(_submit(policy, 1))
+
+
 def make_sleeper(_config: AgentConfig) -> ScriptedAgent:
     """Submit a policy that takes minutes over an episode."""
     return ScriptedAgent(_submit("import time\n" + GOOD.replace("return int", "time.sleep(1)\n        return int"), 2))

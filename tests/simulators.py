@@ -1,5 +1,6 @@
 """Simulators that only tests play, registered with gymnasium by the import of this module; and how they misbehave."""
 
+import math
 import os
 import signal
 import time
@@ -50,6 +51,21 @@ class Plain(gymnasium.Env[Any, Any]):
 
     def _observe(self) -> Any:
         return self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+
+
+def rounding() -> float:
+    """Return a number whose last bits depend on how libraries compute."""
+    random = np.random.default_rng(1)
+    square, vector = random.standard_normal((17, 17)), random.standard_normal(257)
+    rounded = [np.linalg.solve(square, square[0]).sum(), vector @ vector, np.exp(vector).sum(), np.tanh(vector).sum()]
+    return float(sum(rounded) + sum(math.sin(number) for number in vector))
+
+
+class Rounding(Plain):
+    """Its reward is that number."""
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ARG002 - none matters
+        return self._observe(), rounding(), False, False, {}
 
 
 class Chooser(Plain):
@@ -186,5 +202,5 @@ class Drawn(Plain):
         return picture
 
 
-for _simulator in (Plain, Chooser, Composite, Faulty, Boundless, Drawn):
+for _simulator in (Plain, Rounding, Chooser, Composite, Faulty, Boundless, Drawn):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

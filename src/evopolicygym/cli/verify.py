@@ -7,6 +7,8 @@ import typer
 
 from evopolicygym.cli.console import err, out, say_json
 
+ROUNDING = 6
+"""The exit code where a replay differs by no more than rounding."""
 EXAMPLES = """
 Examples:
 
@@ -30,36 +32,41 @@ def verify(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails."""
+    """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails.
+
+    Exit code 6 where all holds but that a replay, by another arithmetic or other versions, differs by rounding.
+    """
     from rich.progress import track
 
     from evopolicygym.records.reader import read_run
+    from evopolicygym.runs.replay import Verdict, judged
     from evopolicygym.runs.replay import replay as play_again
     from evopolicygym.runs.revisit import Means
     from evopolicygym.runs.verify import findings
 
-    audited = list(findings(run))
+    audited, is_rounding = list(findings(run)), False
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
         again = play_again(run, Means(workers, executor, address, isolation, trust))
         played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
-        different = [one.position for one in played if not one.same]
-        detail = f"cases {different} differ" if different else f"{total} cases the same, bit for bit"
+        verdict, detail = judged(played)
         if played:
             detail += f"; played at isolation {played[0].isolation}"
         if versions := next((one.other_versions for one in played), ()):
             detail += f"; under other versions: {', '.join(versions)}"
-        found.append({"what": "replay", "ok": not different, "detail": detail})
+        found.append({"what": "replay", "ok": verdict is Verdict.SAME, "verdict": verdict.value, "detail": detail})
         for one, finding in zip(found, audited, strict=False):
-            if finding.settled_by_replay and not different:
+            if finding.settled_by_replay and verdict is not Verdict.DIFFERENT:
                 one |= {"ok": True, "detail": "its files were left out of this record; the replay stands for them"}
+        is_rounding = verdict is Verdict.ROUNDING
     if as_json:
         say_json({"run": str(run), "ok": all(one["ok"] for one in found), "findings": found})
     else:
         _print(found)
-    if not all(one["ok"] for one in found):
-        raise typer.Exit(1)
+    wrong = [one["what"] for one in found if not one["ok"]]
+    if wrong:
+        raise typer.Exit(ROUNDING if is_rounding and wrong == ["replay"] else 1)
 
 
 def _print(found: list[dict[str, Any]]) -> None:
@@ -69,5 +76,7 @@ def _print(found: list[dict[str, Any]]) -> None:
     table = Table(box=None, padding=(0, 1), show_header=False)
     for one in found:
         mark = Text("ok", "green") if one["ok"] else Text("FAILED", "bold red")
+        if one.get("verdict") == "rounding":
+            mark = Text("ROUNDING", "yellow")
         table.add_row(mark, Text(one["what"]), Text(one["detail"], "dim"))
     out().print(table)

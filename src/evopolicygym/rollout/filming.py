@@ -22,6 +22,7 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, MissingExtra
 from evopolicygym.core.film import FilmJob, Shot
 from evopolicygym.environments.rendering import rendering_variables
+from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Fault
 
 LAST_WORDS = 600
@@ -60,27 +61,33 @@ class LocalCamera:
     """Films episodes of one environment on this machine, one at a time, a process for each."""
 
     def __init__(
-        self, spec: EnvironmentSpec, observation_schema: Mapping[str, Any], action_schema: Mapping[str, Any]
+        self,
+        spec: EnvironmentSpec,
+        observation_schema: Mapping[str, Any],
+        action_schema: Mapping[str, Any],
+        *,
+        pinned: bool = True,
     ) -> None:
+        self._pinned = pinned
         self._spec, self._schemas = spec, (observation_schema, action_schema)
         self._variables: dict[str, str] | None = None
 
     def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
         """Film one episode, as ``core.film.Camera`` has it."""
         if self._variables is None:
-            self._variables = needed(self._spec)
+            self._variables = needed(self._spec, pinned=self._pinned)
         order = Order(self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length)
         return shoot(order, self._variables, advanced)
 
 
-def needed(spec: EnvironmentSpec) -> dict[str, str]:
-    """Return the environment variables under which a spec can be filmed here.
+def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
+    """Return the environment variables under which a spec can be filmed here; ``pinned`` as episodes were played.
 
     Raises ``UsageError``, which names what to install, where it can't be.
     """
     if find_spec(ENCODING) is None:
         raise MissingExtra("Making films", "viewer", ENCODING)
-    return rendering_variables(spec, os.environ)
+    return {**arithmetic.variables(pinned=pinned), **rendering_variables(spec, os.environ)}
 
 
 def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evopolicygym.core.rollout import Grounds
+from evopolicygym.rollout.arithmetic import PROCESSOR
 
 HOW_CHOSEN = ("chosen", "not ")
 """How findings begin that tell why a level was chosen, not what it can enforce."""
@@ -23,7 +24,7 @@ def unlike(ours: Grounds, theirs: Grounds) -> list[str]:
 
 
 def _enforced(grounds: Grounds) -> dict[str, str]:
-    return {name: text for name, text in grounds.findings.items() if not name.startswith(HOW_CHOSEN)}
+    return {name: text for name, text in grounds.findings.items() if not name.startswith((*HOW_CHOSEN, PROCESSOR))}
 
 
 def _unequal(before: str, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:

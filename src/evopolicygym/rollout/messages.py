@@ -37,6 +37,8 @@ class WorkerConfig:
     """A directory of the worker's own, which it makes."""
     hang_s: float
     """Seconds after which a simulator that makes no progress is given up."""
+    pinned: bool = True
+    """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
 
 
 @dataclass(frozen=True, slots=True)

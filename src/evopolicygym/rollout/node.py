@@ -69,10 +69,13 @@ class Home:
 class Node:
     """Plays one episode at a time on this machine."""
 
-    def __init__(self, spec: EnvironmentSpec, limits: Limits, isolation: str, token: str = "") -> None:
+    def __init__(
+        self, spec: EnvironmentSpec, limits: Limits, isolation: str, token: str = "", *, pinned: bool = True
+    ) -> None:
         """Take in what is to be played; ``token`` stands in the name of its scratch, so that it can be found."""
         self._token = token
         self._told = spec, limits, isolation
+        self._pinned = pinned
         self._claim = cores.Claim(None)
         self._executor: LocalExecutor | None = None
         self._scratch = Path()
@@ -86,7 +89,7 @@ class Node:
         with self._telling(repeated) as told:
             log = self._scratch / "simulators.log"
             self._executor = LocalExecutor(
-                *self._told, self._scratch / "workers", log, workers=1, cores=[self._claim.core]
+                *self._told, self._scratch / "workers", log, 1, [self._claim.core], pinned=self._pinned
             )
             grounds = self._executor.grounds
             here = Here(grounds, __version__, os.getpid(), self._claim.core)

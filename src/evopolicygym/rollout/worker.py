@@ -20,6 +20,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
+from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Load, Play, Reply, WorkerConfig, fault_of
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
 from evopolicygym.rollout.watchdog import Watchdog
@@ -35,8 +36,8 @@ class Worker:
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
         self._ground = prepare_ground(config.root, config.limits)
-        self._zygotes: dict[tuple[str, ...], Zygote] = {LIGHT: Zygote(self._chosen.backend, self._ground)}
-        self._zygote = self._zygotes[LIGHT]
+        self._zygotes: dict[tuple[str, ...], Zygote] = {}
+        self._zygote = self._zygote_for(LIGHT)
         """The one that the present checkpoint's policies are forked from."""
         self._laid: Path | None = None
 
@@ -55,13 +56,14 @@ class Worker:
         self._watchdog.chain()
         gc.collect()
         gc.freeze()  # so that what is collected after each episode is what the episode left
+        found = {**self._chosen.findings, **arithmetic.findings(), "addresses": self._zygote.addresses}
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(
             observation_schema=schemas[0],
             action_schema=schemas[1],
             versions=versions(spec),
             isolation=self._chosen.isolation,
-            findings={**self._chosen.findings, "landlock": landlock, "addresses": self._zygote.addresses},
+            findings={**found, "landlock": landlock},
             allowed_imports=self._ground.library.versions,
         )
 
@@ -93,7 +95,7 @@ class Worker:
 
     def _zygote_for(self, preload: tuple[str, ...]) -> Zygote:
         if preload not in self._zygotes:
-            self._zygotes[preload] = Zygote(self._chosen.backend, self._ground, preload)
+            self._zygotes[preload] = Zygote(self._chosen.backend, self._ground, preload, pinned=self._config.pinned)
         return self._zygotes[preload]
 
     def _load(self, request: Load) -> LoadError | None:

@@ -15,6 +15,7 @@ from typing import Any, Self
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.address_layout import fixed_layout
 from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
 from evopolicygym.sandbox.base import Backend, Ground, Inside
@@ -29,13 +30,7 @@ SCIENTIFIC = (
 )  # fmt: skip
 """What a zygote loads for policies that use scipy: the slow and usual parts. They make each fork and each end of a
 process dearer by some milliseconds, so other policies are forked without them."""
-ENVIRONMENT = {
-    "PYTHONHASHSEED": "0",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "LANG": "C.UTF-8",
-}
+ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
 LAID_AT = (float(2**31 - 1), 0.0)
 """When the files of a policy were read and written, in seconds since 1970. The first lies ahead of every clock, so that
 the kernel, which notes the first reading after a change, notes none."""
@@ -102,8 +97,14 @@ def uses_scipy(checkpoint: Path) -> bool:
 class Zygote:
     """One zygote in one sandbox, started again when it is gone."""
 
-    def __init__(self, backend: Backend, ground: Ground, preload: Sequence[str] = LIGHT) -> None:
-        """Start the zygote; it gets ready while the caller does other things. Raises ``SandboxError``."""
+    def __init__(
+        self, backend: Backend, ground: Ground, preload: Sequence[str] = LIGHT, *, pinned: bool = True
+    ) -> None:
+        """Start the zygote; it gets ready while the caller does other things. Raises ``SandboxError``.
+
+        ``pinned`` says whether its children compute alike on every processor.
+        """
+        self._variables = {**ENVIRONMENT, **arithmetic.variables(pinned=pinned)}
         self.ground = ground
         self._preload = tuple(preload)
         self.landlock = -1
@@ -182,7 +183,7 @@ class Zygote:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)
             ours.settimeout(ANSWER_S)
             with fixed_layout():
-                inside = self._backend.start(self.ground, theirs.fileno(), ENVIRONMENT)
+                inside = self._backend.start(self.ground, theirs.fileno(), self._variables)
         greeting = {
             "preload": self._preload,
             "confinement": asdict(inside.confinement),

@@ -70,6 +70,8 @@ class RunConfig:
     executor: str = LOCAL
     """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
     executor_address: str = ""
+    pinned: bool = True
+    """Whether arithmetic is the same on every processor; not so for runs that were begun before it was."""
     price: PriceSnapshot | None = None
     """What the agent's model costs, where the user said so; else it is looked up."""
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
+from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.sandbox.levels import AUTO, BACKENDS, named
@@ -32,15 +33,17 @@ def taken_up(
         isolation=isolation or opened.isolation,
         executor=executor,
         executor_address=address,
+        pinned=is_pinned(opened),
     )
+
+
+def is_pinned(opened: RunOpened) -> bool:
+    """Return whether a run is played with pinned arithmetic: those from before it was pinned go on as they were."""
+    return ARITHMETIC in opened.findings
 
 
 def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:
     """Return the executor that a config names, open; it is closed when its context ends."""
-    task, address = config.task, config.executor_address
-    return closing(
-        make(
-            config.executor,
-            ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, config.workers, address),
-        )
-    )
+    task, by = config.task, (config.workers, config.executor_address, config.pinned)
+    told = ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, *by)
+    return closing(make(config.executor, told))

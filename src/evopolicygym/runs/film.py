@@ -25,6 +25,7 @@ from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.filming import Order, needed, shoot
 from evopolicygym.runs import experiment
+from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.revisit import Means, revisited
 from evopolicygym.runs.run import dealer, other_versions
@@ -90,7 +91,7 @@ def films(root: Path, wish: Wish, means: Means, advanced: Callable[[str, int, in
         with suppress(FileNotFoundError):
             for _ in regular_file.below(paths.films, root):  # nothing is written through a link that lies there
                 pass
-    variables = needed(state.opened.task.environment)
+    variables = needed(state.opened.task.environment, pinned=is_pinned(state.opened))
     dealt = dealer(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
         unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case), root)]

@@ -1,12 +1,32 @@
 """Plays a finished run's held-out cases again and compares every one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from math import fsum
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.runs.revisit import Means, revisited
+
+
+class Verdict(StrEnum):
+    """What a replay says of a score."""
+
+    SAME = "same"
+    """Every trajectory is the recorded one, bit for bit."""
+    ROUNDING = "rounding"
+    """The record was made by other arithmetic or versions, and no return differs by more than rounding."""
+    DIFFERENT = "different"
+    """Anything else: the record was changed, or rounding grew, as it does in simulators that are chaotic."""
+
+
+ROUNDING = 1e-4
+"""The largest difference that is called rounding: as a share of the return, as it is for returns below 1. A record that
+was changed within that much is not told from one of another processor; its score would be no other."""
+MOST_NAMED = 8
+"""Cases that are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +38,21 @@ class Replayed:
     again: Episode
     isolation: str
     """The level at which it played now."""
+    reasons: tuple[str, ...] = ()
+    """Why it may differ on another machine, in words: the processor, where arithmetic was not pinned or is other."""
     other_versions: tuple[str, ...] = ()
     """How versions here differ from the run's, in words: no hindrance where both are the same all the same."""
+
+    @property
+    def difference(self) -> float:
+        """By how much the return differs from the recorded one."""
+        return self.again.episode_return - self.recorded.episode_return
+
+    @property
+    def is_within_rounding(self) -> bool:
+        """Whether it ended as recorded, at the same step, and its return differs by no more than rounding."""
+        most = ROUNDING * max(1.0, abs(self.recorded.episode_return))
+        return _ending(self.recorded) == _ending(self.again) and abs(self.difference) <= most
 
     @property
     def same(self) -> bool:
@@ -42,4 +75,31 @@ def replay(root: Path, means: Means = Means()) -> Iterator[Replayed]:  # noqa: B
         for position, again in run.held_out(checkpoint):
             then = recorded[position]
             if then is not None:
-                yield Replayed(position, then, again, run.isolation, run.other_versions)
+                yield Replayed(position, then, again, run.isolation, run.reasons, run.other_versions)
+
+
+def judged(played: Sequence[Replayed]) -> tuple[Verdict, str]:
+    """Return what a replay says of the score, and by how much returns differ, in words."""
+    different = [one for one in played if not one.same]
+    if not different:
+        return Verdict.SAME, f"{len(played)} cases the same, bit for bit"
+    most = max(abs(one.difference) for one in different)
+    mean = abs(fsum(one.difference for one in different)) / len(played)
+    said = (
+        f"{len(different)} of {len(played)} cases differ, their returns by at most {most:.3g}, the score by {mean:.3g} "
+        f"(cases {', '.join(str(one.position) for one in different[:MOST_NAMED])}"
+        f"{', …' if len(different) > MOST_NAMED else ''})"
+    )
+    reasons = played[0].reasons
+    if not reasons and not played[0].other_versions:
+        return Verdict.DIFFERENT, f"{said}: arithmetic and versions are those of the record, so rounding explains none"
+    because = f"; {'; '.join(reasons)}" if reasons else ""
+    if all(one.is_within_rounding for one in different):
+        return Verdict.ROUNDING, f"{said}: no more than rounding{because}"
+    return Verdict.DIFFERENT, f"{said}: more than rounding, unless the simulator makes it grow{because}"
+
+
+def _ending(episode: Episode) -> tuple[object, ...]:
+    failure = episode.failure
+    failed = (failure.reason, failure.step) if failure else None
+    return episode.length, episode.terminated, episode.truncated, episode.success, failed

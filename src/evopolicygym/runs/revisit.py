@@ -16,12 +16,14 @@ from pathlib import Path
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
@@ -39,6 +41,8 @@ class Revisit:
     """The level at which it is played now."""
     _executor: Executor
     _dealer: Dealer
+    reasons: tuple[str, ...] = ()
+    """Why the same case may play otherwise here, in words: by what was computed then, and is now."""
     other_versions: tuple[str, ...] = ()
     """How versions here differ from the run's, in words; only where that was allowed."""
 
@@ -107,7 +111,22 @@ def revisited(root: Path, means: Means, *, any_versions: bool = False) -> Iterat
             else:
                 check_fingerprint(state.opened, executor.grounds)
             others = other_versions(state.opened, executor.grounds.versions)
-            yield Revisit(record, executor.grounds.isolation, executor, dealer(state, owner), others)
+            yield Revisit(
+                record,
+                executor.grounds.isolation,
+                executor,
+                dealer(state, owner),
+                _reasons(state.opened, executor),
+                others,
+            )
+
+
+def _reasons(opened: RunOpened, executor: Executor) -> tuple[str, ...]:
+    """Return in words how arithmetic was, or may have been, another when the run was played."""
+    then, now = opened.findings.get(ARITHMETIC), executor.grounds.findings.get(ARITHMETIC, "not known")
+    if then is None:
+        return ("it was recorded before arithmetic was the same on every processor",)
+    return () if then == now else (f"it was recorded with {then}; here is {now}",)
 
 
 def intact_checkpoint(record: RunRecord, checkpoint: str) -> Path:

@@ -32,7 +32,7 @@ from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.rollout.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
+from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.provenance import check_agent
@@ -178,8 +178,10 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
 
 
 def _camera(opened: RunOpened) -> LocalCamera | None:
+    if not opened.task.films:
+        return None
     schemas = opened.observation_schema, opened.action_schema
-    return LocalCamera(opened.task.environment, *schemas) if opened.task.films else None
+    return LocalCamera(opened.task.environment, *schemas, pinned=is_pinned(opened))
 
 
 def _opening(

@@ -39,6 +39,8 @@ class ExecutorConfig:
     """How many episodes play at once; None for one each core that there is."""
     address: str = ""
     """Where it plays, in the executor's own terms; empty for its default."""
+    pinned: bool = True
+    """Whether arithmetic is kept to what every processor has (``rollout/arithmetic.py``)."""
 
 
 def make(name: str, config: ExecutorConfig) -> Executor:

@@ -22,6 +22,7 @@ from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.cores import claim
 from evopolicygym.rollout.executors.base import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
@@ -60,13 +61,16 @@ class LocalExecutor:
         log: Path,
         workers: int | None = None,
         cores: Sequence[int | None] | None = None,
+        *,
+        pinned: bool = True,
     ) -> None:
         """Start the workers; they get ready while the caller does other things.
 
         ``scratch`` is a directory that this executor makes and removes, ``log`` the file that simulators and zygotes
         print into, ``workers`` how many play at once (by default one for each core that this process may use),
         ``cores`` what they are pinned to, one after another (by default a core each that no other program has claimed,
-        and none where there isn't one, so that programs side by side don't crowd one core).
+        and none where there isn't one, so that programs side by side don't crowd one core), ``pinned`` whether
+        arithmetic is the same on every processor.
         """
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._log, self._scratch = log, scratch
@@ -81,7 +85,7 @@ class LocalExecutor:
         usable = cores or [one.core for one in self._claims]
         places = [usable[place] if count <= len(usable) else None for place in range(count)]
         configs = (
-            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S)
+            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned)
             for place, core in enumerate(places)
         )
         self._seats = [self._start(config) for config in configs]
@@ -159,6 +163,7 @@ class LocalExecutor:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "evopolicygym.rollout.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
+                env={**os.environ, **arithmetic.variables(pinned=config.pinned)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -265,7 +270,8 @@ def make(config: ExecutorConfig) -> LocalExecutor:
             f"The executor 'local' plays on this machine and was given the address {config.address!r}; --executor ray "
             f"plays on a cluster."
         )
-    return LocalExecutor(config.spec, config.limits, config.isolation, config.scratch, config.log, config.workers)
+    places = config.scratch, config.log, config.workers
+    return LocalExecutor(config.spec, config.limits, config.isolation, *places, pinned=config.pinned)
 
 
 def _next(seat: Seat) -> Any:  # noqa: ANN401 - whatever a worker says

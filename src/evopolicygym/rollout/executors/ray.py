@@ -181,7 +181,8 @@ class RayExecutor:
 
     def _driver(self) -> LocalExecutor:
         config = self._config
-        return LocalExecutor(config.spec, config.limits, config.isolation, config.scratch, config.log, 1)
+        places = config.scratch, config.log, 1
+        return LocalExecutor(config.spec, config.limits, config.isolation, *places, pinned=config.pinned)
 
     def _ready(self) -> list[Seat]:
         return [seat for seat in self._seats if seat.here]
@@ -202,7 +203,9 @@ class RayExecutor:
     def _start(self, machine: Machine) -> Seat:
         place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
         config, token = self._config, secrets.token_hex(8)
-        actor = self._actors.options(scheduling_strategy=place).remote(config.spec, config.limits, self._level, token)
+        actor = self._actors.options(scheduling_strategy=place).remote(
+            config.spec, config.limits, self._level, token, pinned=config.pinned
+        )
         return Seat(machine, actor, token, actor.open.remote())
 
     def _settle(self) -> None:

@@ -1,0 +1,65 @@
+"""What a replay says of a score: the same, rounding, or something else."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evopolicygym.cli.main import app
+from evopolicygym.core.episode import Episode, Failure, FailureReason
+from evopolicygym.environments import catalog
+from evopolicygym.runs.replay import Replayed, Verdict, judged
+from whole_runs import config, played
+
+RECORDED = Episode(-8.0, 50, terminated=False, truncated=True, trajectory_sha256="a")
+ELSEWHERE = ("it was recorded with other kernels",)
+
+
+def replayed(recorded: Episode = RECORDED, reasons: tuple[str, ...] = ELSEWHERE, **again: object) -> Replayed:
+    """Return a case that played again with some changes."""
+    episode = replace(recorded, trajectory_sha256="b", **again)  # type: ignore[arg-type] # fields of an episode
+    return Replayed(0, recorded, episode, "bubblewrap", reasons)
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict"),
+    [
+        (Replayed(0, RECORDED, RECORDED, "bubblewrap", ELSEWHERE), Verdict.SAME),
+        (replayed(episode_return=-8.0), Verdict.ROUNDING),
+        (replayed(episode_return=-8.0005), Verdict.ROUNDING),
+        (replayed(episode_return=-8.01), Verdict.DIFFERENT),
+        (replayed(length=49), Verdict.DIFFERENT),
+        (replayed(terminated=True), Verdict.DIFFERENT),
+        (replayed(success=True), Verdict.DIFFERENT),
+        (replayed(failure=Failure(FailureReason.ERROR, "no")), Verdict.DIFFERENT),
+        (replayed(reasons=(), episode_return=-8.0005), Verdict.DIFFERENT),
+    ],
+)
+def test_rounding_is_told_from_other_differences(one: Replayed, verdict: Verdict) -> None:
+    """Rounding changes no ending, moves a return by at most 1e-4 of it, and has other arithmetic as its reason."""
+    assert judged([one])[0] is verdict
+
+
+def test_how_much_returns_differ_is_said() -> None:
+    """How many cases differ, their largest difference and the score's are told, and some cases are named."""
+    same = replace(replayed(), again=RECORDED)
+    said = judged([replayed(episode_return=-8.0004), replayed(episode_return=-7.9998), same])
+
+    assert "2 of 3 cases differ, their returns by at most 0.0004, the score by 6.67e-05 (cases 0, 0)" in said[1]
+    assert said[1].endswith("no more than rounding; it was recorded with other kernels")
+
+
+@pytest.mark.parametrize(("less", "code", "verdict"), [(1e-9, 6, Verdict.ROUNDING), (0.1, 1, Verdict.DIFFERENT)])
+def test_the_verb_has_an_exit_code_for_rounding(less: float, code: int, verdict: Verdict, tmp_path: Path) -> None:
+    """A record that was made by other arithmetic differs by rounding or fails, each with its own exit code."""
+    asked = config(tmp_path / "runs", "players:make_rounder", budget=1, pinned=False)
+    agent = replace(asked.agent, options={"less": less})
+    task = replace(asked.task, environment=catalog.load("pendulum"))
+    root = played(replace(asked, agent=agent, task=task)).paths.root
+    said = CliRunner().invoke(app, ["verify", str(root), "--replay", "--json"])
+    found = {one["what"]: one for one in json.loads(said.stdout)["findings"]}
+
+    assert (code, verdict) == (said.exit_code, found["replay"]["verdict"]), said.output
+    assert [what for what, one in found.items() if not one["ok"]] == ["replay"]
