@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -66,6 +67,24 @@ class Rounding(Plain):
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ARG002 - none matters
         return self._observe(), rounding(), False, False, {}
+
+
+class Littering(Plain):
+    """Leaves a temporary file behind at each step; on one seed its process is killed, the first time it is played."""
+
+    def __init__(self, marker: str = "") -> None:
+        self._marker, self._seed = Path(marker), 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._seed = seed or 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        os.close(tempfile.mkstemp(prefix="litter")[0])
+        if self._seed == IS_KILLED and not self._marker.exists():
+            self._marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
 
 
 class Chooser(Plain):
@@ -202,5 +221,5 @@ class Drawn(Plain):
         return picture
 
 
-for _simulator in (Plain, Rounding, Chooser, Composite, Faulty, Boundless, Drawn):
+for _simulator in (Plain, Rounding, Littering, Chooser, Composite, Faulty, Boundless, Drawn):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

@@ -157,13 +157,16 @@ class LocalExecutor:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self, config: WorkerConfig) -> Seat:
-        shutil.rmtree(config.root, ignore_errors=True)
+        temporary = config.root.with_name(f"{config.root.name}-temporary")
+        for directory in (config.root, temporary):
+            shutil.rmtree(directory, ignore_errors=True)
+        temporary.mkdir()
         ours, theirs = socket.socketpair()
         with theirs, regular_file.appender(self._log) as log:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "evopolicygym.rollout.worker", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **arithmetic.variables(pinned=config.pinned)},
+                env={**os.environ, **arithmetic.variables(pinned=config.pinned), **temporary_files_in(temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -261,6 +264,11 @@ class LocalExecutor:
         if played >= ATTEMPTS + is_policys:
             raise fault.error(f"Case {job.position} was played {played} times and failed each time: ")
         attempts[job.position] += 1
+
+
+def temporary_files_in(directory: Path) -> dict[str, str]:
+    """Return the environment variables by which programs put their temporary files into a directory."""
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(directory))
 
 
 def make(config: ExecutorConfig) -> LocalExecutor:
