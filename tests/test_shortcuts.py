@@ -2,6 +2,7 @@
 
 import importlib
 from dataclasses import replace
+from importlib.metadata import version
 from typing import Any
 
 import gymnasium
@@ -27,13 +28,35 @@ def test_a_shortcut_is_used_with_the_versions_it_was_compared_with(name: str) ->
     assert issubclass(ours, theirs)
 
 
-@pytest.mark.parametrize("name", SHORTENED)
-def test_with_other_versions_the_simulator_plays_as_it_is(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shortcut that was compared with another version is left alone."""
-    monkeypatch.setattr(shortcuts, "version", lambda _: "99.0")
+RESTS_ON = {
+    "car_racing": ("gymnasium", "numpy", "box2d", "pygame"),
+    **dict.fromkeys(("parking", "roundabout"), ("gymnasium", "numpy", "highway-env", "pandas")),
+    **dict.fromkeys(MINIGRID, ("gymnasium", "numpy", "minigrid")),
+}
+"""What settles the bits of each environment."""
+
+
+@pytest.mark.parametrize(("name", "other"), [(name, other) for name in SHORTENED for other in RESTS_ON[name]])
+def test_with_another_version_of_anything_the_simulator_plays_as_it_is(
+    name: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where any one of the packages that settle the bits is not the one of the comparison, no shortcut is used."""
+    monkeypatch.setattr(shortcuts, "version", lambda asked: "99.0" if asked == other else version(asked))
     shortcuts.entry_point.cache_clear()
     try:
         ours, theirs = _classes(name)
+    finally:
+        shortcuts.entry_point.cache_clear()
+
+    assert ours is theirs
+
+
+def test_a_package_under_another_is_not_the_one_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pygame-ce lies over pygame, whose version is still the right one, no shortcut draws by it."""
+    monkeypatch.setattr(shortcuts, "provider", lambda asked: "pygame-ce" if asked == "pygame" else asked)
+    shortcuts.entry_point.cache_clear()
+    try:
+        ours, theirs = _classes("car_racing")
     finally:
         shortcuts.entry_point.cache_clear()
 

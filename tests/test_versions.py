@@ -34,4 +34,4 @@ def test_a_package_that_is_not_installed_names_the_extra() -> None:
     with pytest.raises(MissingExtra, match="core16"):
         versions.versions(replace(CARTPOLE, extra="core16", packages=("no-such-distribution",)))
     with pytest.raises(PackageNotFoundError):
-        versions._provider("no-such-distribution")
+        versions.provider("no-such-distribution")

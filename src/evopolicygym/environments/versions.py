@@ -26,10 +26,10 @@ def versions(spec: EnvironmentSpec) -> dict[str, str]:
     found = {"python": platform.python_version(), "numpy": version("numpy"), "gymnasium": version("gymnasium")}
     for package in spec.packages:
         try:
-            provider = _provider(package)
+            found_provider = provider(package)
         except PackageNotFoundError as error:
             raise not_installed(spec, package) from error
-        found[provider] = version(provider)
+        found[found_provider] = version(found_provider)
     return found
 
 
@@ -43,8 +43,8 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
 
 
 @cache
-def _provider(package: str) -> str:
-    """Return the distribution whose files lie on disk for a package."""
+def provider(package: str) -> str:
+    """Return the distribution whose files lie on disk for a package; raise ``PackageNotFoundError`` for none."""
     installed = [name for name in _RIVALS.get(package, (package,)) if _is_installed(name)]
     if not installed:
         raise PackageNotFoundError(package)
