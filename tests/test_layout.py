@@ -123,7 +123,7 @@ def row(columns: Any, number: int, space: Space) -> Any:
         (Discrete(3), True),
         (Discrete(3), np.True_),
         (Discrete(3), 10**30),
-        (Discrete(3), 1.0),
+        (Discrete(3), 1.5),
         (Box((2,), "float32", -1.0, 1.0), [1.0]),
         (Box((2,), "float32", -1.0, 1.0), ["a", "b"]),
         (Box((2,), "float32", -1.0, 1.0), [[1.0], [2.0, 3.0]]),

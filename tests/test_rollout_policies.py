@@ -30,7 +30,7 @@ NO_BOX_ACTIONS = (
     "None", "'up'", "b'up'", "[np.nan, 0.0]", "[0.0, -np.inf]", "np.zeros(3)", "0.0", "[True, False]", "[1j, 0]",
     "object()", "np.array([None, 0])", "{'a': 1}", "(x for x in 'ab')", "Hostile()",
 )  # fmt: skip
-NO_CHOICES = ("None", "'1'", "2", "-2", "10**30", "True", "0.5", "np.float64(1.0)", "np.array([1, 2])", "[0]")
+NO_CHOICES = ("None", "'1'", "2", "-2", "10**30", "True", "0.5", "np.nan", "np.inf", "1e30", "np.array([1, 2])", "[0]")
 HOSTILE = """
 class Hostile:
     def __array__(self, *args, **kwargs):

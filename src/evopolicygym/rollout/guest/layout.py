@@ -2,7 +2,8 @@
 
 A layout is bound once to a buffer and then only moves bytes: no object of either side crosses. Observations have their
 space's own dtypes. Actions travel wide (float64, int64), so that what a policy returned arrives as it was and the host
-alone decides what is clipped or refused. What makes an action good is not told here but in ``core/spaces.py``.
+alone decides what is clipped or refused; one number does for an array of one, and a float without a fraction for an
+integer. What makes an action good is not told here but in ``core/spaces.py``.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ import numpy as np
 
 Schema = Mapping[str, Any]
 ALIGNMENT = 8
+LARGEST_INTEGER = 2.0**63
 
 
 class Unreadable(ValueError):
@@ -50,7 +52,7 @@ def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> B
     """Return the layout of a space, bound to a buffer from ``offset`` on."""
     match schema["type"]:
         case "Discrete":
-            return _bind_integer(np.frombuffer(buffer, np.int64, 1, offset))
+            return _bind_integer(np.frombuffer(buffer, np.int64, 1, offset), wide=wide)
         case "Text":
             return _bind_text(memoryview(buffer)[offset : offset + size(schema, wide=wide)], schema["max_length"])
         case "Tuple":
@@ -61,7 +63,7 @@ def bind(schema: Schema, buffer: bytearray, offset: int = 0, *, wide: bool) -> B
         case _:
             shape, dtype = _shape(schema), _dtype(schema, wide=wide)
             view = np.frombuffer(buffer, dtype, prod(shape), offset).reshape(shape)
-            return _bind_array(view, "fiu" if schema["type"] == "Box" else "iu")
+            return _bind_array(view, "fiu" if schema["type"] == "Box" else "iu", wide=wide)
 
 
 def rows(schema: Schema, count: int) -> "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]":
@@ -136,27 +138,42 @@ def _bind_parts(schemas: Any, buffer: bytearray, offset: int, *, wide: bool) -> 
     return [bind(schema, buffer, at, wide=wide) for schema, at in _placed(schemas, offset, wide=wide)]
 
 
-def _bind_integer(cell: "np.ndarray[Any, Any]") -> Binding:
+def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
     def write(value: Any) -> None:
         if isinstance(value, bool | np.bool_):
             raise Unreadable(f"{value!r} is a truth value; an integer is due")
         try:
-            cell[0] = index(value)
+            cell[0] = int(value) if wide and _is_whole(value) else index(value)
         except (TypeError, OverflowError) as error:
             raise Unreadable(f"{_brief(value)} is no integer that can be read") from error
 
     return Binding(write, lambda: int(cell[0]))
 
 
-def _bind_array(view: "np.ndarray[Any, Any]", kinds: str) -> Binding:
+def _is_whole(value: Any) -> bool:
+    """Return whether a number is a float without a fraction; what policies return for integers is often one."""
+    return isinstance(value, float | np.floating) and float(value).is_integer()
+
+
+def _are_whole(array: "np.ndarray[Any, Any]") -> bool:
+    """Return whether every number is an integer that int64 holds."""
+    return bool((np.isfinite(array) & (np.abs(array) < LARGEST_INTEGER) & (array == np.floor(array))).all())
+
+
+def _bind_array(view: "np.ndarray[Any, Any]", kinds: str, *, wide: bool) -> Binding:
     shape, dtype = view.shape, view.dtype
     zero_dimensional = shape == ()
+    takes_a_number = wide and view.size == 1
 
     def write(value: Any) -> None:
         if type(value) is np.ndarray and value.dtype is dtype and value.shape == shape:
             view[...] = value
             return
         array = _as_array(value)
+        if takes_a_number and array.shape == ():
+            array = array.reshape(shape)
+        if wide and dtype.kind == "i" and array.dtype.kind == "f" and _are_whole(array):
+            array = array.astype(dtype)
         if array.shape != shape:
             raise Unreadable(f"an array of shape {shape} is due, not of shape {array.shape}")
         if array.dtype.kind not in kinds:
