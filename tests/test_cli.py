@@ -123,6 +123,9 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
         (["run", "cartpole", "--validation", "65"], "65 validation cases were asked for; from 1 to 64"),
         (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
+        (["run", "cartpole", "acrobot"], "The environments cartpole and acrobot were asked for, and a run plays one"),
+        (["run", "cartpole", "--", "/none/agent", "--fast"], "no '/none/agent' here or in a workspace"),
+        (["run", "cartpole", "--", "python3", "none.py"], "no 'none.py' here or in a workspace"),
         (["run"], "Which environment is to be played? evopolicygym run TASK"),
         (["run", "nowhere.toml"], "nowhere.toml can't be read"),
         (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
@@ -143,6 +146,7 @@ def test_what_can_t_be_done_is_told(
     assert (left.code, left.out) == (2, "")
     assert plain(left.err).startswith("Error: ")
     assert said in plain(left.err)
+    assert not list(tmp_path.rglob("journal.jsonl"))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.score_table import Choice, score_table
+from evopolicygym.analysis.side_by_side import score_tables
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
 from records_of_runs import changed, real_document, write
@@ -132,3 +133,44 @@ def test_an_unknown_label_is_told_before_what_is_not_alike(tmp_path: Path, docum
     assert isinstance(unknown, UnknownName)
     assert "Did you mean 'random'" in str(unknown)
     assert "not measured alike" in str(failing("compare", "tuner", "random", tmp_path / "runs"))
+
+
+def test_what_is_not_comparable_stands_side_by_side(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Runs of the public split beside private ones: two tables and no refusal, beside a shipped table too."""
+    private = changed(document, "acrobot", "tuner", RETURNS)
+    write(tmp_path / "runs", private)
+    write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})
+    shown = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--with", "paper"])
+    told = CliRunner().invoke(app, ["leaderboard", str(tmp_path / "runs"), "--json"])
+
+    assert shown.exit_code == 0
+    assert "Leaderboard (private split)" in shown.stdout
+    assert "Leaderboard (public split)" in shown.stdout
+    tables = json.loads(told.stdout)["tables"]
+    assert [(one["title"], len(one["entries"][0]["tasks"]["acrobot"]["runs"])) for one in tables] == [
+        ("private split", 1), ("public split", 1),
+    ]  # fmt: skip
+
+
+def test_entries_told_apart_by_their_split_stand_in_one_table(tmp_path: Path, document: dict[str, Any]) -> None:
+    """``--by split`` pools nothing of other cases, so it is not refused; what differs is said."""
+    private = changed(document, "acrobot", "tuner", RETURNS)
+    write(tmp_path / "runs", private)
+    write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})
+    table = score_table(load_results([tmp_path / "runs"]).runs, [], Choice(["split"]))
+
+    assert [one.label for one in table.entries if one.runs] == ["tuner, split private", "tuner, split public"]
+    assert any("played other cases" in note for note in table.notes)
+
+
+def test_tasks_of_one_split_stay_together(tmp_path: Path, document: dict[str, Any]) -> None:
+    """Where splits differ on one task, runs of another task go with those of their own split."""
+    for task, split in (("reacher", "public"), ("acrobot", "private"), ("acrobot", "public"), ("reacher", "private")):
+        run = changed(document, task, "tuner", RETURNS)
+        write(tmp_path / "runs", run | {"split": split, "commitment": f"{split} {task}", "run_id": f"{split}-{task}"})
+    found = score_tables(load_results([tmp_path / "runs"]).runs, [])
+
+    assert {title: [task.name for task in one.tasks] for title, one in found.items()} == {
+        "public split": ["acrobot", "reacher"], "private split": ["acrobot", "reacher"],
+    }  # fmt: skip
+    assert all(run.split in title for title, one in found.items() for entry in one.entries for run in entry.runs)

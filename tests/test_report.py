@@ -213,3 +213,19 @@ def test_without_matplotlib(runs: Path, tmp_path: Path) -> None:
 def test_every_part_has_its_place() -> None:
     """The reading order names every table and figure of ours."""
     assert set(ORDER) == {*tables(), *FIGURES.names()}
+
+
+def test_what_is_not_comparable_is_reported_side_by_side(tmp_path: Path) -> None:
+    """Runs of two budgets share no table and no figure; titles say which is which, and the index shows all."""
+    with state_kept_in(tmp_path / "state"):
+        for budget in (2, 4):
+            played(config(tmp_path / "runs", agent="random", budget=budget))
+    told = report(tmp_path / "runs", "-o", tmp_path / "report", "--only", "leaderboard", "--only", "budget")
+    text = (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
+
+    assert [part["name"] for part in told["parts"] if part["kind"] == "table"] == [
+        "leaderboard", "budget", "leaderboard_2", "budget_2",
+    ]  # fmt: skip
+    assert told["runs"] == 2
+    assert "## Leaderboard (budget 2)" in text
+    assert "## Leaderboard (budget 4)" in text

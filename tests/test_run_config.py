@@ -8,11 +8,12 @@ from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
 from evopolicygym.cli.run import pairs
+from evopolicygym.core.agent import IN_WORKSPACE
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import Rates
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.config import IN_WORKSPACE, RunConfig, RunTable, decode, duration, overlaid, read_table
+from evopolicygym.runs.config import RunConfig, RunTable, decode, duration, overlaid, read_table
 from evopolicygym.runs.run import play
 from evopolicygym.runs.workspace import lay
 

@@ -3,8 +3,12 @@
 How a program is started and watched is not told here but in ``program.py``.
 """
 
+import os
+import re
+import shutil
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from pathlib import Path
 from threading import Event
 
 from evopolicygym.agents.base import refuse_effort
@@ -12,11 +16,14 @@ from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelUpstream
 from evopolicygym.agents.model_door.wire import Wire
 from evopolicygym.agents.program import Launch, last_words, run
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
+from evopolicygym.core.agent import IN_WORKSPACE, Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
 from evopolicygym.core.errors import MissingExtra, UsageError
 
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
+
+INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
+"""Programs that run the file that is their first argument."""
 
 
 class CommandAgent:
@@ -28,6 +35,19 @@ class CommandAgent:
         self._launch = Launch(command, limits)
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
+
+    def refuse(self, environment: str) -> None:
+        """Raise ``UsageError`` where there is no such program, or no such script for an interpreter to run."""
+        program, *arguments = self._launch.command
+        script = arguments[0] if arguments and INTERPRETER.fullmatch(Path(program).name) else ""
+        script = "" if script.startswith("-") else script
+        missing = program if not _is_there(program) else script if script and not _is_file(script) else ""
+        if missing:
+            raise UsageError(
+                f"The program {' '.join(self._launch.command)!r} was asked for as the agent on {environment}, and "
+                f"there is no {missing!r} here or in a workspace. Give the path of a file that is there, or a "
+                f"program's name that is on PATH, after --."
+            )
 
     def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
         """Run the program until it ends, goes over a limit, or ``stop`` is set.
@@ -53,6 +73,19 @@ class CommandAgent:
         if ended.code:
             return Turn(AgentEnd.CRASHED, last_words(ended.code, desk.transcript), findings=ended.findings)
         return Turn(AgentEnd.FINISHED, findings=ended.findings)
+
+
+def _is_there(program: str) -> bool:
+    """Return whether there is a program: by its path here or in a workspace, or by its name on a search path."""
+    if "/" in program:
+        return _is_file(program)
+    return any(shutil.which(program, path=path) for path in (None, os.defpath))
+
+
+def _is_file(word: str) -> bool:
+    path = Path(word)
+    in_workspace = not path.is_absolute() and path.parts[:1] != () and path.parts[0] in IN_WORKSPACE
+    return in_workspace or (path.is_absolute() and path.is_file())
 
 
 def make(config: AgentConfig) -> Agent:

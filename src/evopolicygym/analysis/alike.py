@@ -1,7 +1,8 @@
 """Whether runs were measured alike, and so may stand in one table; in what they differ, where they weren't."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evopolicygym.analysis.results import RunResult
@@ -20,6 +21,18 @@ COMPARED: Mapping[str, str] = {
 """What runs on a task share, or aren't compared: a property, and what it is called."""
 OF_ENTRIES = frozenset({"budget", "films"})
 """Those of them that entries may be told apart by."""
+CASES_BY = frozenset({"experiment", "split"})
+"""Entries that are told apart by one of these may play other cases than one another: their repeats are still pooled on
+the same cases only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparableRuns:
+    """Runs that may stand in one table."""
+
+    title: str
+    """What sets them apart from the other runs; empty where all runs may stand in one table."""
+    runs: tuple[RunResult, ...]
 
 
 def not_alike(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:
@@ -27,26 +40,88 @@ def not_alike(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> lis
 
     What entries are told apart by (``by``) is no difference.
     """
-    differences: dict[str, str] = {}
-    by_task = defaultdict(list)
+    differences = _differences(runs, by)
+    if differences and not mix:
+        told = "\n- ".join(differences.values())
+        raise UsageError(
+            f"These runs were not measured alike. They differ in:\n- {told}\n{_what_works(list(differences), runs)}"
+        )
+    if not mix and "commitment" in _differences(runs, set(by) - CASES_BY):
+        return ["Entries that are told apart by experiment or split played other cases than one another."]
+    return [f"Mixed: {difference}" for difference in differences.values()]
+
+
+def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[ComparableRuns, ...]:
+    """Return the runs in groups that may each stand in one table; one group where nothing differs on any task.
+
+    Where something differs on a task, runs of other tasks are parted by the same property.
+    """
+    differing = list(_differences(runs, by))
+    groups: list[list[RunResult]] = []
     for run in runs:
-        by_task[run.task].append(run)
+        fitting = (one for one in groups if all(_fits(run, other, name) for other in one for name in differing))
+        group = next(fitting, None)
+        if group is None:
+            groups.append([run])
+        else:
+            group.append(run)
+    if len(groups) <= 1:
+        return (ComparableRuns("", tuple(runs)),)
+    titles = [", ".join(_words(name, group, runs) for name in differing) for group in groups]
+    numbered = [f"{title} ({titles[: at + 1].count(title)})" for at, title in enumerate(titles)]
+    shown = [title if titles.count(title) == 1 else numbered[at] for at, title in enumerate(titles)]
+    return tuple(ComparableRuns(title, tuple(group)) for title, group in zip(shown, groups, strict=True))
+
+
+def _differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str]:
+    """Return in what runs on a task differ: the names of properties, and sentences."""
+    differences: dict[str, str] = {}
     for name, what in COMPARED.items():
         if name in by:
             continue
-        different = {task: found for task, group in by_task.items() if len(found := _distinct(group, name)) > 1}
+        pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
+        together = defaultdict(list)
+        for run in runs:
+            together[run.task, run.label if pooled else ""].append(run)
+        different = {task: found for (task, _), group in together.items() if len(found := _distinct(group, name)) > 1}
         if different:
             task, found = next(iter(different.items()))
             shown = "; ".join(f"{_shown(name, value, found)} ({run.label}, {run.root})" for value, run in found[:3])
             differences[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
     if len({run.protocol_version for run in runs}) > 1:
         differences.setdefault("protocol_version", "protocol version, between tasks")
-    if differences and not mix:
-        told = "\n- ".join(differences.values())
-        raise UsageError(
-            f"These runs were not measured alike. They differ in:\n- {told}\n{_what_works(list(differences), runs)}"
-        )
-    return [f"Mixed: {difference}" for difference in differences.values()]
+    return differences
+
+
+def _fits(run: RunResult, other: RunResult, name: str) -> bool:
+    """Return whether two runs, perhaps of two tasks, agree in a property."""
+    one, another = _value(run, name), _value(other, name)
+    if name == "held_out_cases":
+        return None in (one, another) or one == another
+    if name == "commitment" and _cases(run) != _cases(other):
+        return False
+    if name == "versions" and any(one[key] != another[key] for key in one.keys() & another.keys()):
+        return False
+    if name in {"commitment", "versions", "spec_sha256"} and run.task != other.task:
+        return True
+    return bool(one == another)
+
+
+def _cases(run: RunResult) -> tuple[str, str]:
+    """Return where a run's cases come from; public ones are the same in every experiment."""
+    return run.split, "" if run.split == "public" else run.experiment
+
+
+def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> str:
+    """Return what a property is in a group, to set it apart from the others."""
+    if name == "commitment":
+        split, of = _cases(group[0])
+        several = of and len({_cases(run) for run in runs if run.split == split}) > 1
+        return f"{split} split" + (f" of experiment {group[0].experiment_name or of[:8]}" if several else "")
+    found = _distinct(group, name)
+    if name == "versions":
+        return _shown(name, group[0].versions, [(run.versions, run) for run in runs if run.task == group[0].task])
+    return f"{name.replace('_', ' ')} {str(found[0][0])[:12]}" if found else f"no {name.replace('_', ' ')}"
 
 
 def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
@@ -54,6 +129,8 @@ def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
     several = "commitment" in differing and len({run.experiment for run in runs}) > 1
     which = "the runs of one experiment only" if several else "only the runs to be shown (one directory or several)"
     ways = [f"Name {which}"]
+    if set(differing) == {"commitment"}:
+        ways.append(f"tell entries apart with --by {'experiment' if several else 'split'}")
     if set(differing) <= OF_ENTRIES:
         ways.append(f"tell entries apart with --by {','.join(differing)}")
     return f"{', or '.join([*ways, 'have them mixed all the same with --mix'])}."
@@ -63,10 +140,14 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
     """Return each value that runs have, with one of them; a run without returns has no number of cases to differ in."""
     found: list[tuple[Any, RunResult]] = []
     for run in runs:
-        value = (len(run.held_out_returns) or None) if name == "held_out_cases" else getattr(run, name)
+        value = _value(run, name)
         if value is not None and all(value != other for other, _ in found):
             found.append((value, run))
     return found
+
+
+def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
+    return (len(run.held_out_returns) or None) if name == "held_out_cases" else getattr(run, name)
 
 
 def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's

@@ -18,7 +18,7 @@ from evopolicygym.analysis.experiments import name_of
 from evopolicygym.analysis.games import Game
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import label_of
+from evopolicygym.core.agent import entry_of
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.printable import printable
@@ -140,6 +140,8 @@ class RunResult:
     idle_anchor: Anchor | None = None
     experiment_name: str = ""
     """As the directory tells it that the run lies in; empty where none does."""
+    program_sha256: str = ""
+    """Of the files that the agent's command names; empty where it names none, or the record doesn't tell."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
 
@@ -238,6 +240,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         model=agent.model,
         effort=agent.effort or "",
         command=agent.command,
+        program_sha256=agent.program_sha256,
         seed=document.seed,
         split=document.split,
         experiment=document.experiment,
@@ -260,7 +263,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         wall_s=_wall_seconds(document.timing),
         random_anchor=environment.random_anchor,
         idle_anchor=environment.idle_anchor,
-        label=label_of(agent.name, agent.model, agent.effort or "", agent.command),
+        label=entry_of(agent.name, agent.model, agent.effort or "", agent.command, agent.label),
     )
 
 

@@ -22,6 +22,8 @@ class AgentFields(BaseModel):
     model: Name = ""
     effort: Name | None = None
     command: tuple[Name, ...] = ()
+    label: Name = ""
+    program_sha256: Name = ""
 
 
 class EnvironmentFields(BaseModel):

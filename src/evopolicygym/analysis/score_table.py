@@ -145,7 +145,7 @@ def score_table(
 ) -> ScoreTable:
     """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
     choice = choice or Choice()
-    runs, notes = _of_the_same_games(_labelled(tuple(runs), choice.by), shipped)
+    runs, notes = _of_the_same_games(labelled(tuple(runs), choice.by), shipped)
     tasks = _tasks(runs, shipped)
     outside = sorted({run.task for run in runs} - {task.name for task in tasks})
     if outside:
@@ -174,11 +174,13 @@ def score_table(
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
+    if changed := sorted({one.label for one in entries if len({run.program_sha256 for run in one.runs}) > 1}):
+        notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 
-def _labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
-    """Return runs with all that their entry is called."""
+def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+    """Return runs under all that their entry is called."""
     for name in by:
         if name not in SPLIT_BY:
             raise UnknownName("property of runs to tell entries apart by", name, SPLIT_BY)

@@ -18,7 +18,7 @@ from evopolicygym.core.decimals import decimals
 SMALL, LARGE = 10, 1000
 """Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
-_TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "cases", "it covers", "interval covers"}
+_TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "program", "cases", "it covers", "interval covers"}
 _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"}
 
 
@@ -26,7 +26,7 @@ def standings_sheets(board: Leaderboard) -> list[Sheet]:
     """Return the standings in sheets that a person can read: ranks, the parts of the table, what it took."""
     whole = standings_sheet(board)
     parts = {name for one in board.standings for name in (*one.families, *one.kinds)}
-    took = {"tokens", "cost", "hours", "isolation", "fingerprint"}
+    took = {"tokens", "cost", "hours", "isolation", "fingerprint", "program"}
     named = {"place", "entry"}
     sheets = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
@@ -51,7 +51,7 @@ def standings_sheet(board: Leaderboard) -> Sheet:
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
     columns += [_column("tokens"), _column("cost", "cost, $"), _column("hours"), _column("isolation")]
-    columns += [_column("fingerprint")]
+    columns += [_column("fingerprint"), _column("program")]
     rows = [
         _line(board, one, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
         for one in board.standings
@@ -163,6 +163,30 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
     }
 
 
+def leaderboards_document(
+    boards: Mapping[str, Leaderboard], problems: Iterable[Mapping[str, str]] = ()
+) -> dict[str, Any]:
+    """Return leaderboards for programs: one alone as it is; several, by what sets them apart, under ``tables``."""
+    if len(boards) == 1:
+        return leaderboard_document(next(iter(boards.values())), problems)
+    tables = [{"title": title, **leaderboard_document(board)} for title, board in boards.items()]
+    for one in tables:
+        del one["problems"]  # they are of all runs
+    return {"tables": tables, "problems": list(problems)}
+
+
+def titled(title: str, sheets: Iterable[Sheet]) -> list[Sheet]:
+    """Return sheets whose titles say, too, which of several tables they belong to; none is said of an only one."""
+    return [replace(sheet, title=f"{sheet.title} ({title})" if title else sheet.title) for sheet in sheets]
+
+
+def with_table(title: str, sheet: Sheet) -> Sheet:
+    """Return a sheet whose first column names the table that each row is of, for formats without titles."""
+    if not title:
+        return sheet
+    return replace(sheet, columns=(_column("table"), *sheet.columns), rows=tuple((title, *row) for row in sheet.rows))
+
+
 def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
     return {
         "entry": one.entry.label,
@@ -200,6 +224,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
                 "runs": [str(run.root) for run in score.cell.runs],
                 "commitments": sorted({run.commitment for run in score.cell.runs}),
                 "fingerprints": sorted({run.fingerprint for run in score.cell.runs}),
+                "programs": sorted({run.program_sha256 for run in score.cell.runs if run.program_sha256}),
             }
             for name, score in one.tasks.items()
         },
@@ -226,7 +251,8 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
         None if one.cost is None else Number(one.cost, 2),
         None if one.wall_s is None else Number(one.wall_s / 3600, 1),
         ", ".join(_isolation(one.entry)) or None,
-        _fingerprint(one.entry),
+        _fingerprint(run.fingerprint for run in one.entry.runs),
+        _fingerprint(run.program_sha256 for run in one.entry.runs if run.program_sha256),
     )
 
 
@@ -280,9 +306,9 @@ def _isolation(entry: Entry) -> list[str]:
     return sorted({run.isolation for run in entry.runs})
 
 
-def _fingerprint(entry: Entry) -> str | None:
-    """Return the fingerprint that all of an entry's runs share, or how many there are."""
-    found = sorted({run.fingerprint for run in entry.runs})
+def _fingerprint(of_runs: Iterable[str]) -> str | None:
+    """Return the beginning of the hash that all of an entry's runs share, or how many there are."""
+    found = sorted(set(of_runs))
     if not found:
         return None
     return found[0][:8] if len(found) == 1 else f"{len(found)} kinds"

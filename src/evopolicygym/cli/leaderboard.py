@@ -32,21 +32,24 @@ def leaderboard(
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
     normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
-    mix: Annotated[bool, typer.Option("--mix", help="Show runs together that were not measured alike.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
     from evopolicygym.analysis.leaderboard import leaderboard as made
     from evopolicygym.analysis.published import shipped as shipped_table
     from evopolicygym.analysis.results import load_results
-    from evopolicygym.analysis.score_table import Choice, score_table
+    from evopolicygym.analysis.score_table import Choice
     from evopolicygym.analysis.sheets import (
-        leaderboard_document,
+        leaderboards_document,
         scores_sheets,
         standings_sheet,
         standings_sheets,
         task_sheets,
+        titled,
+        with_table,
     )
+    from evopolicygym.analysis.side_by_side import score_tables
     from evopolicygym.analysis.tables_out import FORMATS, written
     from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UnknownName
@@ -58,15 +61,17 @@ def leaderboard(
     results = load_results(places(runs, needed=not beside))
     if form != "json":
         tell_problems(results.problems)
-    board = made(
-        score_table(results.runs, beside, Choice(names(by), family, mix)), normalise=normalise, partial=partial
-    )
+    tables = score_tables(results.runs, beside, Choice(names(by), family, mix))
+    boards = {title: made(table, normalise=normalise, partial=partial) for title, table in tables.items()}
     if form == "json":
-        problems = problems_document(results.problems)
-        say_json(leaderboard_document(board, problems))
+        say_json(leaderboards_document(boards, problems_document(results.problems)))
         return
-    whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
-    sheets = [*(scores_sheets(board) if scores else whole), *(task_sheets(board) if per_task else [])]
+    sheets = []
+    for title, board in boards.items():
+        whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
+        ranked = scores_sheets(board) if scores else whole
+        made_of = [*ranked, *(task_sheets(board) if per_task else [])]
+        sheets += [with_table(title, one) for one in made_of] if form == "csv" else titled(title, made_of)
     if form == "table":
         for sheet in sheets:
             print_sheet(out(), sheet)

@@ -51,7 +51,7 @@ def report(
     most_mb: Annotated[
         float | None, typer.Option(help="MB that the pages may have: 256 unless given, 32 in a single file.")
     ] = None,
-    mix: Annotated[bool, typer.Option("--mix", help="Show runs together that were not measured alike.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:

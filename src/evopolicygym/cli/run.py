@@ -64,6 +64,10 @@ def run(
             rich_help_panel=AGENT,
         ),
     ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="What tables and exports call the agent, such as mine-v2.", rich_help_panel=AGENT),
+    ] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -195,10 +199,11 @@ def run(
     from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
     from evopolicygym.runs.run import play
 
-    _refuse_agents_name(task, command or [])
+    _refuse_other_names(task, command or [])
     given_agent = {
         "name": agent or ("command" if command else None),
         "command": command or None,
+        "label": label,
         "options": pairs("--option", option or []) or None,
         "model": model,
         "effort": effort,
@@ -232,18 +237,24 @@ def run(
     play_and_show(lambda opened, observe: play(asked, opened, observe), as_json=as_json)
 
 
-def _refuse_agents_name(task: str | None, command: list[str]) -> None:
-    """Raise ``UsageError`` for a command that is an agent's name, and no program."""
+def _refuse_other_names(task: str | None, command: list[str]) -> None:
+    """Raise ``UsageError`` for a command that is the name of an agent or an environment, and no program."""
     from evopolicygym.agents.base import AGENTS
     from evopolicygym.core.errors import UsageError
+    from evopolicygym.environments import catalog
 
-    if not command or command[0] not in AGENTS.names():
+    name = command[0] if command else ""
+    if not name or shutil.which(name) or Path(name).exists():
         return
-    name = command[0]
-    if not shutil.which(name) and not Path(name).exists():
+    if name in AGENTS.names():
         raise UsageError(
             f"The program {name!r} was asked for as the agent, and there is none here; did you mean --agent {name}? "
             f"evopolicygym run {task} --agent {name} plays with ours, and a program of yours stands after --."
+        )
+    if name in catalog.names():
+        raise UsageError(
+            f"The environments {task} and {name} were asked for, and a run plays one: evopolicygym run {name}. A suite "
+            f"plays many: evopolicygym suite FILE; evopolicygym suites lists those that ship."
         )
 
 

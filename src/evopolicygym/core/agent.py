@@ -11,6 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.price import PriceSnapshot
 
+IN_WORKSPACE = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"})
+"""What lies in every workspace: in a command, a path that begins so is one there."""
+
 
 class AgentEnd(StrEnum):
     """How one turn of an agent ended."""
@@ -69,17 +72,24 @@ class AgentConfig:
     """How much its model is to think, in the word that the agent's tool or the model's server has for it."""
     allowance: Allowance = field(default_factory=Allowance)
     """What its user lets it use."""
+    label: str = ""
+    """What its user calls it, in place of its name and its command."""
+    program_sha256: str = ""
+    """Of the files that its command names, as they were when the run began; empty where it names none."""
 
     @property
-    def label(self) -> str:
+    def entry(self) -> str:
         """What its runs go by in tables."""
-        return label_of(self.name, self.model, self.effort, self.command)
+        return entry_of(self.name, self.model, self.effort, self.command, self.label)
 
 
-def label_of(name: str, model: str = "", effort: str = "", command: Sequence[str] = ()) -> str:
-    """Return what an agent's runs go by in tables: name, model, effort and program, as far as it has these."""
-    program = f"({' '.join(command)})" if command else ""
-    return " ".join(part for part in (name, model, effort, program) if part)
+def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str] = (), label: str = "") -> str:
+    """Return what an agent's runs go by in tables: name, model, effort and program, as far as it has these.
+
+    A label stands in place of the name and the program.
+    """
+    program = f"({' '.join(command)})" if command and not label else ""
+    return " ".join(part for part in (label or name, model, effort, program) if part)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EvoPolicyGymError
@@ -42,7 +43,7 @@ def document_of(record: RunRecord) -> dict[str, Any]:
         "run_id": opened.run_id,
         "stage": state.stage.value,
         "task": asdict(opened.task),
-        "agent": asdict(opened.agent),
+        "agent": _agent(opened.agent),
         "seed": opened.seed,
         "split": opened.split.value,
         "experiment": opened.experiment,
@@ -57,6 +58,11 @@ def document_of(record: RunRecord) -> dict[str, Any]:
         "submissions": [_submission(state, index) for index in range(len(state.submissions))],
         "outcome": _outcome(state),
     }
+
+
+def _agent(agent: AgentConfig) -> dict[str, Any]:
+    """Return who plays; what records of before labels can't tell stands only where there is something to tell."""
+    return {name: value for name, value in asdict(agent).items() if value or name not in {"label", "program_sha256"}}
 
 
 def _agent_isolation(record: RunRecord) -> dict[str, Any]:

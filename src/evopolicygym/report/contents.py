@@ -24,6 +24,8 @@ ORDER = (
     "failures", "cost",
 )  # fmt: skip
 """In which parts are read; what isn't named here comes after, by name."""
+_GROUP = re.compile(r"_([0-9]+)$")
+"""What parts' names end with: the number of their group of comparable runs, from the second on."""
 _OURS = re.compile(rf"({TABLES}|{FIGURES})/[A-Za-z0-9_]+\.(csv|json|md|tex|svg|png)|{re.escape(INDEX)}")
 
 
@@ -79,7 +81,13 @@ class Contents:
 def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Return parts in reading order, a figure before its table."""
     place = {name: at for at, name in enumerate(ORDER)}
-    return tuple(sorted(parts, key=lambda one: (place.get(one.name, len(ORDER)), one.name, one.kind)))
+
+    def reading(one: Part) -> tuple[int, int, str, str]:
+        number = _GROUP.search(one.name)
+        name = _GROUP.sub("", one.name)
+        return int(number[1]) if number else 1, place.get(name, len(ORDER)), name, one.kind
+
+    return tuple(sorted(parts, key=reading))
 
 
 def document_text(contents: Contents) -> str:

@@ -17,6 +17,7 @@ from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.published import PublishedTable
 from evopolicygym.analysis.results import Results
 from evopolicygym.analysis.score_table import Choice
+from evopolicygym.analysis.side_by_side import comparable_runs
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.core.printable import printable
@@ -53,6 +54,21 @@ class Wanted:
         """What has to be measured of each run."""
         needed = {name for one in self.drawings.values() for name in one.needs}
         return sorted(needed | (self.tables.keys() & set(DIAGNOSTICS.names())))
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What was found in a group of comparable runs, whose parts are apart from those of other groups."""
+
+    title: str
+    """Empty for the only one."""
+    stem: str
+    """What its parts' names end with; empty for the first."""
+    findings: Findings
+
+    def titled(self, title: str) -> str:
+        """Return a part's title."""
+        return f"{title} ({self.title})" if self.title else title
 
 
 def wanted(
@@ -93,38 +109,48 @@ def write_report(
 ) -> Contents:
     """Write a report and return what is in it; ``follow`` is handed what is gone through, to show how far it is.
 
-    Raises ``UsageError`` where the directory holds something else, or runs can't stand in one table.
+    Raises ``UsageError`` where the directory holds something else, or there is nothing to show.
     """
     old = files_of_old(directory, force=force)
-    findings = find(results, shipped, choice, parts.diagnostics, lambda runs: follow("reading runs", runs))
+    choice = choice or Choice()
+    groups = comparable_runs(results.runs, shipped, choice)
+    apart = [
+        Apart(title=one.title, stem=f"_{at + 1}" if at else "", findings=find(
+            Results(one.runs, () if at else results.problems), shipped, choice, parts.diagnostics,
+            lambda runs: follow("reading runs", runs),
+        ))
+        for at, one in enumerate(groups)
+    ]  # fmt: skip
     make_room(directory, old)
-    jobs: list[Callable[[], Part | None]] = [
-        *(partial(_written, directory, name, table, findings) for name, table in parts.tables.items()),
-        *(partial(_drawn, directory, name, one, findings, parts.formats) for name, one in parts.drawings.items()),
-    ]
+    jobs: list[Callable[[], Part | None]] = []
+    for one in apart:
+        jobs += [partial(_written, directory, name, table, one) for name, table in parts.tables.items()]
+        jobs += [
+            partial(_drawn, directory, name, drawing, one, parts.formats) for name, drawing in parts.drawings.items()
+        ]
     made = [part for job in follow("writing", jobs) if (part := job())]
-    contents = _contents(made, findings, shipped, command, has_pages=parts.has_pages)
+    contents = _contents(made, [one.findings for one in apart], shipped, command, has_pages=parts.has_pages)
     write_index(directory, contents)
     (directory / MARK).write_text(document_text(contents), encoding="utf-8")
     return contents
 
 
-def _written(directory: Path, name: str, table: ReportTable, findings: Findings) -> Part | None:
-    texts = table.write(findings)
-    names = {f"{TABLES}/{_stem(name)}.{suffix}": text for suffix, text in texts.items()}
+def _written(directory: Path, name: str, table: ReportTable, apart: Apart) -> Part | None:
+    texts, stem = table.write(apart.findings), _stem(name) + apart.stem
+    names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
         (directory / file).write_text(text, encoding="utf-8")
-    return Part(_stem(name), "table", table.title, table.says, table.computed, tuple(names)) if names else None
+    return Part(stem, "table", apart.titled(table.title), table.says, table.computed, tuple(names)) if names else None
 
 
-def _drawn(directory: Path, name: str, drawing: Drawing, findings: Findings, formats: Sequence[str]) -> Part:
+def _drawn(directory: Path, name: str, drawing: Drawing, apart: Apart, formats: Sequence[str]) -> Part:
     from evopolicygym.analysis.figures.canvas import saved
 
-    figure, files = drawing.draw(findings), []
+    figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
     for form in formats:
-        files.append(f"{FIGURES}/{_stem(name)}.{form}")
+        files.append(f"{FIGURES}/{stem}.{form}")
         (directory / files[-1]).write_bytes(saved(figure, form))
-    return Part(_stem(name), "figure", drawing.title, drawing.says, drawing.computed, tuple(files))
+    return Part(stem, "figure", apart.titled(drawing.title), drawing.says, drawing.computed, tuple(files))
 
 
 def _stem(name: str) -> str:
@@ -133,23 +159,30 @@ def _stem(name: str) -> str:
 
 
 def _contents(
-    made: Iterable[Part], findings: Findings, shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
+    made: Iterable[Part], found: Sequence[Findings], shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
 ) -> Contents:
-    results = [run.result for run in findings.runs]
+    results = [run.result for one in found for run in one.runs]
+    boards = [one.board for one in found if one.board]
     return Contents(
         parts=in_order(made),
         command=printable(command),
         versions=_versions(),
         runs=len(results),
-        entries=findings.labels,
+        entries=_each(label for one in found for label in one.labels),
         tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
         isolation=_counted(run.isolation for run in results),
         fingerprints=_counted(run.fingerprint for run in results),
-        notes=findings.board.notes if findings.board else (),
+        notes=_each(note for board in boards for note in board.notes),
         page=PAGE if has_pages else None,
-        problems=tuple({"run": printable(str(one.root)), "reason": one.reason} for one in findings.problems),
+        problems=tuple(
+            {"run": printable(str(problem.root)), "reason": problem.reason} for one in found for problem in one.problems
+        ),
     )
+
+
+def _each(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import IN_WORKSPACE, AgentConfig
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
@@ -22,6 +22,7 @@ from evopolicygym.core.clock import now
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.isolation import written
 from evopolicygym.core.price import PriceSnapshot, Rates
+from evopolicygym.core.printable import printable
 from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import load
 from evopolicygym.rollout.executors.base import LOCAL
@@ -35,11 +36,10 @@ COMMAND_S = 86_400.0
 UNLIMITED = "none"
 LARGEST_SEED = 2**32 - 1
 """The largest that numpy takes."""
-IN_WORKSPACE = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"})
-"""What lies in every workspace: in a command, a path that begins so is one there."""
 GIVEN = "given"
 """The source of a price that the user named."""
 DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+LONGEST_LABEL = 80
 IN_SECONDS = (86_400, 3_600, 60, 1)
 EFFORT = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}", re.ASCII)
@@ -122,6 +122,8 @@ class AgentTable(Table):
     """Empty: ``command`` where there is a command, else the tuner."""
     model: str = ""
     effort: str = ""
+    label: str = ""
+    """What its runs go by in tables and exports, in place of its name and its command."""
     model_url: str = ""
     model_key: str = ""
     """The name of an environment variable."""
@@ -144,10 +146,15 @@ class AgentTable(Table):
             raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
         if secret := [name for name in self.options if SECRET.search(name) and name != "model_key"]:
             raise UsageError(f"The option {secret[0]} can't be given. {NO_KEYS}")
+        if self.label and (not self.label.isprintable() or self.label.isspace() or len(self.label) > LONGEST_LABEL):
+            raise UsageError(
+                f"The label {printable(self.label[: 2 * LONGEST_LABEL])!r} was asked for; from 1 to {LONGEST_LABEL} "
+                f"characters that can be printed would work."
+            )
         doors = {"model_url": self.model_url, "model_key": self.model_key, "model_wire": self.model_wire}
         options = {**self.options, **{name: text for name, text in doors.items() if text}}
         allowance = self.limits.allowance(COMMAND_S if name == COMMAND else None)
-        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, allowance)
+        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, allowance, self.label)
 
     def price_given(self) -> PriceSnapshot | None:
         """Return the price that the user named, if one was."""

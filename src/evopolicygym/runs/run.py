@@ -4,6 +4,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknow
 from evopolicygym.runs.marks import mark_of
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.provenance import check_agent
+from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.turns import play_turns
 
 STOP_WORDS = 500
@@ -194,7 +196,7 @@ def _opening(
         run_id=run_id,
         protocol_version=PROTOCOL_VERSION,
         task=config.task,
-        agent=config.agent,
+        agent=replace(config.agent, program_sha256=program_sha256(config.agent.command)),
         seed=config.seed,
         split=config.split,
         experiment=owner.identity,

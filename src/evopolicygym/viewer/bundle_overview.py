@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, BaseModel, Field
 from evopolicygym.analysis.published import paper
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import label_of
+from evopolicygym.core.agent import entry_of
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
@@ -96,7 +96,9 @@ def overview(place: Place, text: str | bytes) -> dict[str, Any]:
         "task": environment.name,
         "family": environment.family,
         "kind": environment.kind.value,
-        "entry": label_of(told.agent.name, told.agent.model, told.agent.effort or "", told.agent.command),
+        "entry": entry_of(
+            told.agent.name, told.agent.model, told.agent.effort or "", told.agent.command, told.agent.label
+        ),
         "seed": told.seed,
         "experiment": told.experiment,
         "split": told.split,

@@ -32,7 +32,7 @@ def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = (
         "id": place.id,
         "run_id": shown(opened.run_id),
         "place": shown(place.shown),
-        "entry": shown(agent.label),
+        "entry": shown(agent.entry),
         "agent": shown(agent.name),
         "model": shown(agent.model),
         "seed": opened.seed,

@@ -62,7 +62,7 @@ class Group:
 
 def group_of(state: RunState) -> Group:
     """Return what a run is counted under."""
-    return Group(state.opened.agent.label, state.opened.task.environment.kind.value)
+    return Group(state.opened.agent.entry, state.opened.task.environment.kind.value)
 
 
 def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:

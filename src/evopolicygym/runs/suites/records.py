@@ -5,7 +5,8 @@ suite is killed between the opening of a run and the noting of it, for there is 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -72,9 +73,11 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
             known = records.get(identity)
             if known is None or record.state.opened.time < known.state.opened.time:
                 records[identity] = record
+    plan = tuple(plan)
+    alone = {identity for identity, count in Counter(map(_unlabelled, plan)).items() if count == 1}
     results = {}
     for run in plan:
-        record_or_none = next(filter(None, map(records.get, _planned_identities(run))), None)
+        record_or_none = next(filter(None, map(records.get, _planned_identities(run, alone))), None)
         results[run.number] = RunResult(run) if record_or_none is None else result(run, record_or_none)
     return results
 
@@ -145,13 +148,23 @@ def _limited(agent: AgentConfig) -> AgentConfig:
     return replace(agent, allowance=replace(agent.allowance, seconds=COMMAND_S))
 
 
-def _planned_identities(run: PlannedRun) -> Iterator[str]:
-    """Yield what records of a run may be known by: a wall that was waived may have been there all the same."""
+def _planned_identities(run: PlannedRun, alone: Container[str]) -> Iterator[str]:
+    """Yield what records of a run may be known by: a wall that was waived may have been there all the same.
+
+    A record without a label is of a labelled run, too, where no other of the suite is the same but for its label.
+    """
     config = run.config
     level, waived = parted(config.isolation)
-    for count in range(len(waived) + 1):
-        for walls in combinations(sorted(waived), count):
-            yield _identity(config.task, config.agent, config.seed, config.split, written(level, walls))
+    bare = [replace(config.agent, label="")] if config.agent.label and _unlabelled(run) in alone else []
+    for agent in (config.agent, *bare):
+        for count in range(len(waived) + 1):
+            for walls in combinations(sorted(waived), count):
+                yield _identity(config.task, agent, config.seed, config.split, written(level, walls))
+
+
+def _unlabelled(run: PlannedRun) -> str:
+    config = run.config
+    return _identity(config.task, replace(config.agent, label=""), config.seed, config.split, config.isolation)
 
 
 def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: str) -> str:
@@ -160,7 +173,7 @@ def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, iso
         "environment": task.environment.name,
         "budget": asdict(task.budget),
         "cases": [task.train_cases, task.validation_cases, task.held_out_cases],
-        "agent": asdict(agent),
+        "agent": {name: value for name, value in asdict(agent).items() if name != "program_sha256"},
         "seed": seed,
         "films": task.films,
         "split": split.value,

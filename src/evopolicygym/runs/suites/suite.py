@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import Field
 
 from evopolicygym.agents.base import AGENTS, make
+from evopolicygym.core.agent import Particular
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.runs.config import (
@@ -34,12 +35,9 @@ from evopolicygym.runs.prices import price_of, unpriced
 class EntryTable(AgentTable):
     """``[[agents]]``: one entry of a suite."""
 
-    label: str = ""
-    """What the entry goes by; empty: ``NAME:MODEL@EFFORT``, as far as it has these."""
-
     @property
     def shown(self) -> str:
-        """What the entry goes by."""
+        """What the entry goes by: its label, else ``NAME:MODEL@EFFORT``, as far as it has these."""
         model = f":{self.model}" if self.model else ""
         effort = f"@{self.effort}" if self.effort else ""
         return self.label or f"{self.config().name}{model}{effort}"
@@ -133,7 +131,12 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     for run in planned[:1]:  # they have these in common
         refuse_unknown(run.config)
     configs = {run.entry: run.config for run in planned if ":" not in run.config.agent.name}.values()
-    found = [unpriced(config.agent, price_of(config, make(config.agent))) for config in configs]
+    found = []
+    for config in configs:
+        agent = make(config.agent)
+        if config.agent.command and isinstance(agent, Particular):
+            agent.refuse(config.task.environment.name)
+        found.append(unpriced(config.agent, price_of(config, agent)))
     return tuple(dict.fromkeys(warning for warning in found if warning))
 
 
