@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.task import Task
+from evopolicygym.environments import catalog
 from evopolicygym.environments.splits import read_directory
+from evopolicygym.runs import experiment
 
 GOOD = {"train.json": [1, 2, 3], "valid.json": [4], "heldout.json": [5, 6]}
 
@@ -70,3 +74,63 @@ def test_splits_that_share_a_seed_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match=r"train\.json and heldout\.json share a seed"):
         read_directory(tmp_path, "acrobot")
+
+
+RELEASED = {
+    "acrobot": "gym/acrobot",
+    "continuous_car": "gym/continuouscar",
+    "bipedal_walker": "gym/bipedal",
+    "car_racing": "gym/racing",
+    "reacher": "gym/reacher5",
+    "half_cheetah": "gym/halfcheetah5",
+    "ant": "gym/ant5",
+    "pusher": "gym/pusher5",
+    "door_key": "gymnasium/MiniGrid-DoorKey-16x16-v0",
+    "four_rooms": "gymnasium/MiniGrid-FourRooms-v0",
+    "key_corridor": "gymnasium/MiniGrid-KeyCorridorS4R3-v0",
+    "obstructed_maze": "gymnasium/MiniGrid-ObstructedMaze-1Q-v1",
+    "parking": "gymnasium/parking-v0",
+    "roundabout": "gymnasium/roundabout-v0",
+    "fetch_push": "gymnasium/FetchPush-v4",
+    "fetch_pick_and_place": "gymnasium/FetchPickAndPlace-v4",
+}
+
+
+def release(folder: Path, name: str, **changes: str) -> Path:
+    """Lay the three files of one environment as the paper's release has them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, first, size in (("train", 0, 1024), ("valid", 5000, 64), ("heldout", 9000, 256)):
+        document = {
+            "cases": [{"seed": 47113601 + first + at} for at in range(size)],
+            "env": name,
+            "generator": {"kind": "seed", "seed": 0, "size": size},
+            "ref": f"{name}/{split}",
+            "split": split,
+        }
+        (folder / f"{split}.json").write_text(json.dumps(document | changes))
+    return folder
+
+
+@pytest.mark.parametrize(("environment", "name"), RELEASED.items())
+@pytest.mark.parametrize("beside", [True, False])
+def test_the_releases_own_files_are_taken(tmp_path: Path, environment: str, name: str, beside: bool) -> None:  # noqa: FBT001 - a case
+    """Each of the sixteen is read from the release's folder, or from the directory of all of them, under its name."""
+    folder = release(tmp_path / name, name)
+    task = Task(catalog.load(environment), BudgetRule(1), validation_cases=64, held_out_cases=256)
+    owner = experiment.begin(tmp_path / "runs", "default")
+    cases = experiment.keep_cases(owner, folder if beside else tmp_path, task)
+
+    assert cases.environment == environment
+    assert [len(cases.seeds[split]) for split in Split] == [1024, 64, 256]
+    assert cases.seed(Split.HELD_OUT, 0) == 47113601 + 9000
+
+
+def test_files_of_another_environment_or_split_are_refused(tmp_path: Path) -> None:
+    """A file that says it is of something else is named, with what was asked for."""
+    other = release(tmp_path / "other", "gym/reacher5")
+    mixed = release(tmp_path / "mixed", "gym/acrobot", split="train")
+
+    with pytest.raises(UsageError, match=r"'gym/reacher5', and cases of acrobot .* acrobot or gym/acrobot"):
+        read_directory(other, "acrobot")
+    with pytest.raises(UsageError, match=r"valid\.json says that it is of the split 'train'"):
+        read_directory(mixed, "acrobot")

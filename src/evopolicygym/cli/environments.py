@@ -13,6 +13,8 @@ evopolicygym environments
 
 evopolicygym environments --json | jq '.[].name'
 """
+MISSING = " *"
+"""Stands after the name of an environment whose simulator is not installed."""
 WIDE = 100
 """Columns of a terminal from which on gymnasium's ids are shown."""
 
@@ -29,10 +31,11 @@ def environments(
 
     from evopolicygym.core.environment import EnvironmentSpec
     from evopolicygym.environments.catalog import load, names
+    from evopolicygym.environments.versions import is_installed
 
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
     if as_json:
-        say_json([asdict(spec) for spec in specs])
+        say_json([{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs])
         return
     wide = out().width >= WIDE
     table = Table(box=None, padding=(0, 1), header_style="dim")
@@ -45,6 +48,16 @@ def environments(
         for spec in members:
             anchors = (spec.random_anchor, spec.idle_anchor, spec.reference_anchor)
             means = (number(anchor.mean if anchor else None) for anchor in anchors)
-            words = (f"  {spec.name}", spec.kind.value, *([spec.id] if wide else []), str(spec.max_steps))
+            words = (
+                f"  {spec.name}{'' if is_installed(spec) else MISSING}",
+                spec.kind.value,
+                *([spec.id] if wide else []),
+                str(spec.max_steps),
+            )
             table.add_row(*words, *means)
     out().print(table)
+    if missing := [spec for spec in specs if not is_installed(spec)]:
+        brings = ",".join(sorted({spec.extra for spec in missing if spec.extra}))
+        out().print(
+            f"{MISSING.strip()} not installed: pip install 'evopolicygym[{brings}]'", markup=False, soft_wrap=True
+        )

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 from rich.console import Console
 from rich.panel import Panel
@@ -48,10 +49,8 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     playing = is_held(record.paths.lock)
     if playing and not state.finished:
         console.print(Text("This run is being played by a process that holds its lock."), soft_wrap=True)
-    for verb, what in _next(state, submissions_shown=submissions_shown, playing=playing):
-        console.print(
-            Text(f"next    evopolicygym {verb} {root}", style="dim"), Text(f"({what})", "dim"), soft_wrap=True
-        )
+    for verb in _next(state, submissions_shown=submissions_shown, playing=playing):
+        console.print(Text(f"next    evopolicygym {verb} {quote(str(root))}", style="dim"), soft_wrap=True)
 
 
 def submission_trouble(state: RunState, index: int) -> str:
@@ -116,16 +115,14 @@ def _not_loaded(submission: SubmissionState) -> str:
     return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
 
 
-def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[tuple[str, str]]:
-    """Yield the verbs that a person may want next, each with what it does."""
+def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[str]:
+    """Yield the verbs that a person may want next."""
     if not state.finished and not playing:
-        yield "resume", "goes on where it stopped"
+        yield "resume"
     if not submissions_shown:
-        yield "show", "its submissions"
-    if state.finished and state.held_out():
-        yield "verify --replay", "checks it, and plays its score again"
-    elif state.finished:
-        yield "verify", "checks it"
+        yield "show"
+    if state.finished:
+        yield "verify --replay" if state.held_out() else "verify"
 
 
 def _headline(state: RunState) -> Text:

@@ -32,9 +32,10 @@ def resume(
     It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
     you, as that would start the program that it names: --trust goes on with it.
     """
+    from evopolicygym.cli.workers import capped
     from evopolicygym.runs.run import resume as take_up
 
     play_and_show(
-        lambda opened, observe: take_up(run, workers, opened, observe, executor, address, trusted=trust),
+        lambda opened, observe: take_up(run, capped(workers, executor), opened, observe, executor, address, trusted=trust),
         as_json=as_json,
     )

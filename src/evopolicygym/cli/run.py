@@ -2,7 +2,9 @@
 
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -195,6 +197,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
+    from evopolicygym.cli.workers import capped
     from evopolicygym.core.errors import UsageError
     from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
     from evopolicygym.runs.run import play
@@ -234,6 +237,9 @@ def run(
     if "task" not in document:
         raise UsageError('Which environment is to be played? evopolicygym run TASK, or task = "NAME" in --config FILE.')
     asked = decode(RunTable, document, str(config or "The command line")).config()
+    task_asked = asked.task
+    episodes = max(task_asked.budget.episodes, task_asked.validation_cases, task_asked.held_out_cases)
+    asked = replace(asked, workers=capped(asked.workers, asked.executor, episodes))
     play_and_show(lambda opened, observe: play(asked, opened, observe), as_json=as_json)
 
 
@@ -289,10 +295,12 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     from evopolicygym.cli.outcome import as_json as outcome_as_json
     from evopolicygym.cli.outcome import show_outcome, submission_trouble
     from evopolicygym.cli.progress import RunView
+    from evopolicygym.core.cases import SplitSource
     from evopolicygym.core.event import SubmissionPublished
     from evopolicygym.core.run import RunState
     from evopolicygym.records.paths import RunPaths
     from evopolicygym.records.reader import read_run
+    from evopolicygym.runs.experiment import revealed
     from evopolicygym.runs.prices import unpriced
 
     view = RunView(Console(quiet=True) if as_json else err())
@@ -304,6 +312,11 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         view.opened(paths, state)
         if warning := unpriced(state.opened.agent, state.opened.price):
             warn(warning)
+        if state.opened.split is not SplitSource.PUBLIC and revealed(paths.root, state.opened.experiment):
+            warn(
+                "The cases of this experiment were revealed, so they are hidden from nobody any more. For hidden "
+                "cases, begin another experiment with --experiment NAME."
+            )
 
     def observe(event: "Event", state: RunState) -> None:
         view.observe(event, state)
@@ -319,7 +332,11 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         with interruptible(), view.live():
             playing(opened, observe)
     except KeyboardInterrupt:
-        complain(f"interrupted; nothing is lost. Go on with: evopolicygym resume {root}" if root else "interrupted")
+        complain(
+            f"interrupted; nothing is lost. Go on with: evopolicygym resume {quote(str(root))}"
+            if root
+            else "interrupted"
+        )
         raise typer.Exit(INTERRUPTED) from None
     if root is not None and as_json:
         say_json(outcome_as_json(root))

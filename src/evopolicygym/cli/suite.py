@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -70,6 +71,8 @@ def suite(
 
     Exit code 1 where a run could not be finished.
     """
+    from evopolicygym.cli.workers import capped
+    from evopolicygym.runs.experiment import REVEALED_FILE
     from evopolicygym.runs.suites.document import check, directory_of
     from evopolicygym.runs.suites.records import found
     from evopolicygym.runs.suites.suite import entry, load, looked_over, plan
@@ -94,12 +97,15 @@ def suite(
         "address": address,
     }
     asked = load(name, {option: value for option, value in given.items() if value is not None})
+    asked = asked.model_copy(update={"workers": capped(asked.workers, asked.executor)})
     planned = plan(asked)
     warnings = looked_over(planned)
     check(asked)
     for warning in warnings:
         warn(warning)
     directory = directory_of(asked)
+    if asked.split != "public" and (directory / REVEALED_FILE).exists():
+        warn(f"The cases of experiment {asked.experiment} were revealed, so they are hidden from nobody any more.")
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
@@ -156,7 +162,7 @@ def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool)
     out().print(score_table(results))
     if any(one.verdict != "finished" for one in results):
         out().print(failures(results))
-    out().print(Text(f"next    evopolicygym leaderboard {directory}", style="dim"), soft_wrap=True)
+    out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
 def _as_json(results: Sequence["RunResult"]) -> list[dict[str, Any]]:

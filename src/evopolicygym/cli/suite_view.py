@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from shlex import quote
 from time import monotonic
 
 from rich.console import Console, Group, RenderableType
@@ -13,6 +14,7 @@ from rich.text import Text
 from evopolicygym.cli.console import duration, plus_minus
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
+from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
 from evopolicygym.runs.suites.records import RunResult, Verdict
 from evopolicygym.runs.suites.suite import PlannedRun
@@ -142,11 +144,12 @@ def plain(result: RunResult) -> str:
 def _to_be_done(result: RunResult) -> str:
     if result.verdict is Verdict.FINISHED:
         return f"kept: {plain(result)}"
-    return f"taken up again: {result.root}" if result.root else "new"
+    missing = "" if is_installed(result.planned.config.task.environment) else ", but its simulator is not installed"
+    return (f"taken up again: {result.root}" if result.root else "new") + missing
 
 
 def _alone(result: RunResult) -> str:
-    return f", or: evopolicygym resume {result.root}" if result.root else ""
+    return f", or: evopolicygym resume {quote(str(result.root))}" if result.root else ""
 
 
 def _cell(results: Sequence[RunResult], playing: Mapping[int, Standing | None]) -> Text:

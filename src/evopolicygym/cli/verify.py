@@ -38,6 +38,7 @@ def verify(
     """
     from rich.progress import track
 
+    from evopolicygym.cli.workers import capped
     from evopolicygym.records.reader import read_run
     from evopolicygym.runs.replay import Verdict, judged
     from evopolicygym.runs.replay import replay as play_again
@@ -48,7 +49,7 @@ def verify(
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
-        again = play_again(run, Means(workers, executor, address, isolation, trust))
+    from evopolicygym.cli.workers import capped
         played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         verdict, detail = judged(played)
         if played:

@@ -4,13 +4,18 @@
 
     <directory>/train.json, valid.json, heldout.json                  each {"cases": [{"seed": 7}, ...]}
     <directory>/<environment>/train.json, valid.json, heldout.json    the same, for many environments
+    <directory>/gym/acrobot/…, <directory>/gymnasium/parking-v0/…     as the release names its folders
+
+The release's files say, too, of which environment and split they are (``env``, ``split``), which is held to, and how
+they were made (``generator``, ``ref``), which is not read.
 
 How seeds are derived from a secret instead is not told here but in ``core/cases.py``; that a split holds as many cases
 as a run asks for is the caller's to check.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,6 +24,18 @@ from evopolicygym.core.errors import UsageError
 
 FILES = {Split.TRAIN: "train.json", Split.VALIDATION: "valid.json", Split.HELD_OUT: "heldout.json"}
 """The release's file for each split."""
+
+RELEASE_NAMES: Mapping[str, str] = {
+    "acrobot": "gym/acrobot",
+    "continuous_car": "gym/continuouscar",
+    "bipedal_walker": "gym/bipedal",
+    "car_racing": "gym/racing",
+    "reacher": "gym/reacher5",
+    "half_cheetah": "gym/halfcheetah5",
+    "ant": "gym/ant5",
+    "pusher": "gym/pusher5",
+}
+"""What the release calls environments; it calls all others ``gymnasium/`` with the gymnasium id."""
 
 _EXPECTED = 'a file with at least one case is due, such as {"cases": [{"seed": 7}, {"seed": 8}]}'
 
@@ -33,20 +50,26 @@ class _Cases(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     cases: Annotated[list[_Case], Field(min_length=1)]
+    env: str = ""
+    split: str = ""
+    generator: Any = None
+    ref: Any = None
 
 
-def read_directory(path: Path, environment: str) -> CaseSet:
+def read_directory(path: Path, environment: str, gymnasium_id: str = "") -> CaseSet:
     """Return the cases that a directory holds for one environment; its own folder there goes before files beside it.
 
-    Raises ``UsageError`` where a file is missing or can't be read, or where two splits share a seed.
+    Raises ``UsageError`` where a file is missing, can't be read or is of another environment or split, or where two
+    splits share a seed.
     """
-    folder = path / environment if (path / environment).is_dir() else path
-    seeds = {split: _seeds(folder / file) for split, file in FILES.items()}
+    names = (environment, RELEASE_NAMES.get(environment, f"gymnasium/{gymnasium_id or environment}"))
+    folder = next((path / name for name in names if (path / name).is_dir()), path)
+    seeds = {split: _seeds(folder / file, split, names) for split, file in FILES.items()}
     _refuse_overlap(seeds, folder)
     return CaseSet(environment, seeds)
 
 
-def _seeds(file: Path) -> tuple[int, ...]:
+def _seeds(file: Path, split: Split, names: tuple[str, ...]) -> tuple[int, ...]:
     try:
         document = _Cases.model_validate_json(file.read_bytes())
     except OSError as error:
@@ -55,6 +78,13 @@ def _seeds(file: Path) -> tuple[int, ...]:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"]) or "the file"
         raise UsageError(f"{file}: {where}: {problem['msg']}: {_EXPECTED}.") from error
+    if document.env and document.env not in names:
+        raise UsageError(
+            f"{file} holds cases of {document.env[:100]!r}, and cases of {names[0]} were asked for; what works: a "
+            f"directory whose files are of {' or '.join(names)}."
+        )
+    if document.split and document.split != Path(FILES[split]).stem:
+        raise UsageError(f"{file} says that it is of the split {document.split[:100]!r}; {FILES[split]} is due there.")
     return tuple(case.seed for case in document.cases)
 
 

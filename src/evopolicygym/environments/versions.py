@@ -33,6 +33,11 @@ def versions(spec: EnvironmentSpec) -> dict[str, str]:
     return found
 
 
+def is_installed(spec: EnvironmentSpec) -> bool:
+    """Return whether all packages that a spec names are installed."""
+    return all(any(map(_is_installed, _RIVALS.get(package, (package,)))) for package in spec.packages)
+
+
 def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     """Return the error that tells how to install what an environment lacks."""
     if spec.extra:

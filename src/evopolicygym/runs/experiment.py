@@ -101,7 +101,7 @@ def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
 
     Raises ``UsageError`` where it holds fewer than the task asks for, or others than runs of this experiment played.
     """
-    found = read_directory(directory, task.environment.name)
+    found = read_directory(directory, task.environment.name, task.environment.id)
     asked = {
         Split.TRAIN: min(task.train_cases, SIZES[Split.TRAIN]),
         Split.VALIDATION: task.validation_cases,

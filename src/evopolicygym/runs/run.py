@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
@@ -133,7 +134,7 @@ def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experim
         finalize(Rollouts(writer, executor, deal))
     except BaseException as error:
         _note_stop(writer, error)
-        hint = f"Nothing is lost; when that is mended, go on with: evopolicygym resume {writer.paths.root}"
+        hint = f"Nothing is lost; when that is mended, go on with: evopolicygym resume {quote(str(writer.paths.root))}"
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
