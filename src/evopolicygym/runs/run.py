@@ -28,6 +28,7 @@ from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import Session
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.base import LOCAL
@@ -172,6 +173,7 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
     paths, limits = writer.paths, writer.state.opened.task.limits
     writer.write_document()
     with (
+        feedback_read_only(paths),
         Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
         JudgeDoor(session) as door,
     ):
