@@ -36,6 +36,8 @@ def resume(
     from evopolicygym.runs.run import resume as take_up
 
     play_and_show(
-        lambda opened, observe: take_up(run, capped(workers, executor), opened, observe, executor, address, trusted=trust),
+        lambda opened, observe: take_up(
+            run, capped(workers, executor), opened, observe, executor, address, trusted=trust
+        ),
         as_json=as_json,
     )

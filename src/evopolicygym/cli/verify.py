@@ -49,7 +49,7 @@ def verify(
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
-    from evopolicygym.cli.workers import capped
+        again = play_again(run, Means(capped(workers, executor), executor, address, isolation, trust))
         played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         verdict, detail = judged(played)
         if played:

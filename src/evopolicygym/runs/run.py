@@ -38,8 +38,8 @@ from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of
 from evopolicygym.runs.prices import price_of
-from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.program import program_sha256
+from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
 
 STOP_WORDS = 500
