@@ -61,3 +61,47 @@ def test_a_run_of_a_revealed_experiment_says_so(shell: Shell, tmp_path: Path, sp
 
     assert left.code == 0
     assert ("were revealed" in left.err) == (split == "private")
+
+
+BROKEN = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Broken(gymnasium.Env):
+    observation_space = action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        print("x" * 3000)
+        raise ZeroDivisionError("no fuel")
+
+
+gymnasium.register("Broken-v0", Broken)
+"""
+
+
+def test_an_environment_that_fails_is_named(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of a simulator says which it is, and where the whole of what it printed is kept; no run is left."""
+    good = Path(catalog.__file__).with_name("specs") / "pendulum.toml"
+    text = good.read_text().replace("Pendulum-v1", "Broken-v0")
+    (tmp_path / "mine.toml").write_text(f'imports = ["broken_simulator"]\n{text}')
+    (tmp_path / "broken_simulator.py").write_text(BROKEN)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    left = shell("run", tmp_path / "mine.toml", *FEW, "--runs", tmp_path / "runs", "--workers", 1)
+    (kept,) = (tmp_path / "runs").rglob("*.log")
+
+    assert left.code == 4
+    assert "The environment 'mine' could not be made: ZeroDivisionError: no fuel" in left.err
+    assert str(kept) in left.err
+    assert "Traceback (most recent call last)" in kept.read_text()
+    assert not list((tmp_path / "runs").rglob("journal.jsonl"))
+
+
+def test_suites_take_what_runs_take(shell: Shell) -> None:
+    """A suite's agents can be given a model's server, as the errors of an agent that has none say."""
+    words = ("suite", "smoke", "--agent", "neutral", "--model", "m", "--model-url", "http://127.0.0.1:1", "--dry-run")
+    told = shell(*words, "--model-wire", "chat", "--max-turns", 2, "--effort", "low")
+
+    assert told.code == 0, told.err
+    assert "neutral:m@low" in told.out

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.core.errors import UsageError
 from evopolicygym.environments import catalog
 from evopolicygym.environments.check import Finding, check
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.patient_check import check_in_time
 from evopolicygym.environments.trace import trace, trace_elsewhere
 
 SLOW = {"car_racing", "parking", "roundabout"}
@@ -82,6 +85,36 @@ def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
+
+
+@pytest.mark.parametrize("how", ["time.sleep(3600)", "any(iter(int, 1))"])
+def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> None:
+    """The check gives up, says for how long it waited and where the simulator stood, and leaves no process behind."""
+    text = ODD.replace("self.steps += 1", f"import time; {how}").replace("Odd-v0", "Hanging-v0")
+    (tmp_path / "odd_simulator.py").write_text(text, encoding="utf-8")
+    found = list(check_in_time(odd(id="Hanging-v0"), patience_s=5.0))
+
+    assert [(one.name, one.ok) for one in found] == [("loads", True), ("answers", False)]
+    assert "Hanging-v0 gave no answer for 5 s; it stood in" in found[-1].detail
+    assert "odd_simulator.py" in found[-1].detail
+
+
+def test_a_check_in_time_finds_the_same() -> None:
+    """A process of its own changes nothing of what is found."""
+    found = {one.name: one.ok for one in check_in_time(odd())}
+
+    assert found == {one.name: one.ok for one in check(odd())}
+    assert all(found.values())
+
+
+def test_a_module_of_ones_own_that_is_not_found_is_told_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes the environment, a run too, says that the directory of a file has to be on Python's path."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"needs walks: .* PYTHONPATH=\. puts it there"):
+        Environment(odd(imports=("walks",)))
 
 
 def bad(findings: Iterable[Finding]) -> dict[str, str]:

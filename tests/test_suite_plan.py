@@ -46,6 +46,18 @@ def test_suites_of_families_and_kinds() -> None:
     }
 
 
+def test_what_is_given_for_all_agents(tmp_path: Path) -> None:
+    """``--model-url`` and the like are every agent's that says nothing else itself."""
+    common = {"model_url": "http://127.0.0.1:1", "model": "a", "limits": {"max_cost": 2.0, "max_turns": 3}}
+    agents = [{"name": "neutral"}, {"name": "neutral", "model": "b", "limits": {"max_cost": 1.0}}]
+    given = {"agents": agents, "runs": str(tmp_path), "environments": ["cartpole"]}
+    first, second = (run.config.agent for run in plan(suites.load("smoke", given, common)))
+
+    assert (first.model, first.allowance.cost, first.allowance.turns) == ("a", 2.0, 3)
+    assert (second.model, second.allowance.cost, second.allowance.turns) == ("b", 1.0, 3)
+    assert first.options["model_url"] == second.options["model_url"] == "http://127.0.0.1:1"
+
+
 def test_unknown_suite() -> None:
     """A name that no suite has is refused with those that there are."""
     with pytest.raises(UnknownName, match=r"Did you mean 'smoke'\? Known: core16,"):

@@ -104,10 +104,10 @@ Checked = tuple[bool, list[dict[str, Any]], Any]
 
 def _environment(name: str) -> Checked:
     from evopolicygym.environments.catalog import load
-    from evopolicygym.environments.check import check as check_environment
+    from evopolicygym.environments.patient_check import check_in_time
 
     with err().status(f"checking {name}"):
-        return _told(list(check_environment(load(name))))
+        return _told(list(check_in_time(load(name))))
 
 
 def _executor(name: str, address: str) -> Checked:

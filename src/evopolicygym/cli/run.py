@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -214,9 +214,9 @@ def run(
         "model_key": model_key,
         "model_wire": model_wire,
         "price": pairs("--price", price.split(",")) if price else None,
-        "limits": _given(max_cost=max_cost, max_tokens=max_tokens, max_time=max_time, max_turns=max_turns),
+        "limits": given_options(max_cost=max_cost, max_tokens=max_tokens, max_time=max_time, max_turns=max_turns),
     }
-    given = _given(
+    given = given_options(
         task=task,
         budget=budget,
         validation=validation,
@@ -231,7 +231,7 @@ def run(
         waive=waive or None,
         executor=executor,
         address=address,
-        agent=_given(**given_agent),
+        agent=given_options(**given_agent),
     )
     document = overlaid(read_table(config) if config else {}, given)
     if "task" not in document:
@@ -284,7 +284,8 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _given(**options: object) -> dict[str, object]:
+def given_options(**options: object) -> dict[str, Any]:
+    """Return what was given of options."""
     return {name: value for name, value in options.items() if value not in (None, {})}
 
 

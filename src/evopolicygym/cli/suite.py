@@ -21,7 +21,7 @@ evopolicygym suite smoke   (the tuner in three quick environments)
 
 evopolicygym suite core16 --agent codex:gpt-5.5@high --agent tuner --repeats 3 --jobs 4
 
-evopolicygym suite minigrid --agent neutral:NAME --dry-run
+evopolicygym suite minigrid --agent neutral:NAME --model-url URL --model-key VARIABLE --max-cost 5 --dry-run
 
 evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
 
@@ -35,6 +35,25 @@ def suite(
         list[str] | None,
         typer.Option(metavar="NAME[:MODEL[@EFFORT]]", help="Who plays; may be given several times. Default: tuner."),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="What every agent can be given besides; may be given several times."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model of every agent that names none.")] = None,
+    effort: Annotated[str | None, typer.Option(metavar="LEVEL", help="How much it is to think.")] = None,
+    model_url: Annotated[str | None, typer.Option(help="The one model server that agents may reach.")] = None,
+    model_key: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="The environment variable that holds the server's key.")
+    ] = None,
+    model_wire: Annotated[
+        str | None, typer.Option(help="What the server speaks: auto, responses, chat, messages or gemini.")
+    ] = None,
+    max_cost: Annotated[float | None, typer.Option(metavar="USD", help="What the model may cost in a run.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Tokens that the model may use in a run.")] = None,
+    max_time: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Wall time of an agent's turns: 45m, 2h30m, 1d; none.")
+    ] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of an agent in a run.")] = None,
     environment: Annotated[
         list[str] | None, typer.Option(help="Play these only; may be given several times.", metavar="NAME")
     ] = None,
@@ -71,6 +90,7 @@ def suite(
 
     Exit code 1 where a run could not be finished.
     """
+    from evopolicygym.cli.run import given_options, pairs
     from evopolicygym.cli.workers import capped
     from evopolicygym.runs.experiment import REVEALED_FILE
     from evopolicygym.runs.suites.document import check, directory_of
@@ -96,7 +116,17 @@ def suite(
         "executor": executor,
         "address": address,
     }
-    asked = load(name, {option: value for option, value in given.items() if value is not None})
+    limits = given_options(max_cost=max_cost, max_tokens=max_tokens, max_time=max_time, max_turns=max_turns)
+    every = given_options(
+        options=pairs("--option", option or []),
+        model=model,
+        effort=effort,
+        model_url=model_url,
+        model_key=model_key,
+        model_wire=model_wire,
+        limits=limits,
+    )
+    asked = load(name, given_options(**given), every)
     asked = asked.model_copy(update={"workers": capped(asked.workers, asked.executor)})
     planned = plan(asked)
     warnings = looked_over(planned)

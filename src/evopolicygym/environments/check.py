@@ -6,9 +6,8 @@ are named after; how a spec is read is not told here but in ``catalog.py``, and 
 """
 
 import math
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,7 +70,7 @@ def check(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
     try:
         look = _look(spec)
     except Exception as error:  # noqa: BLE001 - whatever a stranger's simulator raises is the finding
-        yield Finding("plays", ok=False, detail=_not_found(spec, error) or _words(error))
+        yield Finding("plays", ok=False, detail=_words(error))
         return
     yield _plays(look)
     for name, part in _PARTS.items():
@@ -225,25 +224,6 @@ def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _Look) -> Find
     except Exception as error:  # noqa: BLE001 - as above
         return Finding(name, ok=False, detail=_words(error))
     return Finding(name, ok=ok, detail=detail)
-
-
-def _not_found(spec: EnvironmentSpec, error: Exception) -> str:
-    """Return what was looked for where a module that the spec itself names isn't found; empty for any other error."""
-    cause = error.__cause__
-    if spec.extra or not isinstance(cause, ModuleNotFoundError) or not _leads_to(spec.imports, str(cause.name)):
-        return ""
-    here = Path.cwd()
-    there = f"{here} is on it" if here in map(Path, sys.path) else f"{here} is not; PYTHONPATH=. puts it there"
-    return (
-        f"The environment {spec.name!r} needs {cause.name}: a module of that name was looked for on Python's path, and "
-        f"there is none. Install the package that brings it; the directory of a file of yours has to be on that path "
-        f"(the current one, {there})."
-    )
-
-
-def _leads_to(named: Iterable[str], missing: str) -> bool:
-    """Return whether a module is one of those named, or a package that one of them lies in."""
-    return any(f"{name}.".startswith(f"{missing}.") for name in named)
 
 
 def _words(error: Exception) -> str:

@@ -6,8 +6,10 @@ What a run does with them is not told here; the distributions themselves are nam
 import base64
 import hashlib
 import platform
+import sys
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
+from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
@@ -42,6 +44,14 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     """Return the error that tells how to install what an environment lacks."""
     if spec.extra:
         return MissingExtra(f"The environment {spec.name!r}", spec.extra, missing)
+    if any(f"{name}.".startswith(f"{missing}.") for name in spec.imports):
+        here = Path.cwd()
+        there = f"{here} is on it" if here in map(Path, sys.path) else f"{here} is not; PYTHONPATH=. puts it there"
+        return UsageError(
+            f"The environment {spec.name!r} needs {missing}: a module of that name was looked for on Python's path, "
+            f"and there is none. Install the package that brings it; the directory of a file of yours has to be on "
+            f"that path (the current one, {there})."
+        )
     return UsageError(
         f"The environment {spec.name!r} needs {missing}, which is not installed; install the package that brings it."
     )

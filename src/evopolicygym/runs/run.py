@@ -69,7 +69,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root), config.task.films)
         executor = stack.enter_context(_executor(RunPaths(root), config))
-        opening = _opening(config, owner, run_id, executor.grounds, price)
+        opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
@@ -212,6 +212,18 @@ def _opening(
         action_schema=grounds.action_schema,
         price=price,
     )
+
+
+def _grounds(executor: Executor, root: Path) -> Grounds:
+    """Return what an executor found; where the simulator fails, all that it printed stays beside the run's place."""
+    try:
+        return executor.grounds
+    except EnvironmentFault as error:
+        printed, kept = RunPaths(root).simulator_log, root.with_name(f"{root.name}.log")
+        if not printed.is_file() or not printed.stat().st_size:
+            raise
+        shutil.copyfile(printed, kept)
+        raise EnvironmentFault(f"{error}\nThe whole of what it printed is kept in {kept}.") from error
 
 
 def _forget_unopened(root: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Self
 from evopolicygym.core import regular_file
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EnvironmentFault, UsageError
+from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
 from evopolicygym.core.spaces import from_schema, is_bounded
@@ -73,7 +73,7 @@ class LocalExecutor:
         arithmetic is the same on every processor.
         """
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
-        self._log, self._scratch = log, scratch
+        self._spec, self._log, self._scratch = spec, log, scratch
         self._closed = False
         self._workers: list[int] = []
         """The process number of every worker that was started."""
@@ -198,9 +198,14 @@ class LocalExecutor:
         if seat.grounds is None:
             reply = self._read(seat)
             if isinstance(reply, Fault):
-                raise replace(reply, message=reply.message + self._last_words()).error()
+                raise self._not_ready(reply)
             seat.grounds = reply
         return seat.grounds
+
+    def _not_ready(self, fault: Fault) -> EvoPolicyGymError:
+        """Return what is said of a worker that never got ready; of a simulator, which one."""
+        which = f"The environment {self._spec.name!r} could not be made: " if fault.blame is Blame.SIMULATOR else ""
+        return replace(fault, message=f"{which}{fault.message}{self._last_words()}").error()
 
     def _last_words(self) -> str:
         """Return the end of what simulators and sandboxes printed."""
@@ -262,7 +267,9 @@ class LocalExecutor:
         played = attempts[job.position]
         is_policys = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
         if played >= ATTEMPTS + is_policys:
-            raise fault.error(f"Case {job.position} was played {played} times and failed each time: ")
+            raise fault.error(
+                f"Case {job.position} of {self._spec.name} was played {played} times and failed each time: "
+            )
         attempts[job.position] += 1
 
 

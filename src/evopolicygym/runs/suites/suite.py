@@ -95,10 +95,17 @@ def plan(suite: SuiteTable) -> tuple[PlannedRun, ...]:
     return tuple(PlannedRun(number, *one) for number, one in enumerate(configs))
 
 
-def load(asked: str, given: Mapping[str, Any]) -> SuiteTable:
-    """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it."""
-    file = _file(asked)
-    return decode(SuiteTable, overlaid({"experiment": Path(asked).stem, **read_table(file)}, given), str(asked))
+def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteTable:
+    """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it.
+
+    ``every`` is what each of its agents has that says nothing else itself.
+    """
+    document = overlaid({"experiment": Path(asked).stem, **read_table(_file(asked))}, given)
+    if every:
+        agents = document.get("agents", [{"name": DEFAULT_AGENT}])
+        entries = [overlaid(every, one) if isinstance(one, Mapping) else one for one in agents]
+        document = {**document, "agents": entries}
+    return decode(SuiteTable, document, str(asked))
 
 
 def names() -> list[str]:
