@@ -277,6 +277,7 @@ def test_verify_for_a_person(shell: Shell, run: Told) -> None:
 
     assert (left.code, left.err) == (0, "")
     assert re.search(r"ok +journal", left.out)
+    assert re.fullmatch(r"verified: all \d+ checks hold", left.out.splitlines()[-1])
     assert ESCAPE not in left.out
 
 
@@ -288,6 +289,7 @@ def test_verify_of_a_changed_record(shell: Shell, run: Told, tmp_path: Path) -> 
 
     assert left.code == 1
     assert re.search(r"FAILED +journal", left.out)
+    assert left.out.splitlines()[-1].startswith("FAILED: journal")
 
 
 @pytest.mark.usefixtures("at_home")

@@ -17,6 +17,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted
 from evopolicygym.export.columns import columns, markdown
 from evopolicygym.export.rows import TABLES
+from evopolicygym.export.tables import Runs
 from evopolicygym.runs import experiment
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
@@ -204,3 +205,9 @@ def test_the_docs_tell_every_column(table: str) -> None:
     text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 
     assert f"### {table}\n\n{markdown(TABLES[table])}" in text
+
+
+def test_the_package_shows_what_is_public() -> None:
+    """``dir`` names what can be used, before it is loaded; many runs are shown in one short line."""
+    assert dir(evopolicygym) == ["__version__", "load_runs"]
+    assert repr(Runs()) == "<Runs: 0 runs, 0 submissions, 0 episodes>"

@@ -18,3 +18,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
     if name == "load_runs":
         return import_module("evopolicygym.export.tables").load_runs
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, those that are not loaded yet too."""
+    return sorted(__all__)

@@ -81,3 +81,6 @@ def _print(found: list[dict[str, Any]]) -> None:
             mark = Text("ROUNDING", "yellow")
         table.add_row(mark, Text(one["what"]), Text(one["detail"], "dim"))
     out().print(table)
+    failed = [one["what"] for one in found if not one["ok"]]
+    verdict = f"FAILED: {', '.join(failed)}" if failed else f"verified: all {len(found)} checks hold"
+    out().print(Text(verdict, "bold red" if failed else "bold green"), soft_wrap=True)

@@ -56,6 +56,10 @@ class Runs:
     episodes: list[EpisodeRow] = field(default_factory=list)
     _each: dict[str, Run] = field(default_factory=dict, repr=False)
 
+    def __repr__(self) -> str:
+        counts = (f"{len(getattr(self, name))} {name}" for name in ("runs", "submissions", "episodes"))
+        return f"<Runs: {', '.join(counts)}>"
+
     def add(self, run: Run) -> None:
         """Take one more run in."""
         self.runs.append(run.row)
