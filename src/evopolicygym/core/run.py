@@ -370,9 +370,9 @@ def _finished(state: RunState, event: RunFinished) -> RunState:
         _demand(event.score is None and event.standard_error is None, "A run without candidates was scored.")
     else:
         held_out = state.held_out()
-        _demand(held_out is not None, "The run was scored before its held-out cases were played.")
-        assert held_out is not None  # noqa: S101 - for the type checker; demanded above
-        same = _same(held_out.mean, event.score) and _same_error(held_out.standard_error, event.standard_error)
+        if held_out is None:
+            raise RecordError("The run was scored before its held-out cases were played.")
+        same = _same(held_out.mean, event.score) and _same(held_out.standard_error, event.standard_error)
         _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
     return replace(state, stage=Stage.FINISHED, finished=event)
 
@@ -388,13 +388,11 @@ def _with_submission(state: RunState, submission: SubmissionState) -> RunState:
     return replace(state, submissions=(*before, submission, *behind))
 
 
-def _same(one: float, other: float | None) -> bool:
-    return one == other or (other is not None and math.isnan(one) and math.isnan(other))
-
-
-def _same_error(played: float | None, recorded: float | None) -> bool:
-    """Whether a standard error is what was recorded; older records hold 0 where one case leaves it unknown."""
-    return not recorded if played is None else _same(played, recorded)
+def _same(played: float | None, recorded: float | None) -> bool:
+    """Whether a number is what was recorded; of one that is unknown, as one case's error is, older records hold 0."""
+    if played is None or recorded is None:
+        return played is None and not recorded
+    return played == recorded or (math.isnan(played) and math.isnan(recorded))
 
 
 def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
