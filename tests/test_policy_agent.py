@@ -55,7 +55,7 @@ def test_tables_call_it_by_its_model(project: Path) -> None:
     config = agent(project, "PPO 128 episodes")
     make(config)
 
-    assert config.label == "policy PPO 128 episodes"
+    assert config.entry == "policy PPO 128 episodes"
 
 
 def test_no_price_is_asked_for(project: Path, tmp_path: Path) -> None:

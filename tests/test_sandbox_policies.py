@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.zygote import ENVIRONMENT
 from playground import Playground, one_worker, policy
 from simulators import spec
@@ -160,7 +161,7 @@ def test_no_variables_but_ours(yard: Playground) -> None:
     """The environment of a policy holds what the zygote was given and nothing of the host's."""
     found = probe(yard, "show(names=sorted(set(os.environ) - {'PWD', 'LC_CTYPE'}))")
 
-    assert sorted({*ENVIRONMENT, "PYTHONPATH"}) == found["names"]
+    assert sorted({*ENVIRONMENT, *arithmetic.variables(), "PYTHONPATH"}) == found["names"]
 
 
 def test_no_descriptors_but_ours(yard: Playground) -> None:
