@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, number, out, say_json
+from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 
@@ -39,12 +40,8 @@ def film(
     size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into; default: the simulator's.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Make films anew that are there already.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
-    isolation: Annotated[
-        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
-    ] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
-    ] = False,
+    isolation: Isolation = "auto",
+    trust: Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""

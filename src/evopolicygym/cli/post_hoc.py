@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, say_json
+from evopolicygym.cli.replay_options import Isolation, Trust
 
 EXAMPLES = """
 Examples:
@@ -21,12 +22,8 @@ evopolicygym diagnose runs/default --only generalisation   (tells the regret aft
 def post_hoc(
     runs: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.")],
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
-    isolation: Annotated[
-        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
-    ] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
-    ] = False,
+    isolation: Isolation = "auto",
+    trust: Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, and no progress.")] = False,
 ) -> None:
     """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.replay_options import Isolation, Trust
 
 ROUNDING = 6
 """The exit code where a replay differs by no more than rounding."""
@@ -24,12 +25,8 @@ def verify(
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
-    isolation: Annotated[
-        str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
-    ] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")
-    ] = False,
+    isolation: Isolation = "auto",
+    trust: Trust = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails.

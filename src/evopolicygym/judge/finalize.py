@@ -14,7 +14,7 @@ def finalize(rollouts: Rollouts) -> None:
     """Take a closed run to its score, from wherever its journal stands."""
     writer = rollouts.writer
     if writer.state.stage is Stage.CLOSED:
-        for checkpoint in dict.fromkeys(one.charged.checkpoint for one in writer.state.candidates):
+        for checkpoint in writer.state.checkpoints:
             evaluate(rollouts, Split.VALIDATION, checkpoint)
         _select(writer)
     if writer.state.stage is Stage.SELECTED and writer.state.selected:

@@ -9,7 +9,8 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-ADDR_NO_RANDOMIZE, ONLY_ASK = 0x0040000, 0xFFFFFFFF
+from evopolicygym.rollout.guest.zygote import ADDR_NO_RANDOMIZE, PERSONALITY_ONLY_ASK
+
 STACK_BYTES = 8 << 20
 """The kernel lays libraries below the room that a stack may take."""
 
@@ -18,7 +19,7 @@ STACK_BYTES = 8 << 20
 def fixed_layout() -> Iterator[None]:
     """Have what this thread starts meanwhile laid out the same every time; by chance where the kernel refuses."""
     libc = ctypes.CDLL(None)
-    before, (soft, hard) = libc.personality(ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)
+    before, (soft, hard) = libc.personality(PERSONALITY_ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)
     stack = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
     libc.personality(before | ADDR_NO_RANDOMIZE)
     resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))

@@ -60,5 +60,4 @@ def play_post_hoc(root: Path, played: Callable[[], None], means: Means = Means()
 def _due(state: RunState, known: dict[str, PostHoc]) -> tuple[str, ...]:
     if state.selected is None:
         return ()
-    candidates = dict.fromkeys(one.charged.checkpoint for one in state.candidates)
-    return tuple(name for name in candidates if name != state.selected.checkpoint and name not in known)
+    return tuple(name for name in state.checkpoints if name != state.selected.checkpoint and name not in known)

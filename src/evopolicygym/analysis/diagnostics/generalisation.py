@@ -64,8 +64,7 @@ def measure(record: RunRecord) -> Generalisation:
                 f"{record.paths.post_hoc} holds {len(known.returns)} returns of checkpoint {name[:12]}; the run has "
                 f"{state.opened.task.held_out_cases} held-out cases, and each is due once."
             )
-    names = dict.fromkeys(one.charged.checkpoint for one in state.candidates)
-    means = tuple(_means(state, name, post_hoc.get(name)) for name in names)
+    means = tuple(_means(state, name, post_hoc.get(name)) for name in state.checkpoints)
     chosen = next((one for one in means if one.is_selected), None)
     held_out = chosen.held_out.mean if chosen and chosen.held_out else None
     others = [one.held_out.mean for one in means if not one.is_selected and one.held_out]
