@@ -203,13 +203,30 @@ def ended(paths: RunPaths) -> list[str]:
     return [one.end for one in events(paths) if isinstance(one, AgentEnded)]
 
 
-def test_a_program_that_is_missing(tmp_path: Path) -> None:
+def test_a_program_that_is_nowhere(tmp_path: Path) -> None:
     """A program that isn't there is named, with exit code 2, before there is a record."""
     done = evopolicygym("run", "cartpole", "--runs", tmp_path / "runs", "--", "no-such-program")
 
     assert done.returncode == 2, done.stderr
     assert "no-such-program" in done.stderr
     assert list(find_runs(tmp_path / "runs")) == []
+
+
+@pytest.mark.parametrize("isolation", ["process", "bubblewrap"])
+def test_a_program_that_is_missing(tmp_path: Path, isolation: str) -> None:
+    """A program that isn't in the workspace is named, with exit code 5; the run waits to be resumed."""
+    numbers = ("--budget", 2, "--validation", 1, "--held-out", 1, "--workers", 1, "--isolation", isolation)
+    done = evopolicygym("run", "cartpole", "--runs", tmp_path / "runs", *numbers, "--", "system/no-such-program")
+    if done.returncode == 4:
+        pytest.skip(done.stderr)
+    (root,) = find_runs(tmp_path / "runs")
+    seen = events(RunPaths(root))
+
+    assert done.returncode == 5, done.stderr
+    assert "no-such-program" in done.stderr
+    assert (read_run(root).state.stage, ended(RunPaths(root))) == (Stage.OPEN, [])
+    assert isinstance(seen[-1], RunStopped)
+    assert seen[-1].reason is StopReason.AGENT
 
 
 @pytest.mark.parametrize("script", ["exit 3", "kill -SEGV $$", "kill -KILL $$"])
