@@ -35,8 +35,9 @@ from evopolicygym.sandbox.seccomp import call_name, policy_filter
 
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
 BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
-"""As ``sandbox/channels/policy.py`` sets them up: descriptors of its output, a library's file, the file's directory and
-the null device; memory to be written, the file's path, a short time, and the file's first page, shared."""
+PLACES = (FILE, DIRECTORY, NULL, BUFFER, PATH, TIMEOUT, MAPPED)
+"""What ``sandbox/channels/policy.py`` sets up, in the order in which it is given: descriptors of a library's file, the
+file's directory and the null device; memory to be written, the file's path, a short time, the file's first page."""
 OFFERED = (
     (FILE, DIRECTORY, NULL, OUTPUT, PATH, MAPPED, 0),
     (0, 1, PATH, BUFFER, 4096),
@@ -141,7 +142,8 @@ class _Player:
         checkpoint.mkdir()
         source = files("evopolicygym.sandbox") / "channels" / "policy.py"
         (checkpoint / "policy.py").write_bytes(source.read_bytes())
-        plan = {"library": library, "seconds": seconds, "calls": [asdict(one) for one in calls]}
+        written = [asdict(one) for one in calls]
+        plan = {"library": library, "seconds": seconds, "places": PLACES, "calls": written}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
         grounds = self.executor.grounds
         schemas = grounds.observation_schema, grounds.action_schema

@@ -1,7 +1,7 @@
 """Tries system calls that it was given, and prints what came of each: the writer and the reader of a channel search.
 
-Beside it lies ``plan.json``: a module's name, and for each call a name and the arguments of every try. Descriptors and addresses in it are the
-ones that are set up here.
+Beside it lies ``plan.json``: a module's name, for each call a name and the arguments of every try, and the descriptors
+and addresses among these arguments, which are set up here.
 """
 
 import ctypes
@@ -13,8 +13,9 @@ import signal
 import time
 import zlib
 
-FILE, DIRECTORY, NULL = 10, 11, 12
-BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
+with open("plan.json") as file:
+    PLAN = json.load(file)
+FILE, DIRECTORY, NULL, BUFFER, PATH, TIMEOUT, MAPPED = PLAN["places"]
 PAGE = 4096
 FIXED = 0x100000
 BLOCKS_S = 0.001
@@ -52,11 +53,11 @@ def tried(number, arguments):
     return f"{answer} {ctypes.get_errno()}".encode() + ctypes.string_at(BUFFER, PAGE)
 
 
-def sweep(plan):
-    """Make every call of a plan; return a checksum for each."""
+def sweep():
+    """Make every call of the plan; return a checksum for each."""
     LIBC.syscall.restype = ctypes.c_long
     found = {}
-    for call in plan["calls"]:
+    for call in PLAN["calls"]:
         sum_of = 0
         for arguments in call["tries"]:
             sum_of = zlib.crc32(tried(call["number"], arguments), sum_of)
@@ -66,17 +67,16 @@ def sweep(plan):
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
-        with open("plan.json") as file:
-            self.plan = json.load(file)
+        pass
 
     def reset(self, episode_index):
-        if not self.plan["calls"]:
+        if not PLAN["calls"]:
             return
-        prepare(self.plan["library"])
-        ends = time.monotonic() + self.plan["seconds"]
-        found = sweep(self.plan)
+        prepare(PLAN["library"])
+        ends = time.monotonic() + PLAN["seconds"]
+        found = sweep()
         while time.monotonic() < ends:
-            sweep(self.plan)
+            sweep()
         print(json.dumps(found), flush=True)
 
     def act(self, obs):
