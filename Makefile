@@ -4,10 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all test-tools check fix coverage bench anchors tools clean
+# Tests of what rights decide: they pass for an ordinary user, and for root too.
+ROOT_TESTS := $(wildcard tests/test_attacks*.py tests/test_sandbox*.py) $(addprefix tests/test_, addresses.py \
+	cgroup.py channels.py high_water.py level_process.py process_numbers.py regular_file.py rights.py simulators_hidden.py \
+	temporary_files.py workplace.py)
+
+.PHONY: help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
 
 help: ## List these recipes
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.installed: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
@@ -24,9 +29,16 @@ run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray and torch
+test-root: $(VENV)/.installed-dev ## Run those tests again that rights decide, for who is root
+	$(BIN)/python -m pytest -m "not slow" $(ROOT_TESTS)
+
+test-loaded: $(VENV)/.installed-dev ## Run the tests beside programs that keep two processors busy all the time
+	$(BIN)/python -m pytest -m "not slow" --beside 2
+
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray and torch; then on a loaded machine
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]'
 	$(BIN)/python -m pytest
+	$(MAKE) test-loaded
 
 check: $(VENV)/.installed-dev ## Lint, formatting and types
 	$(BIN)/ruff check .

@@ -2,12 +2,14 @@
 
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from browsers import browser
+from busy import busy
 from evopolicygym.cli import console
 from fakes import RunMaker
 from shell import Shell
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to what it starts in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Take how many programs compute beside the tests, which stand for a machine that others use too."""
+    parser.addoption("--beside", type=int, default=0, metavar="N", help="have N programs compute beside the tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Keep the machine busy while tests run, from the one process that deals them out."""
+    deals = not hasattr(session.config, "workerinput")
+    with busy(session.config.getoption("--beside")) if deals else nullcontext():
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

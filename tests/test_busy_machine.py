@@ -1,34 +1,33 @@
 """What a busy machine does to a policy: nothing that is charged to it."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
+from busy import busy
 from evopolicygym.core.episode import Failure
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.task import Limits
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.rollout import attendant
 from playground import Playground, one_worker, policy
+from sameness import told
 from simulators import spec
+from suites import Program
+from whole_runs import events, state_kept_in
 
 TIGHT = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=20.0)
 HEAVY = policy(
     "began = time.process_time()\nwhile time.process_time() - began < 0.3: pass\nreturn obs / np.linalg.norm(obs)"
 )
 """Uses more than half of the processor time that ``TIGHT`` gives an act."""
-
-
-@contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Keep every processor busy with programs that do nothing else."""
-    with ExitStack() as stack:
-        for _ in range(count):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            stack.callback(process.kill)
-        yield
+SUITE = (
+    *("--environment", "acrobot", "--environment", "reacher", "--agent", "tuner", "--repeats", "2", "--budget", "16"),
+    *("--validation", "4", "--held-out", "8", "--split", "public", "--jobs", "2"),
+)
+"""Four runs of 16 episodes."""
 
 
 def hashes(ground: Playground) -> list[tuple[Failure | None, str]]:
@@ -67,3 +66,30 @@ def test_a_starved_policy_has_not_failed(
         pytest.raises(SandboxError, match=r"too busy to play on: .* of processor time within"),
     ):
         ground.play_one(policy("time.sleep(60)"))
+
+
+@pytest.mark.slow
+def test_a_suite_comes_out_the_same(tmp_path: Path) -> None:
+    """A suite of 64 episodes beside six busy programs has no failed episode more, and every trajectory's hash."""
+    alone = played_in(tmp_path / "alone")
+    with busy(6):
+        crowded = played_in(tmp_path / "crowded")
+
+    assert crowded == alone
+    assert len(alone) == 4
+    assert [failures for _, failures in alone.values()] == [[]] * 4
+
+
+def played_in(place: Path) -> dict[tuple[str, int], tuple[dict[str, object], list[Failure]]]:
+    """Play the suite; return by run what came of it, each episode's hash in it, and which failures there were."""
+    program = Program(place / "runs", SUITE)
+    with state_kept_in(place / "state"):
+        code, _, complaints = program.played()
+    assert code == 0, complaints
+    found = {}
+    for run in find_runs(program.directory):
+        played = [one.episode for one in events(RunPaths(run)) if isinstance(one, EpisodePlayed)]
+        failures = [one.failure for one in played if one.failure]
+        state = read_run(run).state
+        found[state.opened.task.environment.name, state.opened.seed] = (told(state), failures)
+    return found
