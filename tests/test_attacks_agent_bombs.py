@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import subprocess
 import time
 from pathlib import Path
 from threading import Event
@@ -19,7 +20,7 @@ from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs import turns
 from evopolicygym.runs.verify import findings
-from evopolicygym.sandbox import cgroup, watch
+from evopolicygym.sandbox import cgroup, memory, watch
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap
@@ -102,6 +103,27 @@ def test_memory_that_is_nobodys_own(how: str, counted: str, run: OpenRun, monkey
     assert ended.end is AgentEnd.CRASHED
     assert ("at most 200 MiB may be used" in ended.message) == (counted == "from outside")
     assert told in ({""} if counted == "by a control group" else {"", "all of it\n"})
+
+
+def test_only_what_lies_in_memory_is_counted(tmp_path: Path) -> None:
+    """A08: a disk that is mounted over a file system in memory is none; what lies in another such one is counted."""
+    covered, seen = tmp_path / "covered", tmp_path / "seen"
+    covered.mkdir()
+    seen.mkdir()
+    script = f"""
+mount -t tmpfs tmpfs {covered} && mount --rbind / {covered} && mount -t tmpfs tmpfs {seen} || exit 77
+head -c 1048576 /dev/zero > {seen}/file; echo ready; read _
+"""
+    words = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != "ready\n":
+            pytest.skip("no file system can be mounted here")
+        others = memory.of_file_systems("/proc/self")
+        found = memory.of_file_systems(f"/proc/{process.pid}")
+        process.communicate("\n")
+
+    assert found - others == pytest.approx(1 << 20, abs=1 << 19)
 
 
 def test_segments_that_outlive_processes(run: OpenRun) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.run import fold
 from evopolicygym.records import journal
 from fakes import OpenRun, RunMaker, open_run
+from removal import remove
 
 
 def test_finishing_where_it_is_not_allowed(new_run: RunMaker) -> None:
@@ -114,8 +114,7 @@ def test_a_closed_run_says_so(new_run: RunMaker) -> None:
 
 def forget_feedback(run: OpenRun) -> None:
     """Remove a submission's feedback, as an agent can where nothing isolates it."""
-    run.feedback(0).chmod(0o755)
-    shutil.rmtree(run.feedback(0))
+    remove(run.feedback(0))
 
 
 def test_feedback_that_the_agent_removes_holds_nothing_up(new_run: RunMaker) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,7 @@ import pytest
 
 from asking import SUBMIT, Json, ask, charges, submit
 from fakes import FakeExecutor, RunMaker, open_run
+from removal import remove
 
 
 def test_info(new_run: RunMaker) -> None:
@@ -106,10 +106,6 @@ def test_the_list_and_the_summary_tell_one_mean(new_run: RunMaker) -> None:
 
     assert [one["mean_return"] for one in listed] == [0.1]
     assert summary["mean_return"] == 0.1
-
-
-def remove(feedback: Path) -> None:
-    shutil.rmtree(feedback)
 
 
 def empty(feedback: Path) -> None:

@@ -20,6 +20,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.verify import findings
+from removal import remove
 from whole_runs import Told, config, events, played, state_kept_in
 
 
@@ -58,7 +59,7 @@ def more_feedback(paths: RunPaths) -> None:
 
 
 def no_feedback(paths: RunPaths) -> None:
-    shutil.rmtree(paths.published(0))
+    remove(paths.published(0))
 
 
 def changed_checkpoint(paths: RunPaths) -> None:

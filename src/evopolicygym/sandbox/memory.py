@@ -28,16 +28,20 @@ def of_processes(processes: Iterable[str]) -> int:
 
 
 def of_file_systems(process: str) -> int:
-    """Return the bytes that lie in the file systems in memory that a process sees; only its own may be among them."""
+    """Return the bytes that lie in the file systems in memory that a process sees; only its own may be among them.
+
+    One that another file system is mounted over has no path that leads to it, and isn't counted.
+    """
     used: dict[int, int] = {}
     with suppress(OSError):  # it has ended
         for line in Path(process, "mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             fields = line.split()
             if fields[fields.index("-") + 1] == "tmpfs":
                 with suppress(OSError):
-                    place = f"{process}/root{fields[4]}"
-                    status = os.statvfs(place)
-                    used[Path(place).stat().st_dev] = (status.f_blocks - status.f_bfree) * status.f_frsize
+                    place, device = f"{process}/root{fields[4]}", os.makedev(*map(int, fields[2].split(":")))
+                    if Path(place).stat().st_dev == device:
+                        status = os.statvfs(place)
+                        used[device] = (status.f_blocks - status.f_bfree) * status.f_frsize
     return sum(used.values())
 
 
