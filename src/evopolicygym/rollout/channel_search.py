@@ -272,8 +272,14 @@ def _plan(ways: Iterator[Allowed]) -> Iterator[Call]:
             place, commands = COMMANDS[name]
             values[place] = list(dict.fromkeys((*way.values(place, commands), *values[place])))
         most = TRIES_THAT_BLOCK if name in MAY_BLOCK else TRIES
-        tries = islice(product(*reversed(values)), most)
-        yield Call(f"{name}#{count[way.number]}", way.number, [one[::-1] for one in tries])
+        tries = (one[::-1] for one in product(*reversed(values)))
+        kept = islice((one for one in tries if not (name == "madvise" and _holds_programs(*one[:2]))), most)
+        yield Call(f"{name}#{count[way.number]}", way.number, list(kept))
+
+
+def _holds_programs(begin: int, length: int) -> bool:
+    """Return whether the addresses may hold the reader's own code: a program that can't be moved lies below 4 GiB."""
+    return begin < BUFFER <= begin + length
 
 
 def _changed(before: Mapping[str, int | str], after: Mapping[str, int | str]) -> list[str]:
