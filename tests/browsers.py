@@ -91,8 +91,8 @@ def met(running: "Browser", address: str, width: int = 1280, scheme: str = "ligh
     finally:
         context.close()
 
-    assert found.said == []
-    assert found.left == []
+    assert found.said == [], found.said
+    assert found.left == [], found.left
 
 
 def axe() -> str:

@@ -74,6 +74,7 @@ def test_another_page_leads_there_too(viewer: ServedViewer) -> None:
     assert answer.status == 200
     assert "set-cookie" in answer.headers
     assert b'http-equiv="refresh" content="0; url=/"' in answer.body
+    assert b'<link rel="icon" href="/static/icon.svg"' in answer.body
     assert viewer.access.token.encode() not in answer.body
 
 

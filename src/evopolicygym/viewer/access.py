@@ -18,6 +18,8 @@ PAGE = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">{head}'
     "<title>EvoPolicyGym</title></head><body><main><h1>EvoPolicyGym</h1><p>{body}</p></main></body></html>\n"
 )
+ICON = '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">'
+"""Without it, a browser asks for one at an address of its own choice, where there is none."""
 REFUSED = "These runs are shown to who opens the address that evopolicygym view printed, with the token in it."
 MISSING = f'{REFUSED} If this browser opened that already and came here from another site: <a href="/">go on</a>.'
 
@@ -45,7 +47,7 @@ class Access:
         if not self._is(request.query_params["token"]):
             return refused()
         led = request.headers.get("sec-fetch-site") == "cross-site"
-        answer = HTMLResponse(leading_to("/")) if led else RedirectResponse("/", 303)
+        answer = HTMLResponse(leading_to("/", ICON)) if led else RedirectResponse("/", 303)
         answer.set_cookie(_cookie(scope), self.token, httponly=True, samesite="strict")
         return answer
 
@@ -58,10 +60,10 @@ def refused() -> Response:
     return HTMLResponse(PAGE.format(head="", body=MISSING), 403)
 
 
-def leading_to(address: str) -> str:
-    """Return a page that leads to an address at once."""
+def leading_to(address: str, icon: str = "") -> str:
+    """Return a page that leads to an address at once; ``icon`` is the element that names its icon."""
     shown = escape(address)
-    head = f'<meta http-equiv="refresh" content="0; url={shown}">'
+    head = f'{icon}<meta http-equiv="refresh" content="0; url={shown}">'
     return PAGE.format(head=head, body=f'<a href="{shown}">The runs are shown here.</a>')
 
 
