@@ -36,8 +36,9 @@ LAID_AT = (float(2**31 - 1), 0.0)
 the kernel, which notes the first reading after a change, notes none."""
 LARGEST_CHECKPOINT = 1 << 30
 """Bytes that are copied of a checkpoint whose run allows no larger one."""
-ANSWER_S = 60.0
-"""Seconds within which a zygote answers; it runs nobody else's code, so a longer silence means that it is broken."""
+ANSWER_S = 600.0
+"""Seconds within which a zygote answers, however busy the machine. It runs no untrusted code, so a longer silence means
+that it is broken; one that ended is noticed at once."""
 
 
 @dataclass(frozen=True, slots=True)
