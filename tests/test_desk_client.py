@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.core.episode import Failure, FailureReason
 from fakes import OpenRun, RunMaker
 
 NOBODY = "http://127.0.0.1:9/nobody/info"
@@ -161,3 +162,19 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
     )
 
     assert done.stdout.split() == ["8", "3"]
+
+
+@pytest.mark.parametrize(
+    ("failing", "said", "listed"), [((0, 1, 2), "all", "ok, all failed"), ((1,), "1", "ok, 1 failed")]
+)
+def test_failed_episodes_stand_beside_the_status(
+    new_run: RunMaker, failing: tuple[int, ...], said: str, listed: str
+) -> None:
+    """Whoever reads a status sees in how many episodes the policy failed, in the list too."""
+    run = new_run()
+    run.executor.failures = dict.fromkeys(failing, Failure(FailureReason.ERROR, "no"))
+    done = ask(run, "submit", "0-2").stdout
+    (line,) = ask(run, "list").stdout.splitlines()[1:]
+
+    assert f"submission 0: ok, but the policy failed in {said} of its episodes, 5 episodes left" in done
+    assert listed in line

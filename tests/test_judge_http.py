@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from asking import SUBMIT, Json, ask, charges, submit
+from evopolicygym.core.episode import Failure, FailureReason
 from fakes import FakeExecutor, RunMaker, open_run
 from removal import remove
 
@@ -95,6 +96,32 @@ def test_submissions_are_listed(new_run: RunMaker) -> None:
         (0, "ok", 2, 2.5),
         (1, "import_error", 1, None),
     ]
+
+
+@pytest.mark.parametrize(("failing", "told"), [((0, 1), 2), ((1,), 1), ((), 0)])
+def test_an_answer_says_how_many_episodes_failed(new_run: RunMaker, failing: tuple[int, ...], told: int) -> None:
+    """Beside the status, which stays ok, every answer says in how many episodes the policy failed."""
+    run = new_run()
+    run.executor.failures = dict.fromkeys(failing, Failure(FailureReason.ERROR, "no"))
+    answer = submit(run, {"env_instances": "0-1"}).json()
+    (line,) = ask(run, "GET", "/submissions").json()["submissions"]
+
+    assert (answer["status"], answer["failed_episodes"]) == ("ok", told)
+    assert (line["status"], line["failed_episodes"]) == ("ok", told)
+
+
+@pytest.mark.parametrize("status", ["import_error", ""])
+def test_where_nothing_was_played_nothing_failed(new_run: RunMaker, status: str) -> None:
+    """How many episodes failed is null while a submission plays, and where its policy can't be loaded."""
+    run = new_run()
+    run.write_policy(status or "1.0")
+    run.executor.gate.clear()
+    first = submit(run, {"env_instances": "0", "wait": False}).json()
+    run.executor.gate.set()
+    run.session.published(0).result(30)
+    after = ask(run, "GET", "/submissions/0").json()
+
+    assert (first["failed_episodes"], after["failed_episodes"]) == (None, None if status else 0)
 
 
 def test_the_list_and_the_summary_tell_one_mean(new_run: RunMaker) -> None:

@@ -10,16 +10,17 @@ from rich.console import Console
 from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published import paper
 from evopolicygym.cli.outcome import show_outcome
-from evopolicygym.cli.progress import RunView
+from evopolicygym.cli.progress import RunView, submissions_table
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.allowance import Allowance
-from evopolicygym.core.event import CloseReason, Event, RunClosed, RunFinished, RunStatus
+from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
-from fakes import TIME, charged, opening, published, task, whole_run
+from fakes import TIME, charged, opening, published, submitted, task, whole_run
 
 FAILED = [
     opening(),
@@ -75,6 +76,20 @@ def test_a_log_gets_a_line_where_one_is_due() -> None:
 def test_a_failed_submission_is_seen(terminal: int) -> None:
     """A policy that can't be loaded is told with its status."""
     assert "import_error" in seen(FAILED, terminal=bool(terminal))
+
+
+@pytest.mark.parametrize(("failing", "said"), [((0, 1), "ok, all failed"), ((1,), "ok, 1 failed"), ((), "ok")])
+def test_failed_episodes_stand_beside_the_status(failing: tuple[int, ...], said: str) -> None:
+    """The table of submissions says in how many episodes the policy failed, and where it failed in all."""
+    events: list[Event] = [opening(), *submitted(0, [1.0, 2.0])]
+    for place in failing:
+        event = events[2 + place]
+        assert isinstance(event, EpisodePlayed)
+        events[2 + place] = replace(event, episode=replace(event.episode, failure=Failure(FailureReason.ERROR, "no")))
+    screen = StringIO()
+    Console(file=screen, width=120).print(submissions_table(fold(events)))
+
+    assert screen.getvalue().splitlines()[1].rstrip().endswith(f" {said}")
 
 
 def test_nothing_is_drawn_before_the_opening() -> None:

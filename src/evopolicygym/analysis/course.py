@@ -7,9 +7,10 @@ import math
 from dataclasses import dataclass
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run import RunState
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.printable import printable
-from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run import RunState
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run

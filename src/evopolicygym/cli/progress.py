@@ -13,9 +13,10 @@ from evopolicygym.cli.console import duration, number, plus_minus
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
 from evopolicygym.core.isolation import AND, parted
-from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.suites.progress import validation_played
 
@@ -127,8 +128,9 @@ def _status(submission: SubmissionState, *, chosen: bool) -> str:
     if not submission.published:
         return "playing"
     status = "selected" if chosen else submission.status.value
-    failed = sum(episode is not None and episode.failure is not None for episode in submission.episodes)
-    return f"{status}, {failed} failed" if failed else status
+    if not submission.failed:
+        return status
+    return f"{status}, {'all' if submission.failed == len(submission.episodes) else submission.failed} failed"
 
 
 def _best(state: RunState) -> str:

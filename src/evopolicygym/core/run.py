@@ -38,6 +38,7 @@ from evopolicygym.core.hidden_rollout import HiddenRollout
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.score import Candidate, Estimate, estimate, select
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 
 
 class Stage(StrEnum):
@@ -50,39 +51,6 @@ class Stage(StrEnum):
     SELECTED = "selected"
     """The selected checkpoint plays held-out."""
     FINISHED = "finished"
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionState:
-    """One submission and what has come of it so far."""
-
-    charged: SubmissionCharged
-    first_global_episode: int
-    remaining_budget: int
-    """After its charge."""
-    episodes: tuple[Episode | None, ...]
-    """By local index; None where not yet played."""
-    published: SubmissionPublished | None = None
-
-    @property
-    def index(self) -> int:
-        """Its number in the run, from 0."""
-        return self.charged.submit_index
-
-    @property
-    def status(self) -> SubmissionStatus:
-        """Its status; ``interrupted`` until its feedback is published."""
-        return self.published.status if self.published else SubmissionStatus.INTERRUPTED
-
-    @property
-    def missing(self) -> tuple[int, ...]:
-        """Local indices of episodes not yet played."""
-        return tuple(local for local, episode in enumerate(self.episodes) if episode is None)
-
-    @property
-    def returns(self) -> tuple[float, ...]:
-        """Returns of the episodes played so far, in the submission's order."""
-        return tuple(episode.episode_return for episode in self.episodes if episode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,9 @@ from typing import Any
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run import RunState
 from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.export.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.steps import json_text, step_rows
 from evopolicygym.records.reader import RunRecord, find_runs, read_run
@@ -202,7 +203,7 @@ def _submission(record: RunRecord, one: SubmissionState) -> SubmissionRow:
         selected=state.selected is not None and state.selected.submit_index == one.index,
         episodes=len(one.episodes),
         played=len(one.returns),
-        failed_episodes=sum(episode is not None and episode.failure is not None for episode in one.episodes),
+        failed_episodes=one.failed,
         remaining_budget=one.remaining_budget,
         train_mean=train.mean if train else None,
         train_standard_error=train.standard_error if train else None,

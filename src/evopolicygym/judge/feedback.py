@@ -11,9 +11,10 @@ from evopolicygym.core.episode import Episode, FailureReason
 from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run import RunState
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.films import Filmed, told
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps

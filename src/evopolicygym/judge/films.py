@@ -14,7 +14,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import StorageError, UsageError
 from evopolicygym.core.film import Film, FilmJob, NoFilm, Recorded
-from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.rollouts import Rollouts, Stopped
 from evopolicygym.records.films import put_film
 from evopolicygym.records.paths import EPISODES, FILM, SHEET, episode_name

@@ -7,9 +7,9 @@ from typing import Any
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.feedback import SUMMARY, summary
 from evopolicygym.judge.session import Session
 from evopolicygym.records.paths import RunPaths
@@ -25,8 +25,7 @@ def receipt(session: Session, index: int) -> dict[str, Any]:
     submission = session.state.submissions[index]
     in_place = session.in_place(submission)
     return {
-        "submit_id": index,
-        "status": submission.status.value if in_place else PLAYING,
+        **_status(submission, in_place=in_place),
         "progress": session.progress(submission),
         "summary": _summary(session, submission) if in_place else None,
     }
@@ -40,11 +39,20 @@ def lines(session: Session) -> list[dict[str, Any]]:
 def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
     returns = submission.returns if submission.status is SubmissionStatus.OK else ()
     return {
-        "submit_id": submission.index,
-        "status": submission.status.value if session.in_place(submission) else PLAYING,
+        **_status(submission, in_place=session.in_place(submission)),
         "n_episodes": len(submission.episodes),
         "progress": session.progress(submission),
         "mean_return": estimate(returns).mean if returns else None,
+    }
+
+
+def _status(submission: SubmissionState, *, in_place: bool) -> dict[str, Any]:
+    """Return its status and in how many episodes the policy failed: null until it is over, or where none was played."""
+    played = in_place and submission.status is SubmissionStatus.OK
+    return {
+        "submit_id": submission.index,
+        "status": submission.status.value if in_place else PLAYING,
+        "failed_episodes": submission.failed if played else None,
     }
 
 

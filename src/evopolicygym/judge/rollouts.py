@@ -12,7 +12,7 @@ from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated
 from evopolicygym.core.film import Camera
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor
-from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.writer import RunWriter
 

@@ -15,8 +15,9 @@ from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, RunClosed
 from evopolicygym.core.film_request import parse_films
-from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import parse_env_instances
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import submit
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import Rollouts, Stopped

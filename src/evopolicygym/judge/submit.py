@@ -15,8 +15,8 @@ from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.rollout import EpisodeJob
-from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import feedback
 from evopolicygym.judge.films import Filmed, make_films
 from evopolicygym.judge.rollouts import Rollouts

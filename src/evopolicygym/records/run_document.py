@@ -147,7 +147,7 @@ def _submission(state: RunState, index: int) -> dict[str, Any]:
         "status": submission.status.value,
         "checkpoint": submission.charged.checkpoint,
         "n_episodes": len(submission.episodes),
-        "failed_episodes": sum(episode is not None and episode.failure is not None for episode in submission.episodes),
+        "failed_episodes": submission.failed,
         "train_mean": estimate(submission.returns).mean if submission.returns else None,
         "validation_mean": None if validation.missing else estimate(validation.returns).mean,
     }

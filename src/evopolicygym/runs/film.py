@@ -16,8 +16,9 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.film import Film, Recorded
-from evopolicygym.core.run import RunState, Stage, SubmissionState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.submission import parse_env_instances
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.environments.versions import versions
 from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name

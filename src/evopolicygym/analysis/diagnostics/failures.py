@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, share
 from evopolicygym.core.episode import FailureReason
-from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.reader import RunRecord
 
 

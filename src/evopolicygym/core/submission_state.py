@@ -1,0 +1,45 @@
+"""One submission of a run and what has come of it so far. How events change it is told in ``run.py``."""
+
+from dataclasses import dataclass
+
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
+from evopolicygym.core.submission import SubmissionStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionState:
+    """One submission and what has come of it so far."""
+
+    charged: SubmissionCharged
+    first_global_episode: int
+    remaining_budget: int
+    """After its charge."""
+    episodes: tuple[Episode | None, ...]
+    """By local index; None where not yet played."""
+    published: SubmissionPublished | None = None
+
+    @property
+    def index(self) -> int:
+        """Its number in the run, from 0."""
+        return self.charged.submit_index
+
+    @property
+    def status(self) -> SubmissionStatus:
+        """Its status; ``interrupted`` until its feedback is published."""
+        return self.published.status if self.published else SubmissionStatus.INTERRUPTED
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Local indices of episodes not yet played."""
+        return tuple(local for local, episode in enumerate(self.episodes) if episode is None)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Returns of the episodes played so far, in the submission's order."""
+        return tuple(episode.episode_return for episode in self.episodes if episode)
+
+    @property
+    def failed(self) -> int:
+        """In how many of the episodes played so far the policy failed."""
+        return sum(episode is not None and episode.failure is not None for episode in self.episodes)
