@@ -12,6 +12,7 @@ from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.cli.console import number, plus_minus
+from evopolicygym.cli.random_play import random_play
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
@@ -38,7 +39,7 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     """Print a run's outcome for a person, who may have been shown its submissions before."""
     state, root = record.state, record.paths.root
     troubles = dict(_troubles(record))
-    well = state.held_out() and troubles.keys().isdisjoint({"policy", "agent"})
+    well = state.held_out() and not random_play(state) and troubles.keys().isdisjoint({"policy", "agent"})
     console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
     for what, told in troubles.items():
         console.print(Text(f"{what:<8}{printable(told)}", style="yellow"), soft_wrap=True)
@@ -70,6 +71,7 @@ def as_json(root: Path) -> dict[str, object]:
         "first_reached_submission": state.first_reached,
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),
+        "random_play": random_play(state) or None,
         **run_document(RunPaths(root)),
     }
 
@@ -131,7 +133,7 @@ def _headline(state: RunState) -> Text:
     if held_out is None or state.selected is None:
         status = state.finished.status.value if state.finished else f"not finished: {state.stage}"
         return Text(f"{opened.task.environment.name}: no score ({status})", style="yellow")
-    rate = success_rate(state)
+    rate, random = success_rate(state), random_play(state)
     success = f", success rate {rate:.0%}" if rate is not None else ""
     return Text.assemble(
         f"{opened.task.environment.name}: held-out score ",
@@ -140,6 +142,7 @@ def _headline(state: RunState) -> Text:
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
         (" (unverified)" if opened.isolation == "none" else "", "yellow"),
+        (f"\n{random}" if random else "", "yellow"),
     )
 
 

@@ -1,14 +1,27 @@
 """Lays a workspace: the desk's files, a starter policy, and an empty place for feedback."""
 
 import shutil
+from functools import cache
+from hashlib import sha256
 from importlib.resources import as_file, files
 
 from evopolicygym.core.film_request import FILMS_A_SUBMISSION
+from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths
 
 EXECUTABLE = ("judge",)
 RULES, BEFORE_FILMS = "AGENTS.md", "\n## What counts\n"
 """The file that tells an agent of its desk, and the line before which it is told of films where it may have some."""
+POLICY = "system"
+"""The directory of the workspace's files that holds the starter policy, and nothing else."""
+
+
+@cache
+def starter() -> str:
+    """Return the name of the checkpoint that the starter policy is where nobody edits it: it plays at random."""
+    with as_file(files("evopolicygym.runs") / "desk" / POLICY) as policy:
+        contents = {path.name: path.read_bytes() for path in policy.glob("*.py")}
+    return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
 
 def lay(paths: RunPaths, films: int = 0) -> None:
