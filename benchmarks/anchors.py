@@ -253,7 +253,8 @@ pays more than most driving. *paper* is the random column of arXiv 2607.02440, t
 standard errors ours lies from it; its own is unknown (over 32 cases, some three times as large). Success rates
 are those of random, idle, reference and degenerate, where the environment knows success.
 
-| name | gymnasium id | family | kind | steps | random | paper | apart | idle | reference | degenerate | success |
+| name | gymnasium id | family | kind | steps | random ± s.e. | paper | apart | \
+idle ± s.e. | reference ± s.e. | degenerate ± s.e. | success |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 """
 NOTES = """

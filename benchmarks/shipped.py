@@ -35,11 +35,11 @@ SECOND_SPLIT = "second_split"
 DOCUMENT = ROOT / "docs" / "results.md"
 REFERENCES = ROOT / "docs" / "references.md"
 REFERENCES_HEAD = """\
-| environment | held-out | success | paper | of our standard errors above it |
+| environment | held-out ± s.e. | success | paper | of our standard errors above it |
 |---|---|---|---|---|"""
 BASELINES = ROOT / "docs" / "baselines.md"
 BASELINES_HEAD = """\
-| environment | | steps | processor time | held-out | success | uniform random |
+| environment | | steps | processor time | held-out ± s.e. | success | uniform random ± s.e. |
 |---|---|---|---|---|---|---|"""
 COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --format markdown"
 """What makes the one table of all that ships."""

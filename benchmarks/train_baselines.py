@@ -91,7 +91,7 @@ def scored(out: Path, policy: Path, told: dict[str, Any], options: argparse.Name
 
 def print_table(out: Path) -> None:
     """Print what has been trained and scored so far."""
-    print(f"{'environment':22}{'baseline':22}{'steps':>10}{'episodes':>10}{'processor s':>13}  score")
+    print(f"{'environment':22}{'baseline':22}{'steps':>10}{'episodes':>10}{'processor s':>13}  score ± s.e.")
     for file in sorted((out / "policies").glob("*/*/training.json")):
         told = json.loads(file.read_text(encoding="utf-8"))
         score = out / "scores" / file.parent.parent.name / f"{file.parent.name}.json"

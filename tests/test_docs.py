@@ -44,6 +44,15 @@ def test_every_option_is_told(verb: str, option: str) -> None:
     assert any(re.search(rf"{option}\b", text) for text in pages)
 
 
+@pytest.mark.parametrize("page", sorted(docs()), ids=lambda page: page.stem)
+def test_what_stands_behind_plus_and_minus_is_said(page: Path) -> None:
+    """The header of each table with numbers behind ± says that they are standard errors, or the title above it does."""
+    tables = re.findall(r"(?:^\*\*.*\*\*\n\n)?(?:^\|.*\n)+", docs()[page], re.MULTILINE)
+    heads = {one: one.partition("\n| ---")[0].partition("\n|---")[0] for one in tables if re.search(r"\d ± \d", one)}
+
+    assert [head for head in heads.values() if "± s.e." not in head] == []
+
+
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_environment_is_told(name: str) -> None:
     """Each environment stands in docs/environments.md, with the id that gymnasium knows it by."""

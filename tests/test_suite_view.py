@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from evopolicygym.cli import main as cli
-from evopolicygym.cli.suite_view import SuiteView, failures, score_table
+from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.run import Stage
 from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Stopped, Word, decode, encode
 from evopolicygym.runs.suites.records import RunResult, Verdict
@@ -116,6 +116,19 @@ def test_the_end(tmp_path: Path) -> None:
         r"cartpole · random · repeat 0 +failed: limited: for now +the same command, or: evopolicygym", text
     )
     assert "tuner · repeat" not in text
+
+
+def test_scores_say_what_stands_behind_them(tmp_path: Path) -> None:
+    """The header of each table with scores says that ± is the standard error, of one run and of repeats alike."""
+    runs = plan(suite(tmp_path, "tuner", repeats=2))
+    results = [RunResult(run, Verdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
+    for table in (score_table(results), plan_table(results)):
+        console = screen(terminal=False)
+        console.print(table)
+        text = shown(console)
+
+        assert "held-out mean ± s.e." in text.splitlines()[0]
+        assert re.search(r"1\.0+ ± 0\.", text)
 
 
 def test_the_list_of_suites(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

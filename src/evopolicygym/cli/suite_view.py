@@ -26,6 +26,8 @@ TELLING = 0.03
 """How much of a suite must have been played before the time that is left is estimated."""
 STAGES = {Stage.OPEN: "", Stage.CLOSED: "validation ", Stage.SELECTED: "held-out ", Stage.FINISHED: "held-out "}
 STYLES = {Verdict.FINISHED: "green", Verdict.FAILED: "red", Verdict.INTERRUPTED: "yellow", Verdict.WAITING: "dim"}
+SCORES = "held-out mean ± s.e."
+"""What scores are, in the header of each table that has some."""
 REASON = 20
 """The most characters of a reason that stand in a cell."""
 
@@ -91,7 +93,8 @@ class SuiteView:
 
 def score_table(results: Sequence[RunResult], playing: Mapping[int, Standing | None] | None = None) -> Table:
     """Return a table of environments by entries; a cell holds all repeats of one entry in one environment."""
-    table = Table(box=None, padding=(0, 1), header_style="dim")
+    title = Text(f" {SCORES}", "dim")
+    table = Table(box=None, padding=(0, 1), header_style="dim", title=title, title_justify="left")
     table.add_column("")
     entries = list(dict.fromkeys(one.planned.entry for one in results))
     for entry in entries:
@@ -118,7 +121,7 @@ def failures(results: Sequence[RunResult]) -> Table:
 def plan_table(results: Sequence[RunResult]) -> Table:
     """Return a table of all runs, in the order in which they begin."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("environment", "agent", "repeat", "seed", "what is done"):
+    for heading in ("environment", "agent", "repeat", "seed", f"what is done ({SCORES})"):
         table.add_column(heading)
     for one in results:
         run = one.planned

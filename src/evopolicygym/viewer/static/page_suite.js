@@ -179,7 +179,7 @@ function runList(listed, filter) {
     { name: "task", text: true, value: (r) => r.task, cell: (r) => link(`#/task/${encodeURIComponent(r.task)}`, r.task) },
     { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, h("span", { class: "name", title: r.entry }, r.entry)) },
     { name: "seed", value: (r) => r.seed },
-    { name: "score", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
+    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
     { name: "submissions", value: (r) => r.submissions },
     { name: "episodes", title: "Spent of the budget", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
     { name: "cost", value: (r) => r.cost, cell: (r) => money(r.cost) },

@@ -75,9 +75,9 @@ function runTable(runs) {
   return table([
     { name: "entry", text: true, value: (r) => r.entry, cell: (r) => link(`#/run/${r.id}`, h("span", { class: "name", title: r.entry }, r.entry)) },
     { name: "seed", value: (r) => r.seed },
-    { name: "score", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
+    { name: "score ± s.e.", title: "Mean held-out return ± its standard error", value: (r) => finite(r.score), cell: (r) => (r.score === null ? "–" : plusMinus(r.score, r.standard_error)) },
     { name: "submissions", value: (r) => r.submissions },
     { name: "episodes", value: (r) => r.spent, cell: (r) => `${r.spent} / ${r.budget}` },
     { name: "state", text: true, value: (r) => r.stage, cell: stateOf },
-  ], runs, { caption: "Runs", sort: { name: "score", down: true } });
+  ], runs, { caption: "Runs", sort: { name: "score ± s.e.", down: true } });
 }
