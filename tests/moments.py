@@ -17,7 +17,7 @@ from time import sleep
 from typing import Any
 
 from dying import play_toy, play_whole_toy, take_up_toy
-from evopolicygym.cli.console import INTERRUPTED, interruptible
+from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 

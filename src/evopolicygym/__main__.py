@@ -1,6 +1,6 @@
 """``python -m evopolicygym``."""
 
-from evopolicygym.cli.main import main
+from evopolicygym.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out, say_json
+from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.interruption import interruptible
 
 if TYPE_CHECKING:
     from evopolicygym.core.agent import AgentConfig
@@ -77,19 +78,20 @@ def check(
         raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
     if address and kind != "executor":
         raise UsageError(f"A check of kind {kind!r} has no address; an executor has.")
-    match kind:
-        case "environment":
-            ok, findings, table = _environment(name)
-        case "sandbox":
-            ok, findings, table = _channels(name) if channels else _sandbox(name)
-        case "executor":
-            ok, findings, table = _executor(name, address)
-        case "agent":
-            doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
-            options = {name: text for name, text in doors.items() if text}
-            ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
-        case _:
-            raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
+    with interruptible():
+        match kind:
+            case "environment":
+                ok, findings, table = _environment(name)
+            case "sandbox":
+                ok, findings, table = _channels(name) if channels else _sandbox(name)
+            case "executor":
+                ok, findings, table = _executor(name, address)
+            case "agent":
+                doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
+                options = {name: text for name, text in doors.items() if text}
+                ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
+            case _:
+                raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
     if as_json:
         say_json({"kind": kind, "name": name, "ok": ok, "findings": findings})
     else:
@@ -124,7 +126,7 @@ def _executor(name: str, address: str) -> Checked:
 def _agent(config: "AgentConfig", patience_s: float) -> Checked:
     from evopolicygym.runs.agent_check import check as check_agent
 
-    with err().status(f"checking {config.name}: a short run on cartpole"), interruptible():
+    with err().status(f"checking {config.name}: a short run on cartpole"):
         return _told(list(check_agent(config, patience_s)))
 
 

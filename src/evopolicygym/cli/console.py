@@ -1,9 +1,6 @@
 """Where the program prints: results on stdout, progress and complaints on stderr; colours only on a terminal."""
 
 import json
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +9,6 @@ from evopolicygym.core.printable import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-INTERRUPTED = 130
 
 
 @cache
@@ -73,21 +68,6 @@ def number(value: float | None, digits: int | None = None, error: float | None =
 def plus_minus(mean: float | None, error: float | None) -> str:
     """Return a mean with its standard error, a dash where that is unknown."""
     return f"{number(mean, error=error)} ± {number(error, error=error)}"
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Have SIGTERM and SIGHUP end what is going on as orderly as Ctrl-C does."""
-
-    def interrupt(_signal: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def duration(seconds: float) -> str:

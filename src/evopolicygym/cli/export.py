@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out, say_json
+from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.interruption import interruptible
 
 if TYPE_CHECKING:
     from evopolicygym.export.exporters import Exported

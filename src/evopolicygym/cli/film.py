@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, number, out, say_json
+from evopolicygym.cli.console import complain, err, number, out, say_json
+from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError

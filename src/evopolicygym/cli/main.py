@@ -27,7 +27,8 @@ from evopolicygym.cli import (
     verify,
     view,
 )
-from evopolicygym.cli.console import INTERRUPTED, complain
+from evopolicygym.cli.console import complain
+from evopolicygym.cli.interruption import INTERRUPTED
 from evopolicygym.core.errors import EvoPolicyGymError
 
 HELP = """

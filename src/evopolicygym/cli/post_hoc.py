@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, say_json
+from evopolicygym.cli.console import complain, err, out, say_json
+from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 
 EXAMPLES = """

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, out, say_json
+from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.interruption import interruptible
 
 if TYPE_CHECKING:
     from evopolicygym.report.contents import Contents

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, interruptible, out, say_json, warn
+from evopolicygym.cli.console import complain, err, out, say_json, warn
+from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import INTERRUPTED, complain, err, out, say_json, warn
+from evopolicygym.cli.console import complain, err, out, say_json, warn
+from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 
 if TYPE_CHECKING:
     from evopolicygym.runs.suites.records import RunResult
@@ -161,7 +162,7 @@ def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], boo
 
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))
-    with held(asked) as lock:
+    with interruptible(), held(asked) as lock:
         results = found(plan(asked), directory)
         waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
         jobs = min(asked.jobs or jobs_by_default(len(cores) if asked.executor == LOCAL else 1), waiting)

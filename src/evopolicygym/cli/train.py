@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evopolicygym.cli.console import err, interruptible, number, out, say_json
+from evopolicygym.cli.console import err, number, out, say_json
+from evopolicygym.cli.interruption import interruptible
 
 if TYPE_CHECKING:
     from evopolicygym.baselines.training import Progress

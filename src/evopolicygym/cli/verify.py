@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 
 ROUNDING = 6
@@ -47,7 +48,8 @@ def verify(
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
         again = play_again(run, Means(capped(workers, executor), executor, address, isolation, trust))
-        played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
+        with interruptible():
+            played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         verdict, detail = judged(played)
         if played:
             detail += f"; played at isolation {played[0].isolation}"

@@ -26,15 +26,16 @@ def view(
     import tempfile
     import webbrowser
 
-    from evopolicygym.cli.console import interruptible, say
+    from evopolicygym.cli.console import say
+    from evopolicygym.cli.interruption import interruptible
     from evopolicygym.cli.tables import names, places
     from evopolicygym.viewer.access import leading_to
     from evopolicygym.viewer.serving import ServedViewer
 
     with (
+        interruptible(),
         ServedViewer(places(runs, needed=True), port, names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
-        interruptible(),
     ):
         say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
