@@ -152,6 +152,8 @@ def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
 
 def _is_whole(value: Any) -> bool:
     """Return whether a number is a float without a fraction; what policies return for integers is often one."""
+    if isinstance(value, np.ndarray) and value.shape == ():
+        value = value[()]
     return isinstance(value, float | np.floating) and float(value).is_integer()
 
 
