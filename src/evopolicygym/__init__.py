@@ -4,8 +4,9 @@ The rooms of the house, and which may import which, are drawn in ``docs/architec
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False
+"""Read by type checkers as that of ``typing``, which takes a moment to load: the program starts here."""
 if TYPE_CHECKING:
     from evopolicygym.export.tables import load_runs
 
@@ -13,7 +14,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load_runs"]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever is asked for
+def __getattr__(name: str) -> object:
     """Load what is in the public interface when it is asked for: importing the package costs nothing."""
     if name == "load_runs":
         return import_module("evopolicygym.export.tables").load_runs
