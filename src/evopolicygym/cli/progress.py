@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -10,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.console import duration, number, plus_minus
+from evopolicygym.cli.pace import Clock, Pace
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
 from evopolicygym.core.isolation import AND, parted
@@ -18,23 +20,28 @@ from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suites.progress import validation_played
+from evopolicygym.runs.suites.progress import standing, validation_played
 
 SHOWN = 12
 """Submissions in view, the latest."""
 BAR_WIDTH = 40
+HIDDEN = {Stage.CLOSED: "validation", Stage.SELECTED: "held-out"}
+"""Stages in which the judge plays hidden cases, and the agent is gone."""
 
 
 class RunView:
     """Follows one run and draws where it stands."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Clock = monotonic) -> None:
         self._console = console
+        self._clock = clock
         self._state: RunState | None = None
+        self._paces: dict[Stage, Pace] = {}
+        """Of each stage, from when it was first seen."""
 
     def opened(self, paths: RunPaths, state: RunState) -> None:
         """Say what is played and where its record lies."""
-        self._state = state
+        self._see(state)
         opened = state.opened
         title = Text.assemble(
             (opened.task.environment.name, "bold"),
@@ -51,9 +58,16 @@ class RunView:
 
     def observe(self, event: Event, state: RunState) -> None:
         """Take note of an event; without a terminal, print a line where one is due."""
-        self._state = state
-        if not self._console.is_terminal and (line := _line(event, state)):
+        pace = self._see(state)
+        if not self._console.is_terminal and (line := _line(event, state) or _hidden_line(state, pace)):
             self._console.print(line, soft_wrap=True)
+
+    def _see(self, state: RunState) -> Pace:
+        """Take note of how far the run is, and return the pace of its stage."""
+        self._state = state
+        if state.stage not in self._paces:
+            self._paces[state.stage] = Pace(standing(state).done, self._clock)
+        return self._paces[state.stage]
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -72,11 +86,16 @@ class RunView:
         if state.submissions:
             parts.append(submissions_table(state))
         if state.stage is not Stage.OPEN:
-            parts.append(_bar("validation", *validation_played(state)))
+            parts.append(self._hidden_bar("validation", Stage.CLOSED, *validation_played(state)))
         if state.selected:
             rollout = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
-            parts.append(_bar("held-out", len(rollout.returns), len(rollout.episodes), _mean(rollout.returns)))
+            played = len(rollout.returns), len(rollout.episodes)
+            parts.append(self._hidden_bar("held-out", Stage.SELECTED, *played, _mean(rollout.returns)))
         return Group(*parts)
+
+    def _hidden_bar(self, name: str, stage: Stage, done: int, total: int, mean: str = "") -> Table:
+        pace = self._paces.get(stage)
+        return _bar(name, done, total, ", ".join(filter(None, (mean, pace.left(done, total) if pace else ""))))
 
 
 def _limit(seconds: float | None) -> str:
@@ -143,6 +162,15 @@ def _mean(returns: tuple[float, ...]) -> str:
         return ""
     now = estimate(returns)
     return plus_minus(now.mean, now.standard_error)
+
+
+def _hidden_line(state: RunState, pace: Pace) -> str:
+    """Return now and then how far validation or held-out is; empty while the agent is at work."""
+    now = standing(state)
+    if now.stage not in HIDDEN or now.done >= now.total or not pace.is_due():
+        return ""
+    played = f"{HIDDEN[now.stage]}: {now.done}/{now.total} episodes played"
+    return ", ".join(filter(None, (played, pace.left(now.done, now.total))))
 
 
 def _line(event: Event, state: RunState) -> str:

@@ -1,4 +1,4 @@
-"""What is seen of a suite: a live table while it is played, a line for each run where nobody looks, and its end."""
+"""What is seen of a suite: a live table while it is played, lines where there is no terminal, and its end."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.console import duration, plus_minus
+from evopolicygym.cli.pace import Clock, Pace
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.environments.versions import is_installed
@@ -22,6 +23,8 @@ from evopolicygym.runs.suites.suite import PlannedRun
 BAR_WIDTH = 40
 WORTH = {Stage.OPEN: (0.0, 0.6), Stage.CLOSED: (0.6, 0.9), Stage.SELECTED: (0.9, 1.0), Stage.FINISHED: (1.0, 1.0)}
 """About which part of a run's time each stage begins and ends with."""
+UNFINISHED = 0.99
+"""The most that is counted of a run that has yet to end, if all of its episodes were played."""
 TELLING = 0.03
 """How much of a suite must have been played before the time that is left is estimated."""
 STAGES = {Stage.OPEN: "", Stage.CLOSED: "validation ", Stage.SELECTED: "held-out ", Stage.FINISHED: "held-out "}
@@ -35,27 +38,27 @@ REASON = 20
 class SuiteView:
     """Follows a suite and draws where it stands."""
 
-    def __init__(self, console: Console, results: Mapping[int, RunResult]) -> None:
+    def __init__(self, console: Console, results: Mapping[int, RunResult], clock: Clock = monotonic) -> None:
         self._console = console
         self._results = dict(results)
         self._standing: dict[int, Standing | None] = {}
         """Of each run that is being played; None until it says how far it is."""
-        self._began = monotonic()
-        self._done_before = self._done()
+        self._pace = Pace(self._done(), clock)
 
     def observe(self, run: PlannedRun, told: Word | RunResult) -> None:
-        """Take note of what a run says or what has come of it; without a terminal, print a line at its end."""
+        """Take note of what a run says or what has come of it; without a terminal, print a line where one is due."""
         match told:
             case Begun():
                 self._standing[run.number] = None
             case Standing():
                 self._standing[run.number] = told
+                if not self._console.is_terminal and self._pace.is_due():
+                    self._console.print(self._line(), soft_wrap=True, markup=False)
             case RunResult():
                 self._standing.pop(run.number, None)
                 self._results[run.number] = told
                 if not self._console.is_terminal:
-                    finished = sum(one.verdict is Verdict.FINISHED for one in self._results.values())
-                    line = f"{finished}/{len(self._results)} {run}: {plain(told)}"
+                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(told)}"
                     self._console.print(line, soft_wrap=True, markup=False)
             case Opened() | _:
                 pass
@@ -70,18 +73,28 @@ class SuiteView:
             yield
 
     def _draw(self) -> RenderableType:
-        done, total = self._done(), len(self._results)
-        elapsed = monotonic() - self._began
-        played = done - self._done_before
-        left = f", about {duration(elapsed * (total - done) / played)} left" if played > TELLING * total else ""
-        finished = sum(one.verdict is Verdict.FINISHED for one in self._results.values())
+        total = len(self._results)
         bar = Table.grid(padding=(0, 1))
         bar.add_row(
-            ProgressBar(total=max(1, total), completed=done, width=BAR_WIDTH),
-            f"{finished}/{total} runs",
-            Text(f"{duration(elapsed)}{left}", "dim"),
+            ProgressBar(total=max(1, total), completed=self._done(), width=BAR_WIDTH),
+            f"{self._finished()}/{total} runs",
+            Text(self._time(), "dim"),
         )
         return Group(score_table(list(self._results.values()), dict(self._standing)), bar)
+
+    def _line(self) -> str:
+        """Return how far the suite is, and each run that is being played."""
+        playing = (f"{self._results[number].planned} {_stands(one)}" for number, one in self._standing.items())
+        return f"{self._finished()}/{len(self._results)} finished, {self._time()}; being played: {'; '.join(playing)}"
+
+    def _time(self) -> str:
+        """Return how long the suite has been played, and the time that is left once enough was played to tell."""
+        done, total = self._done(), len(self._results)
+        enough = done - self._pace.before > TELLING * total
+        return ", ".join(filter(None, (duration(self._pace.elapsed), self._pace.left(done, total) if enough else "")))
+
+    def _finished(self) -> int:
+        return sum(one.verdict is Verdict.FINISHED for one in self._results.values())
 
     def _done(self) -> float:
         """Return how many runs are done, parts of runs included."""
@@ -192,4 +205,4 @@ def _part(standing: Standing | None) -> float:
     if standing is None:
         return 0.0
     first, last = WORTH[standing.stage]
-    return first + (last - first) * standing.done / max(1, standing.total)
+    return min(first + (last - first) * standing.done / max(1, standing.total), UNFINISHED)
