@@ -14,6 +14,10 @@ from evopolicygym.environments import catalog
 ROOT = Path(__file__).parent.parent
 PROGRAM = get_command(app)
 VERBS = sorted(PROGRAM.commands)  # type: ignore[attr-defined]
+COMMAND = re.compile(
+    rf"(?:^|`)(?:\w+=\S+ )?evopolicygym ({'|'.join(VERBS)})\b([^`#\n]*(?:\n[^`#\n]*(?=`))?)", re.MULTILINE
+)
+"""A command on a line of its own, or in a sentence, where it may go on in the next line."""
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -88,17 +92,16 @@ def test_no_link_leads_nowhere() -> None:
 
 
 def test_every_example_of_a_verb_can_be_read() -> None:
-    """Each command of the README names a verb and options that there are."""
-    text = docs()[ROOT / "README.md"]
-    commands = re.findall(r"^evopolicygym (\w+)([^#\n]*)", text, re.MULTILINE)
+    """Each command that a page names, also within a sentence, has a verb and options that there are."""
+    commands = [(page.name, *found) for page, text in docs().items() for found in COMMAND.findall(text)]
     wrong = [
-        (verb, option)
-        for verb, rest in commands
-        for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)
-        if verb not in VERBS or option not in options(verb)
+        (page, verb, option)
+        for page, verb, rest in commands
+        for option in re.findall(r"(?<![^\s[])--[a-z][a-z-]*", rest.partition(" -- ")[0])
+        if option not in options(verb)
     ]
 
-    assert commands
+    assert len(commands) > 100
     assert wrong == []
 
 

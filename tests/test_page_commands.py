@@ -34,7 +34,15 @@ RULES = (
         needs="stable_baselines3",
         options="--environment reacher --episodes 2 --minutes 0 --held-out 1",
     ),
-    Rule("evopolicygym run * --option project=*", "plays what was trained", needs="stable_baselines3"),
+    Rule("evopolicygym run * --option project=policies/*", "plays what was trained", needs="stable_baselines3"),
+    Rule("evopolicygym run reacher --agent policy *", "plays what was trained", needs="stable_baselines3"),
+    Rule("evopolicygym run reacher", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot --split public --json", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot --agent random_search", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot --agent tuner", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot --agent reference --budget 1", "plans for minutes", options=FEW),
+    Rule("evopolicygym check agent codex --model gpt-5.5", "asks the scripted model", options="--model-url URL"),
     Rule("from datasets import load_dataset", "the library is in no extra of ours", needs="datasets"),
     Rule("evopolicygym run * --agent gepa *", "GEPA is an extra", needs="gepa", options=FEW),
     Rule("evopolicygym run * --agent openevolve *", "OpenEvolve is an extra", needs="openevolve", options=FEW),
@@ -61,6 +69,7 @@ RULES = (
 """One or more of them may hold for a command; all others are run as they stand."""
 
 WORDS = {
+    "docs/agents.md": {"my_package.my_module:make": "evopolicygym.agents.random_search:make"},
     "README.md": {"M": "scripted", "VARIABLE": "MODEL_KEY"},
     "docs/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "128-episodes-seed-0"},
     "docs/neutral.md": {"NAME": "scripted"},
@@ -74,6 +83,9 @@ TWO_RUNS = [
     f"evopolicygym run acrobot --agent {agent} --budget 4 --validation 2 --held-out 2" for agent in ("random", "tuner")
 ]
 BEFORE = {
+    "docs/agents.md": [
+        "mkdir baselines && cp -r results/baselines/policy/acrobot/*-9af3/checkpoints/* baselines/acrobot"
+    ],
     "docs/data.md": TWO_RUNS,
     "docs/diagnostics.md": TWO_RUNS,
     "docs/films.md": TWO_RUNS,
