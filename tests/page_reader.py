@@ -53,7 +53,7 @@ class Rule:
 
 
 class Reader:
-    """Types one page's commands; the model answers every question, and the agent that is one has it submit twice."""
+    """Types one page's commands. A model that it asks has an agent submit twice; its ``codex`` submits and asks nobody."""
 
     def __init__(self, directory: Path, words: Mapping[str, str]) -> None:
         """Begin below a directory that is empty; ``words`` are what this page's words in capitals stand for."""
@@ -66,7 +66,7 @@ class Reader:
         for name in HERE:
             (self.work / name).symlink_to(sys.prefix if name == ".venv" else ROOT / name)
         codex = programs / "codex"
-        codex.write_text(f"{PROGRAM}ask()\nsubmit()\n", encoding="utf-8")
+        codex.write_text(f"{PROGRAM}submit()\n", encoding="utf-8")
         codex.chmod(0o755)
         ours = [place for place in os.environ["PATH"].split(os.pathsep) if Path(place) != Path(sys.prefix, "bin")]
         self._environment = {name: value for name, value in os.environ.items() if name.startswith(("RAY_", "TMP"))}

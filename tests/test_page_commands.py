@@ -34,7 +34,7 @@ RULES = (
         needs="stable_baselines3",
         options="--environment reacher --episodes 2 --minutes 0 --held-out 1",
     ),
-    Rule("evopolicygym run * --option project=policies/*", "plays what was trained", needs="stable_baselines3"),
+    Rule("evopolicygym run * --option project=OUT/*", "plays what was trained", needs="stable_baselines3"),
     Rule("evopolicygym run reacher --agent policy *", "plays what was trained", needs="stable_baselines3"),
     Rule("evopolicygym run reacher", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot", "takes a minute on a busy machine", options=FEW),
@@ -42,22 +42,13 @@ RULES = (
     Rule("evopolicygym run acrobot --agent random_search", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot --agent tuner", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot --agent reference --budget 1", "plans for minutes", options=FEW),
-    Rule("evopolicygym check agent codex --model gpt-5.5", "asks the scripted model", options="--model-url URL"),
     Rule("from datasets import load_dataset", "the library is in no extra of ours", needs="datasets"),
     Rule("evopolicygym run * --agent gepa *", "GEPA is an extra", needs="gepa", options=FEW),
     Rule("evopolicygym run * --agent openevolve *", "OpenEvolve is an extra", needs="openevolve", options=FEW),
-    Rule(
-        "evopolicygym run * --agent codex *", "asks the scripted model, not OpenAI's", options=f"--model-url URL {FEW}"
-    ),
-    Rule(
-        "evopolicygym run --config run.toml", "asks the scripted model, not OpenAI's", options=f"--model-url URL {FEW}"
-    ),
-    Rule(
-        "evopolicygym suite core16 --agent codex*",
-        "plays for hours, and asks the scripted model",
-        options=f"--environment cartpole --model-url URL --model-key MODEL_KEY {FEW}",
-    ),
-    Rule("evopolicygym suite thinking.toml", "plays for hours", options=f"--model-url URL --environment acrobot {FEW}"),
+    Rule("evopolicygym run * --agent codex *", "a stand-in for Codex has no use for more", options=FEW),
+    Rule("evopolicygym run --config run.toml", "a stand-in for Codex has no use for more", options=FEW),
+    Rule("evopolicygym suite core16 --agent codex*", "plays for hours", options=f"--environment acrobot {FEW}"),
+    Rule("evopolicygym suite thinking.toml", "plays for hours", options=f"--environment acrobot {FEW}"),
     Rule(
         "evopolicygym suite core16 --agent tuner --repeats 3", "plays for hours", options=f"--environment reacher {FEW}"
     ),
@@ -71,26 +62,32 @@ RULES = (
 WORDS = {
     "docs/agents.md": {"my_package.my_module:make": "evopolicygym.agents.random_search:make"},
     "README.md": {"M": "scripted", "VARIABLE": "MODEL_KEY"},
-    "docs/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "128-episodes-seed-0"},
+    "docs/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "2-episodes-seed-0"},
     "docs/neutral.md": {"NAME": "scripted"},
     "docs/optimisers.md": {"NAME": "scripted"},
     "docs/references.md": {"NAME": "continuous_car"},
 }
-"""What a reader of a page puts for its words in capitals. RUN, RUN_A and RUN_B are runs that were made on the way, the
-newest last; TOKEN and PORT are those of the viewer that was started, URL and OpenAI's address those of a model."""
+"""What a reader of a page puts for its words in capitals.
+
+On all pages RUN is the newest run, as is RUN_B, and RUN_A the one before; TOKEN and PORT are those of the viewer that
+was started, URL and OpenAI's address those of the model.
+"""
 
 TWO_RUNS = [
     f"evopolicygym run acrobot --agent {agent} --budget 4 --validation 2 --held-out 2" for agent in ("random", "tuner")
 ]
+OPENAI_KEY = "export OPENAI_API_KEY=sk-of-nobody"
 BEFORE = {
     "docs/agents.md": [
         "mkdir baselines && cp -r results/baselines/policy/acrobot/*-9af3/checkpoints/* baselines/acrobot"
     ],
+    "docs/command_line.md": [OPENAI_KEY],
     "docs/data.md": TWO_RUNS,
     "docs/diagnostics.md": TWO_RUNS,
     "docs/films.md": TWO_RUNS,
     "docs/leaderboard.md": TWO_RUNS,
     "docs/report.md": TWO_RUNS,
+    "docs/suites.md": [OPENAI_KEY],
 }
 """What a reader of a page has done before."""
 
