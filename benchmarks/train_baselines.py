@@ -96,7 +96,8 @@ def print_table(out: Path) -> None:
         told = json.loads(file.read_text(encoding="utf-8"))
         score = out / "scores" / file.parent.parent.name / f"{file.parent.name}.json"
         found = json.loads(score.read_text(encoding="utf-8")) if score.exists() else {}
-        shown = f"{found['score']:.2f} ± {found['standard_error']:.2f}" if found else "-"
+        error = found.get("standard_error")  # unknown of a single case
+        shown = f"{found['score']:.2f} ± {'-' if error is None else f'{error:.2f}'}" if found else "-"
         figures = f"{told['steps']:>10,}{told['episodes']:>10,}{told['processor_seconds']:>13,}"
         print(f"{told['environment']:22}{told['label']:22}{figures}  {shown}")
 

@@ -53,7 +53,7 @@ class Rule:
 
 
 class Reader:
-    """Types one page's commands. A model that it asks has an agent submit twice; its ``codex`` submits and asks nobody."""
+    """Types a page's commands. A model that it asks has an agent submit twice; its ``codex`` submits by itself."""
 
     def __init__(self, directory: Path, words: Mapping[str, str]) -> None:
         """Begin below a directory that is empty; ``words`` are what this page's words in capitals stand for."""

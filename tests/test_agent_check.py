@@ -20,6 +20,7 @@ from evopolicygym.runs.agent_check import check
 from evopolicygym.runs.search import holding
 from evopolicygym.sandbox.base import Level
 from scripted_tools import program
+from shell import Shell
 from tool_runs import found, needs
 
 ALL = ["made", "starts", "answers", "resumes", "leaves no process", "hidden files", "no key"]
@@ -163,6 +164,14 @@ def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
 
     assert left.value.code in {0, None}, printed
     assert "taken up from there" in printed
+
+
+def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
+    """A file that the command names is found from where the check is typed, as by ``run``."""
+    (tmp_path / "agent.sh").write_text("./judge submit 0-3\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert shell("check", "agent", "command", "--", "sh", "agent.sh").code == 0
 
 
 def test_budget_that_is_left() -> None:

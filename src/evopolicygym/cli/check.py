@@ -73,6 +73,7 @@ def check(
     """
     from evopolicygym.core.agent import AgentConfig
     from evopolicygym.core.errors import UnknownName, UsageError
+    from evopolicygym.runs.config import from_anywhere
 
     if channels and kind != "sandbox":
         raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
@@ -89,7 +90,7 @@ def check(
             case "agent":
                 doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
                 options = {name: text for name, text in doors.items() if text}
-                ok, findings, table = _agent(AgentConfig(name, model, options, tuple(command or ())), patience)
+                ok, findings, table = _agent(AgentConfig(name, model, options, from_anywhere(command or ())), patience)
             case _:
                 raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
     if as_json:
