@@ -126,7 +126,8 @@ class Reader:
         found = {"URL": f"{self._model.url}/v1", "https://api.openai.com/v1": f"{self._model.url}/v1", "…": KEY}
         journals = sorted(self.work.glob("runs/*/*/*/*/journal.jsonl"), key=lambda path: -path.stat().st_mtime_ns)
         runs = [str(path.parent.relative_to(self.work)) for path in journals]
-        found |= dict(zip(("RUN", "RUN_B"), runs, strict=False)) | dict(zip(("RUN_A",), runs[1:], strict=False))
+        if runs:
+            found |= {"RUN": runs[0], "RUN_B": runs[0], "RUN_A": runs[min(1, len(runs) - 1)]}
         for _, running in self._viewers:
             found |= dict(zip(("PORT", "TOKEN"), TOKEN.findall(running.printed())[0], strict=True))
         return found
