@@ -12,7 +12,7 @@ import pytest
 
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, Grounds
-from evopolicygym.environments import catalog
+from evopolicygym.environments import catalog, mortal
 from evopolicygym.records import checkpoints
 from evopolicygym.rollout import cores, node
 from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
@@ -172,6 +172,13 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
                 yield others[job], episode
 
     return Forgetful(config.spec, config.limits, config.isolation, config.scratch, config.log, 1)
+
+
+def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
+    """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
+    grounds, played = _compared("local", "", mortal.spec(""), {"plays": POLICIES["plays"]})
+
+    assert (grounds.ok, played.ok) == (True, True), played.detail
 
 
 def test_parity_finds_an_executor_that_plays_otherwise() -> None:

@@ -1,7 +1,7 @@
 """A simulator that is killed once in the middle of an episode, as a machine may be: what executors are checked with.
 
-Its marker, a file in the machine's directory for temporary files, tells the second attempt from the first and is gone
-after it. No catalogue lists it, and nobody is measured on it.
+Its marker, a file beside its worker's directory for temporary files, which goes with the worker, tells the second
+attempt from the first and is gone after it. No catalogue lists it, and nobody is measured on it.
 """
 
 import os
@@ -47,7 +47,7 @@ class Mortal(gymnasium.Env[Any, Any]):
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def __init__(self, token: str) -> None:
-        self._marker = Path(tempfile.gettempdir(), f"evopolicygym-mortal-{token}")
+        self._marker = Path(tempfile.gettempdir()).with_name(f"evopolicygym-mortal-{token}")
         self._fatal, self._steps = False, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
