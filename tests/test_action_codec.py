@@ -34,6 +34,9 @@ class One:
     def __index__(self) -> int:
         return 1
 
+    def __repr__(self) -> str:
+        return "One()"
+
 
 READ = [
     *((THREE, value, value) for value in (0, 1, 2)),
