@@ -36,7 +36,7 @@ from evopolicygym.core.event import (
 from evopolicygym.core.film_request import fits
 from evopolicygym.core.hidden_rollout import HiddenRollout
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.score import Candidate, Estimate, estimate, select
+from evopolicygym.core.score import Candidate, Estimate, estimate, select, worth
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 
@@ -135,6 +135,14 @@ class RunState:
     def checkpoints(self) -> tuple[str, ...]:
         """The different checkpoints among the candidates, in the order in which they were first submitted."""
         return tuple(dict.fromkeys(one.charged.checkpoint for one in self.candidates))
+
+    @property
+    def promising(self) -> tuple[str, ...]:
+        """The same, those with the best mean train return first, of equals the first submitted."""
+        returns: dict[str, list[float]] = {name: [] for name in self.checkpoints}
+        for one in self.candidates:
+            returns[one.charged.checkpoint] += one.returns
+        return tuple(sorted(returns, key=lambda name: worth(estimate(returns[name]).mean), reverse=True))
 
     @property
     def first_reached(self) -> int | None:

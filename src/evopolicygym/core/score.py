@@ -50,11 +50,11 @@ def select(candidates: Iterable[Candidate]) -> Candidate | None:
 
 
 def _merit(candidate: Candidate) -> tuple[bool, float, int]:
-    return *_worth(candidate.validation_mean), candidate.submit_index
+    return *worth(candidate.validation_mean), candidate.submit_index
 
 
-def _worth(value: float) -> tuple[bool, float]:
-    """Return what values are compared by: every number, even minus infinity, is better than none."""
+def worth(value: float) -> tuple[bool, float]:
+    """Return what means are compared by: every number, even minus infinity, is better than what is none."""
     return (False, 0.0) if math.isnan(value) else (True, value)
 
 
@@ -71,8 +71,8 @@ def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def rank(scores: Mapping[str, float], name: str) -> int:
     """Return 1 + the number of entries strictly better than ``name``; what is not a number is worse than any."""
-    own = _worth(scores[name])
-    return 1 + sum(_worth(other) > own for other in scores.values())
+    own = worth(scores[name])
+    return 1 + sum(worth(other) > own for other in scores.values())
 
 
 def normalised(score: float, random: float, best: float) -> float:

@@ -11,10 +11,13 @@ from evopolicygym.records.writer import RunWriter
 
 
 def finalize(rollouts: Rollouts) -> None:
-    """Take a closed run to its score, from wherever its journal stands."""
+    """Take a closed run to its score, from wherever its journal stands.
+
+    In which order candidates play decides nothing: none is left out. Who follows the run sees the promising ones first.
+    """
     writer = rollouts.writer
     if writer.state.stage is Stage.CLOSED:
-        for checkpoint in writer.state.checkpoints:
+        for checkpoint in writer.state.promising:
             evaluate(rollouts, Split.VALIDATION, checkpoint)
         _select(writer)
     if writer.state.stage is Stage.SELECTED and writer.state.selected:
