@@ -88,6 +88,8 @@ class Pairing:
     """Probability that the first improves on the second, over tasks (Agarwal et al. 2021)."""
     normalised: Score | None
     """Mean difference of normalised scores."""
+    of_table: tuple[str, ...] = ()
+    """What a reader has to know of the table that the entries are of."""
 
     @property
     def told_apart(self) -> tuple[int, int] | None:
@@ -105,8 +107,8 @@ class Pairing:
     def notes(self) -> tuple[str, ...]:
         """What a reader has to know of it."""
         if not any(one.covers == "cases" for one in self.tasks):
-            return ()
-        return (ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
+            return self.of_table
+        return (*self.of_table, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
 
 
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
@@ -125,7 +127,7 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
     tasks = [_difference(name, one.cells[name], other.cells[name], scales.get(name)) for name in names]
     return Pairing(
         one, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(one, other, tasks),
-        _normalised(one, other, scales, resampler or Resampler()),
+        _normalised(one, other, scales, resampler or Resampler()), table.notes,
     )  # fmt: skip
 
 

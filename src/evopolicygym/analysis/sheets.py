@@ -160,6 +160,7 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
             }
             for one in pair.tasks
         ],
+        "notes": list(pair.notes),
     }
 
 

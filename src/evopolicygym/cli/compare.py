@@ -63,9 +63,7 @@ def compare(
     table = score_table(everything.runs, beside, Choice(names(by), mix=mix))
     pair = pairing(table, one, other)
     if as_json:
-        problems = problems_document(everything.problems)
-        notes = [*table.notes, *pair.notes]
-        say_json({**pairing_document(pair), "notes": notes, "problems": problems})
+        say_json({**pairing_document(pair), "problems": problems_document(everything.problems)})
         return
     tell_problems(everything.problems)
     print_sheet(out(), pairing_sheet(pair))

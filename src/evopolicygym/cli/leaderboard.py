@@ -51,7 +51,7 @@ def leaderboard(
     )
     from evopolicygym.analysis.side_by_side import score_tables
     from evopolicygym.analysis.tables_out import FORMATS, written
-    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
+    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_notes, tell_problems
     from evopolicygym.core.errors import UnknownName
 
     form = "json" if as_json else form
@@ -77,3 +77,5 @@ def leaderboard(
             print_sheet(out(), sheet)
         return
     say(written(sheets, form), end="")
+    if form == "csv":
+        tell_notes(sheets)

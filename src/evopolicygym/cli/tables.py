@@ -35,6 +35,12 @@ def print_sheet(console: "Console", sheet: "Sheet") -> None:
         console.print(Text(f"- {note}", "dim"), soft_wrap=True)
 
 
+def tell_notes(sheets: Iterable["Sheet"]) -> None:
+    """Print on stderr the notes of sheets that are written in a format without a place for them."""
+    for note in dict.fromkeys(note for sheet in sheets for note in sheet.notes):
+        err().print(f"Note: {note}", soft_wrap=True, markup=False)
+
+
 def tell_problems(problems: Sequence["Problem"]) -> None:
     """Print on stderr which runs are not in the tables, and why."""
     from rich.text import Text

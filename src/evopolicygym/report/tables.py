@@ -4,7 +4,7 @@ What is in them is told in ``analysis/sheets.py`` and ``analysis/diagnostics/``;
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, over_runs
 from evopolicygym.analysis.findings import Findings
@@ -55,7 +55,8 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
     if board is None:
         return {}
     sheets = task_sheets(board)
-    return {"md": written(sheets, "markdown"), "csv": written([_joined(board, sheets)], "csv")}
+    noted = [*sheets[:-1], replace(sheets[-1], notes=(*sheets[-1].notes, *board.notes))]
+    return {"md": written(noted, "markdown"), "csv": written([_joined(board, sheets)], "csv")}
 
 
 def _joined(board: Leaderboard, sheets: Sequence[Sheet]) -> Sheet:

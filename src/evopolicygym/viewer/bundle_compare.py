@@ -22,14 +22,15 @@ def compare_bundle(
         why = f"The runs are of two tasks, {one['task']} and {other['task']}: their returns have nothing in common."
     elif results[0] is None or results[1] is None:
         why = "A run is not finished yet; its held-out returns are known once it is."
-    found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": []}
+    found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": [], "notes": []}
     if why or results[0] is None or results[1] is None:
         return found
     table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), Choice(mix=True))
     try:
-        task = pairing(table, FIRST, SECOND).tasks[0]
+        pair = pairing(table, FIRST, SECOND)
     except UsageError as error:
         return {**found, "why": str(error)}
+    task = pair.tasks[0]
     returns = [result.held_out_returns for result in results if result is not None]
     return {
         **found,
@@ -40,4 +41,5 @@ def compare_bundle(
             "paired": task.paired,
         },
         "pairs": [list(pair) for pair in zip(*returns, strict=True)] if task.paired else [],
+        "notes": list(pair.notes),
     }

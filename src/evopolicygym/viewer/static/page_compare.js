@@ -17,6 +17,7 @@ export async function comparePage({ words: [one, other] }) {
       h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(LOOKS[place].shape, 0, 0, 5, { class: "dot" })), ` ${LOOKS[place].name}  `, link(`#/run/${run.id}`, h("span", { class: "name", title: run.entry }, run.entry))),
       facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
     told.why ? h("p", { class: "warning" }, told.why) : difference(told),
+    told.notes?.length ? h("ul", { class: "notes" }, told.notes.map((note) => h("li", null, note))) : null,
     a.task === b.task && told.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(told.runs)) : null,
     legend(LOOKS.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}`, line: `curve c${look.colour}`, text: `${look.name}: ${told.runs[place].entry}, seed ${told.runs[place].seed}` }))));
   return { title: `${a.entry} and ${b.entry}`, element, crumbs: [[null, "Compare"]] };

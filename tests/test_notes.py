@@ -1,0 +1,68 @@
+"""A table carries its notes, and whoever prints the table prints them."""
+
+from pathlib import Path
+
+import pytest
+
+from evopolicygym.analysis.findings import find
+from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.results import load_results
+from evopolicygym.report.tables import OF_BOARD
+from evopolicygym.viewer.bundle_compare import compare_bundle
+from evopolicygym.viewer.bundle_suite import suite_bundle
+from records_of_runs import write_many
+from shell import Shell
+
+PUBLISHED = "Published means, and shipped runs of other experiments, are of other cases, perhaps versions."
+"""A note of every table in which the paper's entries stand beside runs."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a run of each of two agents."""
+    place = tmp_path_factory.mktemp("noted")
+    write_many(place / "runs", place / "real", ["good", "bad"], 1, ["acrobot"], cases=4)
+    return place / "runs"
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "latex"])
+@pytest.mark.parametrize("more", [[], ["--scores"], ["--per-task"]], ids=" ".join)
+def test_leaderboard(runs: Path, shell: Shell, form: str, more: list[str]) -> None:
+    """The leaderboard's notes stand below it in every format; CSV has no place for them, so they go to stderr."""
+    left = shell("leaderboard", runs, "--with", "paper", "--format", form, *more)
+    place, other = (left.err, left.out) if form == "csv" else (left.out, left.err)
+
+    assert PUBLISHED.partition(",")[0] in place
+    assert PUBLISHED.partition(",")[0] not in other
+
+
+def test_compare(runs: Path, shell: Shell) -> None:
+    """A comparison has the notes of the table that its entries are of, besides its own, for people and programs."""
+    asked = ("compare", "good", "GPT-5.5 (Codex)", runs, "--with", "paper")
+
+    assert f"- {PUBLISHED}" in shell.printed(*asked)
+    assert PUBLISHED in shell.json(*asked)["notes"]
+    assert "- Tasks with fewer than two repeats of each entry have no verdict." in shell.printed(
+        "compare", "good", "bad", runs
+    )
+
+
+@pytest.mark.parametrize("name", OF_BOARD)
+def test_each_table_of_a_report(runs: Path, name: str) -> None:
+    """Each table of a report stands in files of its own, and has the notes in those that have a place for them."""
+    texts = OF_BOARD[name].write(find(load_results([runs]), [paper()]))
+    noted = {suffix for suffix, text in texts.items() if PUBLISHED.partition(",")[0] in text}
+
+    assert "md" in noted
+    assert noted == texts.keys() - {"csv"}
+
+
+def test_the_viewer(runs: Path) -> None:
+    """The viewer's leaderboard and its comparison of two runs are given notes to show."""
+    one, other = results = load_results([runs]).runs
+    overview = {"task": one.task, "entry": "", "curve": []}
+    ids = {run.root: str(place) for place, run in enumerate(results)}
+
+    assert PUBLISHED in suite_bundle(results, ids, [paper()])["notes"]
+    assert compare_bundle((overview, overview), (one, other))["notes"]
+    assert compare_bundle((overview, {**overview, "task": "another"}), (one, other))["notes"] == []
