@@ -244,7 +244,7 @@ def test_show_in_json(shell: Shell, run: Told) -> None:
     found = shell.json("show", run.paths.root)
     written = json.loads(run.paths.document.read_text(encoding="utf-8"))
     besides = {"being_played": False, "candidates": 4, "distinct_checkpoints": 3, "first_reached_submission": 3}
-    besides |= {"random_play": None}
+    besides |= {"random_play": None, "experiment_name": "default"}
 
     assert {"run": str(run.paths.root), **written, **besides} == found
 

@@ -1,6 +1,7 @@
 """The tables of runs, as a program gets them: what a record says, and nothing of what it hides."""
 
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,16 @@ def test_tables_say_what_the_record_says(run: Told) -> None:
     assert {key: (one.length, one.episode_return) for key, one in episodes.items()} == {
         key: (len(given), math.fsum(given)) for key, given in rewards.items()
     }
+
+
+def test_an_experiment_is_called_as_it_was_named(run: Told, tmp_path: Path) -> None:
+    """A table has the name that was given with --experiment, and of a run that was copied elsewhere its identity."""
+    shutil.copytree(run.paths.root, tmp_path / "copied")
+    (here,), (copied,) = load_runs(run.paths.root).runs, load_runs(tmp_path / "copied").runs
+    identity = run.state.opened.experiment
+
+    assert (here.experiment, here.experiment_id) == ("default", identity)
+    assert (copied.experiment, copied.experiment_id) == (identity, identity)
 
 
 def test_hidden_steps_have_no_observation(run: Told) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
+from evopolicygym.analysis.experiments import name_of
 from evopolicygym.cli.console import number, plus_minus
 from evopolicygym.cli.random_play import random_play
 from evopolicygym.core.agent import AgentEnd
@@ -72,6 +73,7 @@ def as_json(root: Path) -> dict[str, object]:
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),
         "random_play": random_play(state) or None,
+        "experiment_name": name_of(root.absolute(), state.opened.experiment) or None,
         **run_document(RunPaths(root)),
     }
 

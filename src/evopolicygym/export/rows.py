@@ -26,7 +26,10 @@ class RunRow:
     effort: str | None = column("how much the model is to think; null where the run doesn't say")
     seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")
     split_source: str = column("where the cases come from: `private`, `public` or `directory`")
-    experiment: str = column("runs of one experiment and task play the same cases")
+    experiment: str = column(
+        "its name, as `--experiment` has it; its identity where the run lies apart from its others"
+    )
+    experiment_id: str = column("its identity; runs of one experiment and task play the same cases")
     commitment: str = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")
     versions: Json = column("versions of Python, numpy, gymnasium and the simulator's packages, by name")

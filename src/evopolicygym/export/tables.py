@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.experiments import name_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
@@ -143,7 +144,8 @@ def _run(record: RunRecord) -> RunRow:
         effort=agent.effort or None,
         seed=opened.seed,
         split_source=opened.split.value,
-        experiment=opened.experiment,
+        experiment=name_of(record.paths.root.absolute(), opened.experiment) or opened.experiment,
+        experiment_id=opened.experiment,
         commitment=opened.commitment,
         protocol_version=opened.protocol_version,
         versions=json_text(dict(opened.versions)),
