@@ -13,7 +13,7 @@ from evopolicygym.agents.base import make
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.environments import catalog
-from evopolicygym.runs.turns import simulators_of
+from evopolicygym.environments.simulator_code import simulators_of
 from evopolicygym.sandbox import simulators, view
 from evopolicygym.sandbox.workplace import preflight
 from fakes import OpenRun, RunMaker
@@ -90,6 +90,40 @@ def test_the_simulator_of_ones_own_environment(run: OpenRun, prefix: Path) -> No
     assert ended.end is AgentEnd.FINISHED
     assert json.loads(run.paths.transcript.read_text(encoding="utf-8")) == []
     assert "helpful" in ended.findings["simulators"]
+
+
+@pytest.mark.parametrize("room", [view.MOST_LAID_OUT, 0])
+def test_what_a_simulator_imports_from_beside(
+    room: int, run: OpenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module given by where it lies is hidden there, compiled ones too, and one of its name elsewhere is not."""
+    monkeypatch.setattr(view, "MOST_LAID_OUT", room)
+    for place in ("mine/rules.py", "mine/__pycache__/rules.cpython-311.pyc", "mine/play/__init__.py", "mine/agent.py"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_bytes(b"1")
+    (tmp_path / "mine/other/rules.py").parent.mkdir()
+    (tmp_path / "mine/other/rules.py").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("mine")
+    tree = str(tmp_path / "link")
+    words = ("find", f"{tree}/", "-type", "f", "-size", "+0")
+    hidden = (str(tmp_path / "mine/rules.py"), str(tmp_path / "mine/play"))
+    ended = make(AgentConfig("command", command=(*words, "-name", "*"))).play(
+        replace(desk(run), simulators=hidden), run.door, Event()
+    )
+
+    assert ended.end is AgentEnd.FINISHED, ended.message
+    seen = run.paths.transcript.read_text(encoding="utf-8").splitlines()
+    assert sorted(line.removeprefix(f"{tree}/") for line in seen) == ["agent.py", "other/rules.py"]
+    assert str(tmp_path) not in ended.findings["simulators"].rpartition(": ")[2]
+
+
+def test_a_simulator_of_ones_own_that_the_command_names(run: OpenRun, tmp_path: Path) -> None:
+    """A command that names the very file of a run's simulator is refused."""
+    (tmp_path / "rules.py").touch()
+    agent = make(AgentConfig("command", command=("cat", str(tmp_path / "rules.py"))))
+
+    with pytest.raises(AgentError, match="with which what nobody counts could be played"):
+        agent.play(replace(desk(run), simulators=(str(tmp_path / "rules.py"),)), run.door, Event())
 
 
 def test_simulators_of_a_spec() -> None:

@@ -7,10 +7,12 @@ from typing import Any
 
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.simulator_code import brief
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",
     "versions": "fingerprint, in versions of packages",
+    "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
     "budget": "episode budget",
@@ -19,6 +21,10 @@ COMPARED: Mapping[str, str] = {
     "held_out_cases": "number of held-out cases",
 }
 """What runs on a task share, or aren't compared: a property, and what it is called."""
+BY_NAME = frozenset({"versions", "simulator_code"})
+"""Those of them that are texts by names."""
+UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code"})
+"""Those of them that a run may not tell, which is no difference."""
 OF_ENTRIES = frozenset({"budget", "films"})
 """Those of them that entries may be told apart by."""
 CASES_BY = frozenset({"experiment", "split"})
@@ -96,13 +102,13 @@ def _differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, st
 def _fits(run: RunResult, other: RunResult, name: str) -> bool:
     """Return whether two runs, perhaps of two tasks, agree in a property."""
     one, another = _value(run, name), _value(other, name)
-    if name == "held_out_cases":
-        return None in (one, another) or one == another
+    if name in UNKNOWN_TO_SOME and None in (one, another):
+        return True
     if name == "commitment" and _cases(run) != _cases(other):
         return False
-    if name == "versions" and any(one[key] != another[key] for key in one.keys() & another.keys()):
+    if name in BY_NAME and any(one[key] != another[key] for key in one.keys() & another.keys()):
         return False
-    if name in {"commitment", "versions", "spec_sha256"} and run.task != other.task:
+    if name in {"commitment", "spec_sha256", *BY_NAME} and run.task != other.task:
         return True
     return bool(one == another)
 
@@ -119,8 +125,8 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
         several = of and len({_cases(run) for run in runs if run.split == split}) > 1
         return f"{split} split" + (f" of experiment {group[0].experiment_name or of[:8]}" if several else "")
     found = _distinct(group, name)
-    if name == "versions":
-        return _shown(name, group[0].versions, [(run.versions, run) for run in runs if run.task == group[0].task])
+    if name in BY_NAME and found:
+        return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))
     return f"{name.replace('_', ' ')} {str(found[0][0])[:12]}" if found else f"no {name.replace('_', ' ')}"
 
 
@@ -137,7 +143,7 @@ def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
 
 
 def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
-    """Return each value that runs have, with one of them; a run without returns has no number of cases to differ in."""
+    """Return each value that runs have, with one of them; what a run doesn't tell is none to differ in."""
     found: list[tuple[Any, RunResult]] = []
     for run in runs:
         value = _value(run, name)
@@ -147,11 +153,12 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
 
 
 def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
-    return (len(run.held_out_returns) or None) if name == "held_out_cases" else getattr(run, name)
+    value = len(run.held_out_returns) if name == "held_out_cases" else getattr(run, name)
+    return (value or None) if name in UNKNOWN_TO_SOME else value
 
 
 def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
-    if name != "versions":
+    if name not in BY_NAME:
         return str(value)[:12]
     different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
-    return ", ".join(f"{key} {value.get(key, 'absent')}" for key in different)
+    return ", ".join(f"{key} {brief(value.get(key, 'absent'))}" for key in different)

@@ -41,6 +41,7 @@ class _Task(BaseModel):
 
 class _Fingerprint(BaseModel):
     versions: dict[Name, Name]
+    simulator_code: dict[Name, Name] = Field(default_factory=dict)
     spec_sha256: Name
 
 
@@ -140,6 +141,8 @@ class RunResult:
     idle_anchor: Anchor | None = None
     experiment_name: str = ""
     """As the directory tells it that the run lies in; empty where none does."""
+    simulator_code: Mapping[str, str] = field(default_factory=dict)
+    """The modules that make the environment, each with a hash of its files; empty where the record doesn't tell."""
     program_sha256: str = ""
     """Of the files that the agent's command names; empty where it names none, or the record doesn't tell."""
     label: str = field(default="", compare=False)
@@ -247,6 +250,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         commitment=document.commitment,
         protocol_version=document.protocol_version,
         versions=document.fingerprint.versions,
+        simulator_code=document.fingerprint.simulator_code,
         spec_sha256=document.fingerprint.spec_sha256,
         isolation=document.isolation.level,
         status=outcome.status or "",

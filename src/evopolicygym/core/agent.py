@@ -138,7 +138,8 @@ class Desk:
     price: PriceSnapshot | None = None
     """What its model costs, where that is known."""
     simulators: tuple[str, ...] = ()
-    """Modules by which its environment could be played without being counted, besides those that no agent may have."""
+    """Modules by which its environment could be played without being counted, besides those that no agent may have: by
+    their names, or by the absolute paths of their files and packages."""
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None
     """Told, from any thread, what has gone through the model's door in this turn, whenever that grows."""
 

@@ -75,6 +75,9 @@ class RunOpened:
     action_schema: Mapping[str, Any] = field(default_factory=dict)
     price: PriceSnapshot | None = None
     """What the agent's model costs; None where that isn't known, or where it asks none."""
+    simulator_code: Mapping[str, str] = field(default_factory=dict)
+    """The modules that make the environment, each with a hash of its files (``core.simulator_code``); empty where
+    gymnasium alone makes it, and in records from before they were hashed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class Grounds:
     allowed_imports: tuple[str, ...] = ()
     """Distributions a policy can import, as ``name==version``."""
     workers: int = 1
+    simulator_code: Mapping[str, str] = field(default_factory=dict)
+    """What else they depend on: the modules that make the environment, each with a hash of its files."""
 
 
 class Executor(Protocol):

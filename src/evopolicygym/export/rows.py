@@ -33,6 +33,9 @@ class RunRow:
     commitment: str = column("salted SHA-256 of the cases")
     protocol_version: str = column("the protocol that the run was played by")
     versions: Json = column("versions of Python, numpy, gymnasium and the simulator's packages, by name")
+    simulator_code: Json | None = column(
+        "hashes of the modules that make the environment; null where gymnasium alone does, and in older records"
+    )
     spec_sha256: str = column("SHA-256 of the environment's spec")
     isolation: str = column("the level at which policies played")
     stage: str = column("`open`, `closed`, `selected` or `finished`")

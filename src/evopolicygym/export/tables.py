@@ -149,6 +149,7 @@ def _run(record: RunRecord) -> RunRow:
         commitment=opened.commitment,
         protocol_version=opened.protocol_version,
         versions=json_text(dict(opened.versions)),
+        simulator_code=json_text(dict(opened.simulator_code)) if opened.simulator_code else None,
         spec_sha256=opened.spec_sha256,
         isolation=opened.isolation,
         stage=state.stage.value,

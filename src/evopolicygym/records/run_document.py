@@ -48,7 +48,7 @@ def document_of(record: RunRecord) -> dict[str, Any]:
         "split": opened.split.value,
         "experiment": opened.experiment,
         "commitment": opened.commitment,
-        "fingerprint": {"versions": dict(opened.versions), "spec_sha256": opened.spec_sha256},
+        "fingerprint": _fingerprint(opened),
         "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
         "usage": _usage(record),
         "price": asdict(opened.price) if opened.price else None,
@@ -58,6 +58,12 @@ def document_of(record: RunRecord) -> dict[str, Any]:
         "submissions": [_submission(state, index) for index in range(len(state.submissions))],
         "outcome": _outcome(state),
     }
+
+
+def _fingerprint(opened: RunOpened) -> dict[str, Any]:
+    """Return what the numbers depend on; the simulator's code stands only where the journal tells it."""
+    code = {"simulator_code": dict(opened.simulator_code)} if opened.simulator_code else {}
+    return {"versions": dict(opened.versions), **code, "spec_sha256": opened.spec_sha256}
 
 
 def _agent(agent: AgentConfig) -> dict[str, Any]:

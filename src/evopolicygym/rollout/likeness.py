@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.simulator_code import other_code
 from evopolicygym.rollout.arithmetic import PROCESSOR
 
 HOW_CHOSEN = ("chosen", "not ")
@@ -13,6 +14,8 @@ HOW_CHOSEN = ("chosen", "not ")
 def unlike(ours: Grounds, theirs: Grounds) -> list[str]:
     """Return in words how a place differs from ours; nothing where both are alike."""
     found = list(_unequal("", ours.versions, theirs.versions))
+    code = other_code(ours.simulator_code, theirs.simulator_code)
+    found += [f"code of {one.module}: {one.there} instead of {one.here}" for one in code]
     if ours.isolation != theirs.isolation:
         found.append(f"isolation level {theirs.isolation} instead of {ours.isolation}")
     found += _unequal("sandbox: ", _enforced(ours), _enforced(theirs))

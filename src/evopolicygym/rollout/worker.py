@@ -44,6 +44,7 @@ class Worker:
     def describe(self) -> Grounds:
         """Make the environment once and say what was found."""
         from evopolicygym.environments.environment import Environment
+        from evopolicygym.environments.simulator_code import simulator_code
         from evopolicygym.environments.versions import versions
 
         spec = self._config.spec
@@ -65,6 +66,7 @@ class Worker:
             isolation=self._chosen.isolation,
             findings={**found, "landlock": landlock},
             allowed_imports=self._ground.library.versions,
+            simulator_code=simulator_code(spec),
         )
 
     def answer(self, request: Load | Play) -> Reply:

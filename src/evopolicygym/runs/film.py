@@ -19,6 +19,7 @@ from evopolicygym.core.film import Film, Recorded
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.environments.simulator_code import code_of
 from evopolicygym.environments.versions import versions
 from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
@@ -231,5 +232,5 @@ def _played_again(
 
 
 def _doubt(opened: RunOpened) -> str:
-    """Return which versions are others here than those that the run was played with."""
-    return ", ".join(other_versions(opened, versions(opened.task.environment)))
+    """Return which versions, and which code, are others here than those that the run was played with."""
+    return ", ".join(other_versions(opened, versions(opened.task.environment), code_of(opened.simulator_code)))

@@ -41,7 +41,8 @@ class Replayed:
     reasons: tuple[str, ...] = ()
     """Why it may differ on another machine, in words: the processor, where arithmetic was not pinned or is other."""
     other_versions: tuple[str, ...] = ()
-    """How versions here differ from the run's, in words: no hindrance where both are the same all the same."""
+    """How versions and the simulator's code here differ from the run's, in words: no hindrance where both are the same
+    all the same."""
 
     @property
     def difference(self) -> float:

@@ -45,7 +45,7 @@ class Revisit:
     reasons: tuple[str, ...] = ()
     """Why the same case may play otherwise here, in words: by what was computed then, and is now."""
     other_versions: tuple[str, ...] = ()
-    """How versions here differ from the run's, in words; only where that was allowed."""
+    """How versions and the simulator's code here differ from the run's, in words; only where that was allowed."""
 
     def held_out(self, checkpoint: str) -> Iterator[tuple[int, Episode]]:
         """Yield the index of every held-out case with what a candidate's checkpoint makes of it; in any order."""
@@ -111,7 +111,8 @@ def revisited(root: Path, means: Means, *, any_versions: bool = False) -> Iterat
                 check_protocol(state.opened)
             else:
                 check_fingerprint(state.opened, executor.grounds)
-            others = other_versions(state.opened, executor.grounds.versions)
+            grounds = executor.grounds
+            others = other_versions(state.opened, grounds.versions, grounds.simulator_code)
             yield Revisit(
                 record,
                 executor.grounds.isolation,

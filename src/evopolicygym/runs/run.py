@@ -20,6 +20,7 @@ from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.simulator_code import other_code
 from evopolicygym.environments.catalog import spec_sha256
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
@@ -93,7 +94,7 @@ def resume(
 
     Raises ``UsageError`` where it was begun elsewhere, so that it may start somebody else's program, and is not
     ``trusted``, ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
-    or was begun under other versions.
+    or was begun under other versions or another simulator's code.
     """
     root = root.resolve()
     record = read_run(root)
@@ -211,6 +212,7 @@ def _opening(
         observation_schema=grounds.observation_schema,
         action_schema=grounds.action_schema,
         price=price,
+        simulator_code=grounds.simulator_code,
     )
 
 
@@ -238,12 +240,12 @@ def _executor(paths: RunPaths, config: RunConfig) -> AbstractContextManager[Exec
 
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
-    """Refuse to go on under other versions than the run was begun with."""
+    """Refuse to go on under other versions, or another simulator's code, than the run was begun with."""
     check_protocol(opened)
-    if others := other_versions(opened, grounds.versions):
+    if others := other_versions(opened, grounds.versions, grounds.simulator_code):
         raise RecordError(
             f"This is not what the run was begun with: {', '.join(others)}. Its numbers would not be comparable; "
-            f"install what was there then to go on."
+            f"install what was there then to go on, and put code of your own back as it was."
         )
 
 
@@ -256,8 +258,10 @@ def check_protocol(opened: RunOpened) -> None:
         )
 
 
-def other_versions(opened: RunOpened, here: Mapping[str, str]) -> tuple[str, ...]:
-    """Return, in words, the packages that are not as they were when the run was begun."""
+def other_versions(opened: RunOpened, here: Mapping[str, str], code: Mapping[str, str]) -> tuple[str, ...]:
+    """Return, in words, the packages and the modules that are not as they were when the run was begun."""
     names = sorted(opened.versions.keys() | here.keys())
     pairs = {name: (opened.versions.get(name, "absent"), here.get(name, "absent")) for name in names}
-    return tuple(f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now)
+    others = [f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now]
+    changed = other_code(code, opened.simulator_code)
+    return (*others, *(f"code of {one.module}: {one.there} then, {one.here} here" for one in changed))

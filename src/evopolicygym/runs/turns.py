@@ -14,9 +14,10 @@ from time import monotonic
 
 from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
 from evopolicygym.core.allowance import reached, used_of
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import well_formed
+from evopolicygym.environments.simulator_code import places_of, simulators_of
 from evopolicygym.judge.http import JudgeDoor
 from evopolicygym.judge.session import Session
 
@@ -149,7 +150,7 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn
         opened.isolation,
         left,
         opened.price,
-        simulators_of(opened.task.environment),
+        _not_to_import(opened),
         meter.report,
     )
     stop, future = Flag(), Future[Turn]()
@@ -172,10 +173,10 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn
         return _crashed(error)
 
 
-def simulators_of(spec: EnvironmentSpec) -> tuple[str, ...]:
-    """Return the modules that make an environment; the packages of its spec may be of use for other things."""
-    named = [*spec.imports, *([spec.id.partition(":")[0]] if ":" in spec.id else [])]
-    return tuple(dict.fromkeys(name.partition(".")[0] for name in named))
+def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
+    """Return what makes a run's environment: names of modules, then where they and what they import from beside lie."""
+    named = simulators_of(opened.task.environment)
+    return (*named, *places_of({*named, *opened.simulator_code}))
 
 
 def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:

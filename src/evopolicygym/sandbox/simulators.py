@@ -43,22 +43,35 @@ class Found:
 
 
 def hidden_modules(of_run: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names of all modules that an agent may not import, those of its run's environment among them."""
+    """Return all modules that an agent may not import, those of its run's environment among them.
+
+    A module is a name, looked for wherever it may lie, or the absolute path of its file or its package.
+    """
     return tuple(dict.fromkeys((*MODULES, OURS, *of_run)))
+
+
+def names_of(modules: Iterable[str]) -> tuple[str, ...]:
+    """Return those of modules that are names."""
+    return tuple(module for module in modules if not os.path.isabs(module))  # noqa: PTH117 - as text
 
 
 def search(tree: str, modules: Collection[str]) -> Found:
     """Look for modules in a tree, no link followed; raise ``SandboxError`` where it is too large."""
-    return _search(tree, frozenset(map(_plain, modules)) | DISTRIBUTIONS)
+    places = (os.path.realpath(module) for module in set(modules).difference(names_of(modules)))
+    within = frozenset(place for place in places if place.startswith(f"{os.path.realpath(tree)}/"))
+    return _search(tree, frozenset(map(_plain, names_of(modules))) | DISTRIBUTIONS, within)
 
 
 def is_one(path: Path, modules: Collection[str]) -> bool:
-    """Return whether a directory is the package of such a module itself."""
-    return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, modules))
+    """Return whether a path is such a module itself: the directory of its package, or its file."""
+    if os.path.realpath(path) in {os.path.realpath(one) for one in set(modules).difference(names_of(modules))}:
+        return True
+    return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, names_of(modules)))
 
 
 @cache
-def _search(tree: str, names: frozenset[str]) -> Found:
+def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Found:
+    lying = _lying(tree, places)
     hidden: dict[str, frozenset[str]] = {}
     pythons: list[str] = []
     waiting, looked = [tree], 0
@@ -74,13 +87,25 @@ def _search(tree: str, names: frozenset[str]) -> Found:
                 entries = list(listing)
         except OSError:  # it is a file, or nobody may look into it
             continue
-        found = frozenset(entry.name for entry in entries if _is_hidden(entry, names))
+        here = names | lying.get(directory, frozenset())
+        found = frozenset(entry.name for entry in entries if _is_hidden(entry, here))
         if found:
             hidden[directory] = found
         below = (one.path for one in entries if one.name not in found and one.is_dir(follow_symlinks=False))
         waiting.extend(below)
         pythons += [one.path for one in entries if PYTHON.fullmatch(one.name) and _is_program(one)]
     return Found(hidden, tuple(sorted(pythons)))
+
+
+def _lying(tree: str, places: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return the directories of a tree in which modules given by paths lie, with what they are called there."""
+    found: dict[str, frozenset[str]] = {}
+    for place in places:
+        parent, name = os.path.split(os.path.relpath(place, os.path.realpath(tree)))
+        directory = os.path.join(tree, parent) if parent else tree  # noqa: PTH118 - as os.scandir calls it
+        for one in (directory, f"{directory}/__pycache__"):
+            found[one] = found.get(one, frozenset()) | {_plain(name)}
+    return found
 
 
 def _is_hidden(entry: "os.DirEntry[str]", names: frozenset[str]) -> bool:

@@ -29,7 +29,7 @@ from evopolicygym.sandbox.bubblewrap import NAMESPACES, as_arguments, bwrap, in_
 from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.limits import NICE, findings, of_this_machine, resource_limits
 from evopolicygym.sandbox.seccomp import agent_filter
-from evopolicygym.sandbox.simulators import hidden_modules
+from evopolicygym.sandbox.simulators import hidden_modules, names_of
 from evopolicygym.sandbox.view import ACCOUNTS, python_of, search_path
 from evopolicygym.sandbox.watch import MEBIBYTE, Crowd, Watch
 
@@ -103,7 +103,7 @@ def enclosed(
     """Start a program in namespaces of its own, with doors by their ports inside.
 
     Its home is a directory of this machine where one is given, and else gone with the program. ``simulators`` are
-    modules that it may not import besides those that nobody may.
+    modules that it may not import besides those that nobody may, by their names or paths.
 
     Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
     """
@@ -239,7 +239,8 @@ def preflight(
     modules = hidden_modules(simulators)
     searched = view.searched(command, modules)
     pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
-    inner = [_python(), "-I", "-c", script, ",".join(modules), paths, command[0], *pythons[:MOST_PYTHONS]]
+    names = names_of(modules)
+    inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
     seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules)
     with _bwrap(seen, inner, (), None) as process:
         output, _ = process.communicate()
@@ -258,7 +259,7 @@ def preflight(
     return {
         "simulators": (
             f"none can be imported by {', '.join(found['pythons'])}; hidden, looked for by their names in "
-            f"{', '.join(searched)}: {', '.join(modules)}"
+            f"{', '.join(searched)}: {', '.join(names)}"
         ),
         "hidden": "neither the record nor the secrets can be seen",
     }

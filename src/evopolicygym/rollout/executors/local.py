@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -19,6 +19,7 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
+from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
@@ -75,6 +76,8 @@ class LocalExecutor:
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._spec, self._log, self._scratch = spec, log, scratch
         self._closed = False
+        self._code: Mapping[str, str] = {}
+        """The simulator's, as the first worker to be ready has imported it."""
         self._workers: list[int] = []
         """The process number of every worker that was started."""
         shutil.rmtree(scratch, ignore_errors=True)
@@ -200,7 +203,18 @@ class LocalExecutor:
             if isinstance(reply, Fault):
                 raise self._not_ready(reply)
             seat.grounds = reply
+            self._refuse_changed_code(reply)
         return seat.grounds
+
+    def _refuse_changed_code(self, grounds: Grounds) -> None:
+        """Raise ``EnvironmentFault`` where a worker has imported other code of the simulator than those before it."""
+        self._code = self._code or grounds.simulator_code
+        if changed := other_code(self._code, grounds.simulator_code):
+            told = ", ".join(f"code of {one.module}: {one.here} before, {one.there} now" for one in changed)
+            raise EnvironmentFault(
+                f"The simulator of {self._spec.name!r} was changed while it was being played ({told}), so that its "
+                f"episodes would not be comparable. Put it back as it was to go on."
+            )
 
     def _not_ready(self, fault: Fault) -> EvoPolicyGymError:
         """Return what is said of a worker that never got ready; of a simulator, which one."""
