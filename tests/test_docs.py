@@ -29,9 +29,10 @@ def docs() -> dict[Path, str]:
 
 
 def options(verb: str) -> list[str]:
-    """Return the long options of a verb, its help aside."""
-    found = PROGRAM.commands[verb].params  # type: ignore[attr-defined]
-    return [name for one in found for name in one.opts if name.startswith("--")]
+    """Return the long options of a verb and of what stands below it, its help aside."""
+    command = PROGRAM.commands[verb]  # type: ignore[attr-defined]
+    found = [command, *getattr(command, "commands", {}).values()]
+    return [name for part in found for one in part.params for name in one.opts if name.startswith("--")]
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -1,6 +1,7 @@
 """The code of a simulator of one's own is part of a run's fingerprint."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import closing
@@ -31,56 +32,14 @@ from fakes import whole_run
 from records_of_runs import changed, real_document, write
 from whole_runs import config, played
 
-WALK = """
-import gymnasium
-import numpy as np
-from gymnasium import spaces
-
-import {helper}
-
-
-class Walk(gymnasium.Env):
-    observation_space = spaces.Box(-10.0, 10.0, (2,), np.float32)
-    action_space = spaces.Discrete(3)
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.place, self.goal = 0.0, self.np_random.uniform(3.0, 9.0)
-        return self.observation(), {{}}
-
-    def step(self, action):
-        self.place = float(np.clip(self.place + action - 1, -10.0, 10.0))
-        return self.observation(), {helper}.PAYS, abs(self.place - self.goal) < 0.5, False, {{}}
-
-    def observation(self):
-        return np.array([self.place, self.goal], np.float32)
-
-
-gymnasium.register("{id}", Walk)
-"""
-SPEC = """
-id = "{id}"
-family = "mine"
-kind = "tuning"
-imports = ["{module}"]
-max_steps = 8
-objective = "Walk to the goal."
-reward = "A constant for every step."
-termination = "Terminates at the goal."
-observation = ["place", "goal"]
-action = ["left", "stay", "right"]
-idle_action = 1
-"""
+OWN = Path(__file__).parent / "own_environments"
+CHANGED = "ARRIVES, PAYS = 1.0, -2.0\n"
 
 
 @pytest.fixture
 def beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Return the directory of a simulator and of what it imports from beside it, on the path of all processes."""
-    place = tmp_path / "mine"
-    place.mkdir()
-    (place / "own_walk.py").write_text(WALK.format(helper="own_rewards", id="OwnWalk-v0"), encoding="utf-8")
-    (place / "own_rewards.py").write_text("PAYS = -1.0\n", encoding="utf-8")
-    (place / "own_walk.toml").write_text(SPEC.format(module="own_walk", id="OwnWalk-v0"), encoding="utf-8")
+    place = Path(shutil.copytree(OWN, tmp_path / "mine"))
     monkeypatch.syspath_prepend(str(place))
     monkeypatch.setenv("PYTHONPATH", str(place), prepend=os.pathsep)
     yield place
@@ -102,7 +61,7 @@ def test_code_is_what_makes_an_environment(beside: Path) -> None:
     spec = made(beside)
     before = simulator_code(spec)
     (beside / "agent.py").write_text("print(1)\n", encoding="utf-8")
-    (beside / "own_rewards.py").write_text("PAYS = -2.0\n", encoding="utf-8")
+    (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
     after = simulator_code(spec)
 
     assert before.keys() == after.keys() == {"own_walk", "own_rewards"}
@@ -161,10 +120,10 @@ def test_a_run_goes_on_under_its_own_code_alone(beside: Path, tmp_path: Path) ->
     with pytest.raises(KeyboardInterrupt):
         play(asked, lambda *_: None, interrupts)
     (root,) = find_runs(tmp_path / "runs")
-    (beside / "own_rewards.py").write_text("PAYS = -2.0\n", encoding="utf-8")
+    (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
     with pytest.raises(RecordError, match=r"begun with: code of own_rewards: sha256 \w{12} then, sha256 \w{12} here"):
         resume(root, 1, lambda *_: None, lambda *_: None)
-    (beside / "own_rewards.py").write_text("PAYS = -1.0\n", encoding="utf-8")
+    shutil.copyfile(OWN / "own_rewards.py", beside / "own_rewards.py")
 
     assert resume(root, 1, lambda *_: None, lambda *_: None).stage is Stage.FINISHED
 
@@ -181,7 +140,7 @@ def test_a_replay_says_that_the_code_is_another(beside: Path, tmp_path: Path) ->
     asked = replace(asked, task=replace(asked.task, environment=catalog.load(beside / "own_walk.toml")))
     root = played(asked).paths.root
     same = list(replay(root, Means(1)))
-    (beside / "own_rewards.py").write_text("PAYS = -2.0\n", encoding="utf-8")
+    (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
     other = list(replay(root, Means(1)))
 
     assert (judged(same)[0], same[0].other_versions) == (Verdict.SAME, ())
@@ -195,7 +154,7 @@ def test_code_that_changes_while_it_is_played(beside: Path, tmp_path: Path) -> N
     spec, log = catalog.load(beside / "own_walk.toml"), tmp_path / "log"
     with closing(LocalExecutor(spec, Limits(), "auto", tmp_path / "workers", log, 1)) as executor:
         assert executor.grounds.simulator_code.keys() == {"own_walk", "own_rewards"}
-        (beside / "own_rewards.py").write_text("PAYS = -2.0\n", encoding="utf-8")
+        (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
         executor._replace(executor._seats[0])
 
         with pytest.raises(EnvironmentFault, match=r"changed while it was being played \(code of own_rewards: "):

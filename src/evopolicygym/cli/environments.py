@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli import new_environment
 from evopolicygym.cli.console import number, out, say_json
 
 EXAMPLES = """
@@ -12,6 +13,8 @@ Examples:
 evopolicygym environments
 
 evopolicygym environments --json | jq '.[].name'
+
+evopolicygym environments new Pendulum-v1
 """
 MISSING = " *"
 """Stands after the name of an environment whose simulator is not installed."""
@@ -19,10 +22,18 @@ WIDE = 100
 """Columns of a terminal from which on gymnasium's ids are shown."""
 
 
+app = typer.Typer(invoke_without_command=True)
+app.command(epilog=new_environment.EXAMPLES)(new_environment.new)
+
+
+@app.callback()
 def environments(
+    asked: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole specs as JSON.")] = False,
 ) -> None:
-    """List the environments with their anchors."""
+    """List the environments with their anchors; `new` drafts one of your own."""
+    if asked.invoked_subcommand:
+        return
     from dataclasses import asdict
     from itertools import groupby
 

@@ -54,7 +54,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train, environments.environments),
+    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train),
     "Look": (
         *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
         *(film.film, report.report, export.export),
@@ -64,6 +64,7 @@ PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
 for panel, verbs in PANELS.items():
     for verb in verbs:
         app.command(epilog=sys.modules[verb.__module__].EXAMPLES, rich_help_panel=panel)(verb)
+app.add_typer(environments.app, name="environments", epilog=environments.EXAMPLES, rich_help_panel="Play")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract

@@ -61,7 +61,7 @@ class EnvironmentSpec:
 
     name: str
     id: str
-    """What ``gymnasium.make`` is given."""
+    """What ``gymnasium.make`` is given; ``module:Id`` imports the module first."""
     family: str
     """Groups rows on the leaderboard."""
     kind: Kind
@@ -98,3 +98,14 @@ class EnvironmentSpec:
     """That policy."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the numbers depend on, gymnasium and numpy aside."""
+
+    @property
+    def registered_id(self) -> str:
+        """The id that gymnasium registered, without the module that may stand before it (``module:Id``)."""
+        return self.id.rpartition(":")[2]
+
+    @property
+    def registering_modules(self) -> tuple[str, ...]:
+        """Modules whose import registers the id: ``imports``, and the one that may stand before the id."""
+        before = self.id.rpartition(":")[0]
+        return (*self.imports, before) if before else self.imports

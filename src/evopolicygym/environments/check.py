@@ -26,6 +26,10 @@ _SEED = 20260702
 _STEPS, _SECONDS = 200, 1.0
 """How far a look goes: so many steps, or so many seconds, whichever ends first."""
 _WAIT_FOR_TRUNCATION_S = 3.0
+MOST_MEANINGS = 64
+"""Elements or values up to which each needs a meaning of its own; of more, such as bytes of a memory, sentences do."""
+TO_WRITE = "TODO: "
+"""How texts begin that a draft leaves to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +135,13 @@ def _action_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
 
 
 def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
+    unwritten = sum(text.startswith(TO_WRITE) for text in texts)
+    more = f"; {unwritten} still to be written" if unwritten else ""
     match space:
-        case Box(shape=(due,)) | Discrete(n=due):
-            return len(texts) == due, f"{len(texts)} meanings in {name!r} for {due} elements or values"
+        case Box(shape=(due,)) | Discrete(n=due) if due <= MOST_MEANINGS:
+            return len(texts) == due, f"{len(texts)} meanings in {name!r} for {due} elements or values{more}"
         case _:
-            return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed"
+            return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed{more}"
 
 
 def _reward_components(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:

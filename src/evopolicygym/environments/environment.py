@@ -10,6 +10,7 @@ import logging
 import os
 import warnings
 from contextlib import redirect_stderr
+from enum import EnumMeta
 from importlib import import_module
 from typing import Any
 
@@ -63,6 +64,22 @@ class Environment:
         """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` where it is none."""
         space = self.action_space
         return action_reader(space)(from_json(space, self.spec.idle_action))[0]
+
+    @property
+    def action_meanings(self) -> tuple[str, ...]:
+        """What the simulator itself calls each value of a Discrete action; empty where it doesn't say."""
+        simulator = self._simulator.unwrapped
+        if callable(tell := getattr(simulator, "get_action_meanings", None)):  # Atari's
+            return tuple(map(str, tell()))
+        actions = getattr(simulator, "actions", None)  # MiniGrid's
+        return tuple(actions.__members__) if isinstance(actions, EnumMeta) else ()
+
+    @property
+    def step_limit(self) -> int | None:
+        """The steps after which an id is registered to be truncated, or truncates itself; None where it doesn't say."""
+        registered = gymnasium.spec(self.spec.registered_id).max_episode_steps
+        own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
+        return registered or (own if isinstance(own, int) and own > 0 else None)
 
     def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
         """Begin the episode that a seed stands for; return its first observation."""
@@ -122,10 +139,10 @@ def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
 def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
     """Return gymnasium's record of an id, less the wrappers that only check or count."""
     with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about other environments of its
-        for module in spec.imports:
+        for module in spec.registering_modules:
             import_module(module)
     try:
-        bare = copy.deepcopy(gymnasium.spec(spec.id))
+        bare = copy.deepcopy(gymnasium.spec(spec.registered_id))
     except gymnasium.error.UnregisteredEnv as error:
         raise UsageError(
             f"The environment {spec.name!r} names the gymnasium id {spec.id!r}, which is not known: {error} "

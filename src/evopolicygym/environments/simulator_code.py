@@ -27,8 +27,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 def simulators_of(spec: EnvironmentSpec) -> tuple[str, ...]:
     """Return the modules that a spec names as makers; the packages of its spec may be of use for other things."""
-    named = [*spec.imports, *([spec.id.partition(":")[0]] if ":" in spec.id else [])]
-    return tuple(dict.fromkeys(name.partition(".")[0] for name in named))
+    return tuple(dict.fromkeys(name.partition(".")[0] for name in spec.registering_modules))
 
 
 def simulator_code(spec: EnvironmentSpec) -> dict[str, str]:
@@ -37,7 +36,7 @@ def simulator_code(spec: EnvironmentSpec) -> dict[str, str]:
     Those are the ones that the spec names, those where gymnasium finds its classes, and what they have imported so far
     from the directories in which they lie, installed packages aside.
     """
-    makers = dict.fromkeys([*simulators_of(spec), *_registered_in(spec)])
+    makers = dict.fromkeys([*simulators_of(spec), *registered_in(spec)])
     own = {place.parent for name in makers for place in _places(name) if not _is_installed(place)}
     return code_of([*makers, *_imported_from(own)])
 
@@ -61,11 +60,11 @@ def places_of(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(str(place) for name in sorted(set(modules) - _HASHED_OTHERWISE) for place in _places(name))
 
 
-def _registered_in(spec: EnvironmentSpec) -> Iterator[str]:
+def registered_in(spec: EnvironmentSpec) -> Iterator[str]:
     """Yield the outermost modules of the classes that gymnasium makes an id of, wrappers included."""
     import gymnasium
 
-    registered = gymnasium.spec(spec.id)
+    registered = gymnasium.spec(spec.registered_id)
     for point in (registered.entry_point, *(wrapper.entry_point for wrapper in registered.additional_wrappers)):
         module = point.partition(":")[0] if isinstance(point, str) else getattr(point, "__module__", "")
         if module:

@@ -44,7 +44,7 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     """Return the error that tells how to install what an environment lacks."""
     if spec.extra:
         return MissingExtra(f"The environment {spec.name!r}", spec.extra, missing)
-    if any(f"{name}.".startswith(f"{missing}.") for name in spec.imports):
+    if any(f"{name}.".startswith(f"{missing}.") for name in spec.registering_modules):
         here = Path.cwd()
         there = f"{here} is on it" if here in map(Path, sys.path) else f"{here} is not; PYTHONPATH=. puts it there"
         return UsageError(

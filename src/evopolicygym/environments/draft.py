@@ -1,0 +1,246 @@
+"""The draft of an environment's TOML, from what gymnasium knows of an id: what a person goes on writing from.
+
+Spaces, limits and names are taken from the simulator, which is made and stepped for that; no text says more than these.
+What a whole spec needs is described in ``core/environment.py``.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import packages_distributions
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from evopolicygym.core.environment import EnvironmentSpec, Kind
+from evopolicygym.core.errors import EnvironmentFault, UsageError
+from evopolicygym.core.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    MultiBinary,
+    MultiDiscrete,
+    Space,
+    Text,
+    Tuple,
+    sample,
+    to_schema,
+)
+from evopolicygym.environments.check import MOST_MEANINGS, TO_WRITE
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.simulator_code import registered_in
+
+GUESSED_STEPS = 1000
+"""The limit where an id is registered without one."""
+STEPS = 20
+"""Random actions after which the names in ``info`` are looked at."""
+SEED = 0
+_PHYSICS = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d"}
+"""Distributions behind environments that come with gymnasium."""
+_FIRST, _OPTIONAL = ("id", "family", "kind"), ("imports", "arguments", "packages")
+_TEXTS = ("objective", "reward", "termination", "observation", "action")
+_LAST = ("max_steps", *_TEXTS, "idle_action")
+"""The fields of a draft, in order."""
+_RECORDED = {"gymnasium", "numpy"}
+"""Distributions that every run records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text of a spec, and what of it is left to a person."""
+
+    text: str
+    to_write: tuple[str, ...]
+    """Fields whose texts are to be written, each with how many."""
+    to_check: tuple[str, ...]
+    """What was guessed."""
+
+
+def file_name(gymnasium_id: str) -> str:
+    """Return what a draft's file is called: ``ALE/SpaceInvaders-v5`` is drafted in ``space_invaders.toml``."""
+    bare = re.sub(r"-v\d+$", "", re.split("[:/]", gymnasium_id)[-1])
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare)
+    return f"{re.sub('[^a-z0-9]+', '_', words.lower()).strip('_') or 'environment'}.toml"
+
+
+def draft(
+    gymnasium_id: str, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None, name: str = ""
+) -> Draft:
+    """Return the draft of an id's spec, by default named after it.
+
+    Raises ``UsageError`` where the id or a module isn't known, or a space is one that no policy can be given, and
+    ``EnvironmentFault`` where the simulator fails.
+    """
+    asked = EnvironmentSpec(
+        name=name or file_name(gymnasium_id).removesuffix(".toml"),
+        id=gymnasium_id,
+        family="mine",
+        kind=Kind.TUNING,
+        max_steps=GUESSED_STEPS,
+        objective=f"{TO_WRITE}what is to be done, and what the world is: its laws, what an episode starts from",
+        reward=f"{TO_WRITE}what a step pays",
+        termination=f"{TO_WRITE}when an episode ends. Truncated after",
+        observation=(),
+        action=(),
+        idle_action=None,
+        imports=imports,
+        arguments=dict(arguments or {}),
+    )
+    try:
+        spaces, limit, meanings, info = _seen(asked)
+    except UsageError:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(f"{gymnasium_id} can't be played: {type(error).__name__}: {error}") from error
+    steps = limit or GUESSED_STEPS
+    spec = replace(
+        asked,
+        max_steps=steps,
+        termination=f"{asked.termination} {steps} steps.",
+        observation=tuple(_meanings(spaces[0])),
+        action=tuple(_named(spaces[1], meanings)),
+        idle_action=_idle(spaces[1], meanings),
+        packages=tuple(sorted(_packages(asked))),
+    )
+    notes = {
+        "kind": 'or "synthesis", where perception, memory or planning has to be built',
+        "packages": "distributions whose versions are recorded: a guess",
+        "max_steps": "the limit that it has by itself" if limit else "a guess: it is registered without a limit",
+        "observation": f"{_shown(spaces[0])}: {_how(spaces[0])}",
+        "action": f"{_shown(spaces[1])}: {_how(spaces[1])}",
+        "idle_action": "the action that does nothing: a guess",
+    }
+    return _drafted(spec, notes, info)
+
+
+def _drafted(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str, Any]) -> Draft:
+    """Return a spec as a draft, each field after a note on it; optional fields stand where they hold something."""
+    fields = {name: getattr(spec, name) for name in (*_FIRST, *_OPTIONAL, *_LAST)}
+    there = {name: _toml(value) for name, value in fields.items() if value or name not in _OPTIONAL}
+    noted = {name: f"# {name}: {note}\n" for name, note in notes.items()}
+    lines = [
+        f"# Write what says {TO_WRITE.strip(': ')}, then: evopolicygym check environment {spec.name}.toml",
+        *(f"{noted.get(name, '')}{name} = {text}" for name, text in there.items()),
+        _success(info),
+    ]
+    texts = {name: [fields[name]] if isinstance(fields[name], str) else fields[name] for name in _TEXTS}
+    unwritten = {name: sum(text.startswith(TO_WRITE) for text in found) for name, found in texts.items()}
+    return Draft(
+        text="\n".join(lines) + "\n",
+        to_write=tuple(f"{name} ({count})" if count > 1 else name for name, count in unwritten.items() if count),
+        to_check=tuple(f"{name} = {there[name]}" for name in there if "a guess" in notes.get(name, "")),
+    )
+
+
+def _seen(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
+    """Return an environment's spaces, its own limit, names of its actions, and ``info`` after some random steps."""
+    environment, random = Environment(spec), np.random.default_rng(SEED)
+    try:
+        environment.reset(SEED)
+        spaces, ended, info = (environment.observation_space, environment.action_space), False, dict[str, Any]()
+        for _ in range(STEPS):
+            if not ended:
+                *_, terminated, truncated, found = environment.step(sample(spaces[1], random))
+                ended, info = terminated or truncated, info | found
+        return spaces, environment.step_limit, environment.action_meanings, info
+    finally:
+        environment.close()
+
+
+def _packages(spec: EnvironmentSpec) -> Iterator[str]:
+    """Yield the distributions that bring the modules by which an id is made."""
+    point = gymnasium.spec(spec.registered_id).entry_point
+    yield from (package for module, package in _PHYSICS.items() if str(point).startswith(f"{module}."))
+    brought = packages_distributions()
+    for module in {*(name.partition(".")[0] for name in spec.registering_modules), *registered_in(spec)}:
+        yield from set(brought.get(module, ())) - _RECORDED
+
+
+def _meanings(space: Space) -> list[str]:
+    """Return what is to be written of a space: a text for each element or value, or of all where they are many."""
+    match space:
+        case Box(shape=(count,)) if count <= MOST_MEANINGS:
+            return [f"{TO_WRITE}element {place}{_bounds(space, place)}" for place in range(count)]
+        case Discrete(n=count) if count <= MOST_MEANINGS:
+            return [f"{TO_WRITE}value {space.start + place}" for place in range(count)]
+        case _:
+            return [f"{TO_WRITE}what the parts of it are, with units, axes and signs"]
+
+
+def _named(space: Space, meanings: tuple[str, ...]) -> list[str]:
+    """Return the names of a Discrete's values where the simulator has them, else what is to be written."""
+    if isinstance(space, Discrete) and len(meanings) == space.n <= MOST_MEANINGS:
+        return list(meanings)
+    return _meanings(space)
+
+
+def _bounds(space: Box, place: int) -> str:
+    low, high = np.broadcast_to(space.low, space.shape)[place], np.broadcast_to(space.high, space.shape)[place]
+    return f", from {low:g} to {high:g}" if np.isfinite([low, high]).all() else ""
+
+
+def _how(space: Space) -> str:
+    single = isinstance(space, Discrete) or (isinstance(space, Box) and len(space.shape) == 1)
+    size = space.n if isinstance(space, Discrete) else space.shape[0] if isinstance(space, Box) and single else 0
+    return "one meaning for each" if single and size <= MOST_MEANINGS else "sentences"
+
+
+def _shown(space: Space) -> str:
+    """Return a space in a few words."""
+    match space:
+        case Discrete():
+            return f"Discrete of {space.n} values"
+        case Box():
+            return f"Box of shape {space.shape} and {space.dtype}"
+        case _:
+            return str(to_schema(space)["type"])
+
+
+def _idle(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+    """Return the action that may do nothing: a no-op by its name, else zeros, as near as bounds allow."""
+    match space:
+        case Discrete():
+            named = [place for place, meaning in enumerate(meanings) if meaning.lower() in {"noop", "no-op"}]
+            return space.start + (named[0] if named and len(meanings) == space.n else 0)
+        case Box():
+            nearest = np.clip(np.zeros(space.shape), space.low, space.high)
+            return (nearest if np.dtype(space.dtype).kind == "f" else nearest.astype(int)).tolist()
+        case MultiDiscrete():
+            return list(space.start)
+        case MultiBinary():
+            return np.zeros(space.shape, int).tolist()
+        case Text():
+            return ""
+        case Tuple():
+            return [_idle(part, ()) for part in space.spaces]
+        case Dict():
+            return {name: _idle(part, ()) for name, part in space.spaces}
+
+
+def _success(info: Mapping[str, Any]) -> str:
+    """Return the commented line by which a success may be declared, and what ``info`` has for it."""
+    flags = [key for key, value in info.items() if isinstance(value, bool | np.bool_)]
+    key = flags[0] if flags else "is_success"
+    found = f"info has {', '.join(info)}" if info else "info was empty"
+    line = _toml({"rule": "info", "key": key, "meaning": f"{TO_WRITE}what success is"}, wide=True)
+    return f"# success, where there is one ({found} after {STEPS} random steps):\n# success = {line}"
+
+
+def _toml(value: Any, *, wide: bool = False) -> str:  # noqa: ANN401 - what a spec holds
+    """Return a value as TOML has it: texts and numbers as JSON has them, tables in a line, sentences a line each."""
+    match value:
+        case dict():
+            pairs = ", ".join(f"{_key(name)} = {_toml(part, wide=True)}" for name, part in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case list() | tuple() if not wide and any(isinstance(part, str) and " " in part for part in value):
+            return "[\n" + "".join(f"    {_toml(part)},\n" for part in value) + "]"
+        case list() | tuple():
+            return f"[{', '.join(_toml(part, wide=True) for part in value)}]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

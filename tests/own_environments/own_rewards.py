@@ -1,0 +1,4 @@
+"""What the walk pays."""
+
+ARRIVES = 1.0
+PAYS = -0.1
