@@ -9,6 +9,9 @@ ROOT_TESTS := $(wildcard tests/test_attacks*.py tests/test_sandbox*.py) $(addpre
 	cgroup.py channels.py high_water.py level_process.py process_numbers.py regular_file.py rights.py simulators_hidden.py \
 	temporary_files.py workplace.py)
 
+# Packages of other people's environments, each played from a TOML of tests/own_environments; no extra of ours brings them.
+OTHERS := ale-py flappy-bird-gymnasium gym-pusht
+
 .PHONY: help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
 
 help: ## List these recipes
@@ -35,8 +38,8 @@ test-root: $(VENV)/.installed-dev ## Run those tests again that rights decide, f
 test-loaded: $(VENV)/.installed-dev ## Run the tests beside programs that keep two processors busy all the time
 	$(BIN)/python -m pytest -m "not slow" --beside 2
 
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray and torch; then on a loaded machine
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]'
+test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray, torch and others' environments; then on a loaded machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
 	$(BIN)/python -m pytest
 	$(MAKE) test-loaded
 
