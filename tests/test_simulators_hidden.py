@@ -160,6 +160,7 @@ def test_a_tree_too_large_to_be_searched(prefix: Path, monkeypatch: pytest.Monke
     ("name", "hidden"),
     [
         ("gymnasium-1.2.0.dist-info", True), ("Box2D_py-2.3.8.egg-info", True), ("highway-env-1.10-pyh_0", True),
+        ("gym.cpython-311-x86_64-linux-gnu.so", True), ("gym.abi3.so", True),
         ("gym.py", True), ("gymnast", False), ("gym_of_mine.py", False), ("gym.svg", False),
     ],
 )  # fmt: skip
