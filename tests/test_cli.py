@@ -130,7 +130,10 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "nowhere.toml"], "nowhere.toml can't be read"),
         (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
         (["check", "environment", "earth"], "There is no environment named 'earth'."),
-        (["show", "nowhere"], "nowhere does not exist; a run's directory is asked for."),
+        (
+            ["show", "nowhere"],
+            "nowhere does not exist; a run's directory, its id or the beginning of it, or latest is asked for",
+        ),
         (["resume", "nowhere"], "nowhere does not exist"),
         (["verify", "nowhere"], "nowhere does not exist"),
         (["reveal", "nothing", "--yes"], "There is no experiment 'nothing' in runs. Known: none."),

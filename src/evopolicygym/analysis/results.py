@@ -26,10 +26,8 @@ from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.reader import KNOWN_BY, find_runs
 from evopolicygym.records.run_document import MOST_DOCUMENT, counted_success_rate, document_text
-
-KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
 
 
 class _Task(BaseModel):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evopolicygym.cli.console import number, out, say_json
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.leaderboard import Score
@@ -30,6 +32,7 @@ def compare(
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
     mix: Annotated[bool, typer.Option("--mix", help="Compare runs that were not measured alike.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
@@ -38,7 +41,7 @@ def compare(
     from evopolicygym.analysis.results import Results, load_results
     from evopolicygym.analysis.score_table import Choice, score_table
     from evopolicygym.analysis.sheets import pairing_document, pairing_sheet
-    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_problems
+    from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_problems
     from evopolicygym.core.errors import UsageError
 
     beside = [shipped_table(name) for name in names(shipped)]
@@ -47,7 +50,7 @@ def compare(
     shipped_labels = {one.name for table in beside for one in table.entries}
     shipped_labels |= {run.label for table in beside for run in table.runs}
     needed = any(side not in shipped_labels for side in looked_up)
-    loaded = load_results(places(runs, needed=needed and bool(looked_up)))
+    loaded = load_results(places_meant(runs, below, needed=needed and bool(looked_up)))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if first == second or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{first!r} can't be compared with itself; two labels or two directories are asked for.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evopolicygym.cli.console import out, say, say_json
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.diagnostics.base import Table
@@ -36,6 +38,7 @@ def diagnose(
     runs: Annotated[list[Path], typer.Argument(help="Directories of runs, or directories with runs below them.")],
     only: Annotated[list[str] | None, typer.Option(help="A diagnostic's name; several with commas, or again.")] = None,
     form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.TABLE,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Tell how an agent improved: of one run by submission, of many by agent and kind of task."""
@@ -46,7 +49,7 @@ def diagnose(
 
     asked = names(",".join(only or ()))
     diagnostics = {name: DIAGNOSTICS.load(name) for name in asked or DIAGNOSTICS.names()}
-    roots, problems = runs_meant(runs), list[Problem]()
+    roots, problems = runs_meant(places_meant(runs, below)), list[Problem]()
     groups, measured = [], dict[Path, dict[str, Any]]()
     for record in _records(roots, problems):
         groups.append(group_of(record.state))

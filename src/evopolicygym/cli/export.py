@@ -8,6 +8,8 @@ import typer
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from evopolicygym.export.exporters import Exported
@@ -32,6 +34,7 @@ def export(
     ] = "",
     no_steps: Annotated[bool, typer.Option("--no-steps", help="Leave the table of steps out.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the files of an export that lies there.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write runs as tables (Parquet, CSV) or as Minari data sets of their train episodes."""
@@ -44,7 +47,7 @@ def export(
     def follow(roots: Iterable[Path]) -> Iterable[Path]:
         return track(roots, "exporting", len(found), console=err(), disable=as_json)
 
-    found = find(runs)
+    found = find(places_meant(runs, below))
     asked = names(tables) or None
     with interruptible():
         exported = write(format_name, found, output, asked, steps=not no_steps, force=force, follow=follow)

@@ -9,8 +9,10 @@ import typer
 from evopolicygym.cli.console import complain, err, number, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
@@ -26,7 +28,7 @@ SMALLEST, LARGEST = 16, 4096
 
 
 def film(
-    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    run: RunArgument,
     submission: Annotated[int | None, typer.Option(help="A submission's number; by default the selected one.")] = None,
     selected: Annotated[bool, typer.Option("--selected", help="The submission that was selected.")] = False,
     split: Annotated[Split, typer.Option(help="Which of its cases; hidden ones when the run is finished.")] = (
@@ -43,6 +45,7 @@ def film(
     workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
     isolation: Isolation = "auto",
     trust: Trust = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
@@ -52,6 +55,7 @@ def film(
     from evopolicygym.runs.film import Wish, films
     from evopolicygym.runs.revisit import Means
 
+    run = run_meant(run, below)
     if selected and submission is not None:
         raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")
     wish = Wish(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)

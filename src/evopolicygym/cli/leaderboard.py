@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from evopolicygym.cli.console import out, say, say_json
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
@@ -33,6 +35,7 @@ def leaderboard(
     normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
@@ -51,14 +54,14 @@ def leaderboard(
     )
     from evopolicygym.analysis.side_by_side import score_tables
     from evopolicygym.analysis.tables_out import FORMATS, written
-    from evopolicygym.cli.tables import names, places, print_sheet, problems_document, tell_notes, tell_problems
+    from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_notes, tell_problems
     from evopolicygym.core.errors import UnknownName
 
     form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
         raise UnknownName("format", form, known)
     beside = [shipped_table(name) for name in names(shipped)]
-    results = load_results(places(runs, needed=not beside))
+    results = load_results(places_meant(runs, below, needed=not beside))
     if form != "json":
         tell_problems(results.problems)
     tables = score_tables(results.runs, beside, Choice(names(by), family, mix))

@@ -8,6 +8,8 @@ import typer
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
@@ -25,6 +27,7 @@ def post_hoc(
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     isolation: Isolation = "auto",
     trust: Trust = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, and no progress.")] = False,
 ) -> None:
     """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.
@@ -37,7 +40,7 @@ def post_hoc(
     from evopolicygym.runs.post_hoc import due, play_post_hoc
     from evopolicygym.runs.revisit import Means
 
-    roots = runs_meant(runs)
+    roots = runs_meant(places_meant(runs, below))
     total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
     means, played = Means(workers, isolation=isolation, trusted=trust), {}
     try:

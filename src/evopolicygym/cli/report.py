@@ -8,6 +8,8 @@ import typer
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from evopolicygym.report.contents import Contents
@@ -54,6 +56,7 @@ def report(
     ] = None,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write tables, figures and the viewer's pages of runs into a directory with an index, or the pages as one file."""
@@ -62,7 +65,7 @@ def report(
     from evopolicygym.analysis.published import shipped as shipped_table
     from evopolicygym.analysis.results import load_results
     from evopolicygym.analysis.score_table import Choice
-    from evopolicygym.cli.tables import names, places, tell_problems
+    from evopolicygym.cli.tables import names, tell_problems
     from evopolicygym.core.errors import UsageError
     from evopolicygym.report.write import wanted, write_report
     from evopolicygym.viewer.pages import Pages, clear_pages, write_pages, write_single_file
@@ -75,7 +78,7 @@ def report(
     if output is None and single_file is None:
         raise UsageError("Where to is not said; what works: -o DIR, or --single-file FILE.html for the pages alone.")
     beside = [shipped_table(name) for name in names(shipped)]
-    found = places(runs, needed=not beside)
+    found = places_meant(runs, below, needed=not beside)
     pages = Pages(found, names(shipped), _episodes(episodes), _bytes(most_mb))
     told: dict[str, Any] = {}
     with interruptible():

@@ -1,21 +1,24 @@
 """``evopolicygym resume``: takes a run up again where it stopped."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evopolicygym.cli.run import play_and_show
+from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
+
+evopolicygym resume latest
 
 evopolicygym resume runs/default/tuner/acrobot/20261121-060000-ab12
 """
 
 
 def resume(
-    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    run: RunArgument,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Episodes that play at once. Default: one for each core.")
     ] = None,
@@ -25,6 +28,7 @@ def resume(
         bool,
         typer.Option("--trust", help="Go on with a run that was not begun here by you: start the agent that it names."),
     ] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened.
@@ -35,6 +39,7 @@ def resume(
     from evopolicygym.cli.workers import capped
     from evopolicygym.runs.run import resume as take_up
 
+    run = run_meant(run, below)
     play_and_show(
         lambda opened, observe: take_up(
             run, capped(workers, executor), opened, observe, executor, address, trusted=trust

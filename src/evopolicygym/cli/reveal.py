@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from evopolicygym.cli.console import say
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
@@ -16,7 +17,7 @@ evopolicygym reveal default   (once no agent is to be compared on these cases an
 
 def reveal(
     experiment: Annotated[str, typer.Argument(help="The experiment's name.")] = "default",
-    runs: Annotated[Path, typer.Option(help="Where its records lie.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Where its records lie.")] = DEFAULT_RUNS,
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""

@@ -1,23 +1,29 @@
 """``evopolicygym show``: what a run's record says."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
 Examples:
 
 evopolicygym show runs/default/tuner/acrobot/20261121-060000-ab12
 
+evopolicygym show latest
+
+evopolicygym show 20261121-06   (the beginning of a run's id)
+
 evopolicygym show RUN --json | jq .outcome.score
 """
 
 
 def show(
-    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    run: RunArgument,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
@@ -26,6 +32,7 @@ def show(
     from evopolicygym.cli.progress import submissions_table
     from evopolicygym.records.reader import read_run
 
+    run = run_meant(run, below)
     record = read_run(run)
     state = record.state
     if as_json:

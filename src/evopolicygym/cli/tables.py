@@ -1,7 +1,6 @@
 """Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables_out.py``."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from evopolicygym.cli.console import err
@@ -59,9 +58,3 @@ def problems_document(problems: Sequence["Problem"]) -> list[dict[str, str]]:
 def names(listed: str) -> list[str]:
     """Return names that were typed with commas between."""
     return [name.strip() for name in listed.split(",") if name.strip()]
-
-
-def places(runs: Iterable[Path] | None, *, needed: bool) -> list[Path]:
-    """Return where runs are looked for: what was named, else the directory of all runs where they are needed."""
-    named = list(runs or [])
-    return named or ([Path("runs")] if needed else [])

@@ -1,6 +1,5 @@
 """``evopolicygym verify``: checks a run's record, and plays its score again where asked."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +7,8 @@ import typer
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
+from evopolicygym.core.places import DEFAULT_RUNS
 
 ROUNDING = 6
 """The exit code where a replay differs by no more than rounding."""
@@ -21,13 +22,14 @@ evopolicygym verify RUN --replay   (plays the held-out cases again and compares 
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(help="The run's directory.")],
+    run: RunArgument,
     replay: Annotated[bool, typer.Option("--replay", help="Play the held-out cases again.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
     isolation: Isolation = "auto",
     trust: Trust = False,
+    below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails.
@@ -43,6 +45,7 @@ def verify(
     from evopolicygym.runs.revisit import Means
     from evopolicygym.runs.verify import findings
 
+    run = run_meant(run, below)
     audited, is_rounding = list(findings(run)), False
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):

@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
+
 EXAMPLES = """
 Examples:
 
@@ -20,6 +23,7 @@ def view(
     ] = None,
     port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
@@ -28,13 +32,13 @@ def view(
 
     from evopolicygym.cli.console import say
     from evopolicygym.cli.interruption import interruptible
-    from evopolicygym.cli.tables import names, places
+    from evopolicygym.cli.tables import names
     from evopolicygym.viewer.access import leading_to
     from evopolicygym.viewer.serving import ServedViewer
 
     with (
         interruptible(),
-        ServedViewer(places(runs, needed=True), port, names(shipped)) as viewer,
+        ServedViewer(places_meant(runs, below, needed=True), port, names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
     ):
         say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")

@@ -1,9 +1,15 @@
-"""Where this machine's user keeps what no run's directory may hold. Where things lie in one is told in ``records``."""
+"""Where things lie that are this machine's user's: runs, and what no run's directory may hold.
+
+Where things lie in a run's directory is described in ``records``.
+"""
 
 import os
 from pathlib import Path
 
 from evopolicygym.core.errors import StorageError
+
+DEFAULT_RUNS = Path("runs")
+"""Below this directory records go and are looked for, as seen from where the program starts."""
 
 
 def state_directory() -> Path:

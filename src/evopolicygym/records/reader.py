@@ -11,6 +11,9 @@ from evopolicygym.core.run import RunState, fold
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 
+KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
+"""Files of which one at least lies in a run's directory; who reads results needs no more than the second."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:

@@ -21,6 +21,7 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.isolation import written
+from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.printable import printable
 from evopolicygym.core.task import Task
@@ -28,7 +29,6 @@ from evopolicygym.environments.catalog import load
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.sandbox.levels import AUTO, waivable
 
-DEFAULT_RUNS = Path("runs")
 DEFAULT_EXPERIMENT = "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"
 COMMAND_S = 86_400.0

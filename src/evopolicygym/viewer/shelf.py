@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from evopolicygym.analysis.results import KNOWN_BY
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.reader import KNOWN_BY, find_runs
 
 SCAN_S = 1.0
 """Seconds for which the list of runs is taken to be as it was."""
