@@ -15,8 +15,8 @@ from shell import ESCAPE, Shell
 from whole_runs import Told, config, played, state_kept_in
 
 VERBS = [
-    *("run", "resume", "suite", "suites", "environments", "show", "leaderboard", "compare", "diagnose", "report"),
-    *("train", "export", "verify", "post-hoc", "check", "reveal"),
+    *("run", "resume", "suite", "suites", "environments", "agents", "show", "leaderboard", "compare", "diagnose"),
+    *("report", "train", "export", "verify", "post-hoc", "check", "reveal"),
 ]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 

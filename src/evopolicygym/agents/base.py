@@ -18,10 +18,12 @@ AGENTS = Registry(
     from_outside="make",
     not_names=frozenset(
         {
+            "about",
             "base",
             "cli_agent",
             "evaluator",
             "given_project",
+            "listing",
             "linear_search",
             "model_door",
             "model_search",

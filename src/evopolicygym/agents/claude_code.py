@@ -65,6 +65,9 @@ def _usage(event: Event) -> dict[str, float]:
     return {"input": sum(counts.get(name) or 0 for name in whole), **told, **cost}
 
 
+ABOUT = ClaudeCode.about("Anthropic's Claude Code")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(ClaudeCode(config.effort), config)

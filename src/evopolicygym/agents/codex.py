@@ -70,6 +70,9 @@ class Codex(Tool):
                 return Heard()
 
 
+ABOUT = Codex.about("OpenAI's Codex CLI")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(Codex(config.effort), config)

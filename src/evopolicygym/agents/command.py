@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from threading import Event
 
+from evopolicygym.agents.about import About, Model
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.model_door.door import ModelDoor
 from evopolicygym.agents.model_door.upstream import ModelUpstream
@@ -19,6 +20,7 @@ from evopolicygym.agents.program import Launch, last_words, run
 from evopolicygym.core.agent import IN_WORKSPACE, Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
 from evopolicygym.core.errors import MissingExtra, UsageError
 
+ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
 

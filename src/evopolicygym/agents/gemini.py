@@ -56,6 +56,9 @@ class Gemini(Tool):
                 return Heard()
 
 
+ABOUT = Gemini.about("Google's Gemini CLI")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(Gemini(config.effort), config)

@@ -7,9 +7,11 @@ sandbox. What it works with is not told here but in ``model_search.py``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evopolicygym.agents.about import About, Model
 from evopolicygym.agents.model_search import Bench, ModelSearchAgent, Outcome, make_model_search
 from evopolicygym.core.agent import AgentConfig
 
+ABOUT = About("the library GEPA: reflection on cases", Model.NEEDED, extra="gepa", imports=("gepa", "httpx"))
 EPISODES = 8
 """Cases that the Pareto front is over: fewer are hardly a front, more leave few candidates of 128 episodes."""
 MINIBATCH = 4

@@ -35,6 +35,9 @@ class KimiCode(Tool):
         return Heard(conversation=event.get("session_id") or "")
 
 
+ABOUT = KimiCode.about("Moonshot's Kimi Code")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(KimiCode(), config)

@@ -34,6 +34,9 @@ class MiniSweAgent(Tool):
         return Heard()
 
 
+ABOUT = MiniSweAgent.about("mini-SWE-agent")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(MiniSweAgent(config.effort), config)

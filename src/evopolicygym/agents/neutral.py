@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
+from evopolicygym.agents.about import About, Model
 from evopolicygym.agents.model_door.ledger import Ledger
 from evopolicygym.agents.model_door.log import ModelLog
 from evopolicygym.agents.model_door.upstream import ModelUpstream
@@ -24,6 +25,7 @@ from evopolicygym.core.errors import AgentError, RequestRefused
 if TYPE_CHECKING:
     from evopolicygym.agents.neutral_harness.provider import Provider
 
+ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx",))
 MOST_WORDS_IN_A_ROW = 3
 """Answers without a call of the tool after which the turn is over."""
 

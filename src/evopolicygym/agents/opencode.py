@@ -65,6 +65,9 @@ class OpenCode(Tool):
                 return Heard(conversation)
 
 
+ABOUT = OpenCode.about("opencode")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(OpenCode(config.effort), config)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import IO, Any
 
+from evopolicygym.agents.about import About, Model
 from evopolicygym.agents.model_search import Bench, ModelSearchAgent, SearchCrashed, make_model_search, mean
 from evopolicygym.agents.openevolve_harness.link import ADDRESS
 from evopolicygym.core import strict_json
@@ -23,6 +24,12 @@ from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.sandbox.workplace import Occupant, plain
 
+ABOUT = About(
+    "the library OpenEvolve: islands of programs",
+    Model.NEEDED,
+    extra="openevolve",
+    imports=("openevolve", "httpx"),
+)
 EPISODES = 4
 """A candidate's: some thirty candidates of 128 episodes, as a population wants many more than it wants them exact."""
 LOOK_S = 0.1

@@ -7,12 +7,14 @@ call this policy, such as ``PPO 128 episodes``.
 from pathlib import Path
 from threading import Event
 
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.given_project import replace, submit_once
 from evopolicygym.agents.referee import Referee, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 from evopolicygym.core.errors import UsageError
 
+ABOUT = About("plays a policy project that is there already", needs="--option project=DIR")
 KEY = "policy"
 OPTION = "project"
 MAIN = "policy.py"

@@ -54,6 +54,9 @@ class Qwen(Tool):
                 return Heard()
 
 
+ABOUT = Qwen.about("Alibaba's Qwen Code")
+
+
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
     return cli_agent.make(Qwen(config.effort), config)

@@ -5,10 +5,12 @@ With the desk's own policy, that is uniformly random play under the rules of a r
 
 from threading import Event
 
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.referee import Referee, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 
+ABOUT = About("changes nothing: plays the random policy that it finds")
 EPISODES_PER_SUBMISSION = 16
 
 

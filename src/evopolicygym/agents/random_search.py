@@ -10,9 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.linear_search import STEP, LinearSearchAgent, Numbers
 from evopolicygym.core.agent import Agent, AgentConfig
+
+ABOUT = About("random search over the weights of the linear policy that tuner tunes")
 
 
 class Draws:

@@ -8,11 +8,13 @@ from pathlib import Path
 from threading import Event
 
 from evopolicygym import references
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.given_project import replace, submit_once
 from evopolicygym.agents.referee import Referee, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 
+ABOUT = About("plays the policy that a person wrote for the environment")
 KEY = "reference"
 
 

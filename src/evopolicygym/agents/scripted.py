@@ -19,10 +19,13 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.referee import Referee, Stopped, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
 from evopolicygym.core.errors import UsageError
+
+ABOUT = About("takes a fixed list of steps, for tests", needs="steps in a configuration's [agent.options]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from evopolicygym.agents.about import About, Model
 from evopolicygym.agents.model_door.upstream import ModelEndpoint
 from evopolicygym.agents.model_door.wire import Wire
 
@@ -59,6 +60,19 @@ class Tool(ABC):
     efforts: ClassVar[tuple[str, ...] | None] = None
     """Words in which it can be told how much its model is to think; none where it leaves that to the model's server,
     None where it can't be told."""
+
+    @classmethod
+    def about(cls, summary: str) -> About:
+        """Return what a person is shown of the agent that calls it."""
+        return About(
+            summary,
+            Model.NEEDED,
+            program=cls.program,
+            install=cls.install,
+            extra="agents",
+            imports=("httpx",),
+            key=cls.key,
+        )
 
     def __init__(self, effort: str = "") -> None:
         self.effort = effort

@@ -6,18 +6,22 @@ How it spends the budget is not told here but in ``linear_search.py``, which it 
 from collections.abc import Sequence
 from itertools import cycle, islice
 
-import cmaes
 import numpy as np
 
+from evopolicygym.agents.about import About
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.linear_search import STEP, LinearSearchAgent, Numbers
 from evopolicygym.core.agent import Agent, AgentConfig
+
+ABOUT = About("tunes the weights of a small linear policy by CMA-ES; the default")
 
 
 class Cma:
     """CMA-ES, told ranks instead of scores."""
 
     def __init__(self, size: int, population: int, seed: int) -> None:
+        import cmaes  # loads late: it takes longer than all the rest
+
         self._strategy = cmaes.CMA(np.zeros(size), STEP, population_size=population, seed=seed)
         self._population = population
 

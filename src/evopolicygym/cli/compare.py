@@ -71,8 +71,8 @@ def compare(
     tell_problems(everything.problems)
     print_sheet(out(), pairing_sheet(pair))
     if pair.told_apart:
-        above, below = pair.told_apart
-        out().print(f"A is better on {above} tasks, B on {below}, as far as intervals tell.")
+        first_better, second_better = pair.told_apart
+        out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals tell.")
     out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)

@@ -8,6 +8,7 @@ import typer
 
 from evopolicygym import __version__
 from evopolicygym.cli import (
+    agents,
     check,
     compare,
     diagnose,
@@ -54,7 +55,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train),
+    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train, agents.agents),
     "Look": (
         *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
         *(film.film, report.report, export.export),

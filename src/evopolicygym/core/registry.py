@@ -5,7 +5,7 @@ A module is imported only when its name is asked for, so optional dependencies l
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from typing import Any
 
@@ -33,15 +33,18 @@ class Registry:
         """Return every name that answers, sorted; those of other distributions included."""
         room = import_module(self.package)
         files = {info.name for info in iter_modules(room.__path__)} - self.not_names
-        return sorted(files | {point.name for point in entry_points(group=self.group)})
+        return sorted(files | self.installed().keys())
+
+    def installed(self) -> dict[str, EntryPoint]:
+        """Return the entry points by which other distributions add names, each by its name; none is loaded."""
+        return {point.name: point for point in reversed(tuple(entry_points(group=self.group)))}
 
     def load(self, name: str) -> Any:  # noqa: ANN401 - a class or a function, as the kind has it
         """Return what a name stands for; raise ``UnknownName`` or ``MissingExtra``."""
         if ":" in name:
             return self._from_outside(name)
-        for point in entry_points(group=self.group):
-            if point.name == name:
-                return self._from_outside(f"{point.module}:{point.attr}")
+        if point := self.installed().get(name):
+            return self._from_outside(f"{point.module}:{point.attr}")
         if name not in self.names():
             raise UnknownName(self.kind, name, self.names())
         try:
