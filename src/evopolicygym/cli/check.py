@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evopolicygym.cli.completion import KINDS, complete_kind, complete_part
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 
@@ -39,8 +40,10 @@ evopolicygym check agent codex --model gpt-5.5   (with the real model; it costs 
 
 
 def check(
-    kind: Annotated[str, typer.Argument(help="What it is: environment, sandbox, executor or agent.")],
-    name: Annotated[str, typer.Argument(help="Its name, as a run would name it.")],
+    kind: Annotated[
+        str, typer.Argument(help="What it is: environment, sandbox, executor or agent.", autocompletion=complete_kind)
+    ],
+    name: Annotated[str, typer.Argument(help="Its name, as a run would name it.", autocompletion=complete_part)],
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[-- COMMAND …]", help="The program of the agent 'command'.")
     ] = None,
@@ -92,7 +95,7 @@ def check(
                 options = {name: text for name, text in doors.items() if text}
                 ok, findings, table = _agent(AgentConfig(name, model, options, from_anywhere(command or ())), patience)
             case _:
-                raise UnknownName("kind of check", kind, ["environment", "sandbox", "executor", "agent"])
+                raise UnknownName("kind of check", kind, KINDS)
     if as_json:
         say_json({"kind": kind, "name": name, "ok": ok, "findings": findings})
     else:

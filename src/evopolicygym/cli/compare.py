@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evopolicygym.cli.console import number, out, say_json
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --with paper --json
 def compare(
     first: Annotated[str, typer.Argument(help="A: an entry's label, a run, or a directory with runs of one entry.")],
     second: Annotated[str, typer.Argument(help="B: the same.")],
-    runs: Annotated[list[Path] | None, typer.Argument(help="Where labels are looked for. Default: runs.")] = None,
+    runs: RunsOrAll = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
     mix: Annotated[bool, typer.Option("--mix", help="Compare runs that were not measured alike.")] = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evopolicygym.cli.console import out, say, say_json
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Format(StrEnum):
 
 
 def diagnose(
-    runs: Annotated[list[Path], typer.Argument(help="Directories of runs, or directories with runs below them.")],
+    runs: RunsArgument,
     only: Annotated[list[str] | None, typer.Option(help="A diagnostic's name; several with commas, or again.")] = None,
     form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.TABLE,
     below: RunsBelow = DEFAULT_RUNS,

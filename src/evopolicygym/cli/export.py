@@ -8,7 +8,7 @@ import typer
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ evopolicygym export minari runs/default/tuner/acrobot -o data
 
 def export(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="parquet, csv or minari.")],
-    runs: Annotated[list[Path], typer.Argument(help="Directories of runs, or with runs below them.")],
+    runs: RunsArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write into.")],
     tables: Annotated[
         str, typer.Option(help="Which of runs, submissions, episodes and steps, with commas. csv leaves steps out.")

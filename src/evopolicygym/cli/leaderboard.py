@@ -1,12 +1,11 @@
 """``evopolicygym leaderboard``: entries across tasks."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from evopolicygym.cli.console import out, say, say_json
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -23,9 +22,7 @@ evopolicygym leaderboard runs/mine --format latex > table.tex
 
 
 def leaderboard(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs, or directories with runs below. Default: runs, unless --with.")
-    ] = None,
+    runs: RunsOrShipped = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     per_task: Annotated[bool, typer.Option("--per-task", help="Show each task's table too.")] = False,

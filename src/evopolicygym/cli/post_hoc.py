@@ -1,6 +1,5 @@
 """``evopolicygym post-hoc``: held-out returns of the checkpoints that were not selected, outside of the score."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -23,7 +22,7 @@ evopolicygym diagnose runs/default --only generalisation   (tells the regret aft
 
 
 def post_hoc(
-    runs: Annotated[list[Path], typer.Argument(help="Runs, or directories that hold some.")],
+    runs: RunsArgument,
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     isolation: Isolation = "auto",
     trust: Trust = False,

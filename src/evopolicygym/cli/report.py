@@ -8,7 +8,7 @@ import typer
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ Exit codes: 0 written, 1 it can't be written, 2 asked for what can't be done, 13
 
 
 def report(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs, or directories with runs below. Default: runs, unless --with.")
-    ] = None,
+    runs: RunsOrShipped = None,
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The directory to write into.")] = None,
     single_file: Annotated[

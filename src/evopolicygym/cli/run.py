@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evopolicygym.cli.completion import complete_agent, complete_environment
 from evopolicygym.cli.console import complain, err, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 
@@ -49,7 +50,8 @@ def run(
     task: Annotated[
         str | None,
         typer.Argument(
-            help="An environment's name (see: environments), or a spec's .toml file; else as --config has it."
+            help="An environment's name (see: environments), or a spec's .toml file; else as --config has it.",
+            autocompletion=complete_environment,
         ),
     ] = None,
     command: Annotated[
@@ -64,6 +66,7 @@ def run(
         typer.Option(
             help="Who plays: a built-in's name or package.module:make. With COMMAND: command.",
             show_default="tuner",
+            autocompletion=complete_agent,
             rich_help_panel=AGENT,
         ),
     ] = None,

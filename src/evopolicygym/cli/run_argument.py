@@ -6,9 +6,19 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.completion import complete_run
 from evopolicygym.core.places import DEFAULT_RUNS
 
-RunArgument = Annotated[Path, typer.Argument(help="Its directory, its id or the beginning of it, or latest.")]
+RunArgument = Annotated[
+    Path,
+    typer.Argument(help="Its directory, its id or the beginning of it, or latest.", autocompletion=complete_run),
+]
+SEVERAL = "Runs by directory, id, beginning of an id or latest, or directories with runs below."
+RunsArgument = Annotated[list[Path], typer.Argument(help=SEVERAL, autocompletion=complete_run)]
+RunsOrAll = Annotated[list[Path] | None, typer.Argument(help=f"{SEVERAL} Default: runs.", autocompletion=complete_run)]
+RunsOrShipped = Annotated[
+    list[Path] | None, typer.Argument(help=f"{SEVERAL} Default: runs, unless --with.", autocompletion=complete_run)
+]
 RunsBelow = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="Where runs are looked for by id, and the latest.")
 ]

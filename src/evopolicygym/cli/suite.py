@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.console import complain, err, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 
@@ -31,10 +32,16 @@ evopolicygym suite mine.toml   (again: goes on where it stopped; see docs/suites
 
 
 def suite(
-    name: Annotated[str, typer.Argument(help="A suite's name (see: suites), or a .toml file.")],
+    name: Annotated[
+        str, typer.Argument(help="A suite's name (see: suites), or a .toml file.", autocompletion=complete_suite)
+    ],
     agent: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[:MODEL[@EFFORT]]", help="Who plays; may be given several times. Default: tuner."),
+        typer.Option(
+            metavar="NAME[:MODEL[@EFFORT]]",
+            help="Who plays; may be given several times. Default: tuner.",
+            autocompletion=complete_agent,
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -56,7 +63,10 @@ def suite(
     ] = None,
     max_turns: Annotated[int | None, typer.Option(help="Turns of an agent in a run.")] = None,
     environment: Annotated[
-        list[str] | None, typer.Option(help="Play these only; may be given several times.", metavar="NAME")
+        list[str] | None,
+        typer.Option(
+            help="Play these only; may be given several times.", metavar="NAME", autocompletion=complete_environment
+        ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="How often each agent plays each environment.")] = None,
     jobs: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import err, number, out, say_json
 from evopolicygym.cli.interruption import interruptible
 
@@ -29,7 +30,12 @@ EVERY = 100
 
 
 def train(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An environment's name, or a spec's .toml file.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An environment's name, or a spec's .toml file.", autocompletion=complete_environment
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the policy project goes.")],
     algorithm: Annotated[
         str | None, typer.Option(help="ppo or sac.", show_default="the one that fits the environment")

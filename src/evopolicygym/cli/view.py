@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.run_argument import RunsBelow, places_meant
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -18,9 +18,7 @@ evopolicygym view runs --with paper --port 8000 --no-open
 
 
 def view(
-    runs: Annotated[
-        list[Path] | None, typer.Argument(help="Runs, or directories with runs below. Default: runs.")
-    ] = None,
+    runs: RunsOrAll = None,
     port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
     below: RunsBelow = DEFAULT_RUNS,

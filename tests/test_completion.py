@@ -1,0 +1,72 @@
+"""What a shell proposes while a command is typed, as bash itself asks for it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BASH = shutil.which("bash") or ""
+PROGRAM = Path(sys.executable).with_name("evopolicygym")
+SCRIPT = """
+eval "$(_EVOPOLICYGYM_COMPLETE=source_bash evopolicygym)"
+COMP_WORDS=(evopolicygym "$@"); COMP_CWORD=$#
+_evopolicygym_completion evopolicygym
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+RUN_IDS = ["20261120-060000-00aa", "20261121-060000-ab12"]
+
+pytestmark = [
+    pytest.mark.skipif(not BASH, reason="there is no bash here"),
+    pytest.mark.skipif(not PROGRAM.exists(), reason="the program is not installed beside this Python"),
+]
+
+
+def proposed(*words: str, place: Path | None = None) -> list[str]:
+    """Return what bash proposes in place of the last word."""
+    environment = {**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [BASH, "-c", SCRIPT, "bash", *words], capture_output=True, text=True, check=True, env=environment, cwd=place
+    )
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory below which runs lie in two places."""
+    for directory, run_id in zip(("runs/default", "mine"), RUN_IDS, strict=True):
+        root = tmp_path / directory / run_id
+        root.mkdir(parents=True)
+        (root / "journal.jsonl").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["sh"], ["show"]),
+        (["run", "acr"], ["acrobot"]),
+        (["run", "acrobot", "--agent", "random"], ["random", "random_search"]),
+        (["run", "acrobot", "--ag"], ["--agent"]),
+        (["suite", "cor"], ["core16"]),
+        (["check", "envi"], ["environment"]),
+        (["check", "environment", "acr"], ["acrobot"]),
+        (["check", "agent", "cod"], ["codex"]),
+        (["check", "sandbox", "bub"], ["bubblewrap"]),
+        (["show", ""], ["latest", RUN_IDS[0]]),
+        (["verify", "2026"], [RUN_IDS[0]]),
+        (["show", "--runs", "mine", "2026"], [RUN_IDS[1]]),
+        (["leaderboard", "2026"], [RUN_IDS[0]]),
+    ],
+)
+def test_names_are_proposed(words: list[str], expected: list[str], place: Path) -> None:
+    """Verbs, options, names of what can be played and ids of runs are completed."""
+    assert expected == proposed(*words, place=place)
+
+
+def test_files_are_left_to_the_shell(place: Path) -> None:
+    """Where no name fits, nothing is proposed, so that bash completes paths by itself."""
+    assert proposed("show", "runs/", place=place) == []
