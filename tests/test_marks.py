@@ -126,7 +126,7 @@ def test_a_state_directory_that_can_t_be_written(tmp_path: Path, state_home: Pat
     """It is said, with the variable that names another, before there is a record."""
     (state_home / "evopolicygym" / there).parent.mkdir(parents=True)
     (state_home / "evopolicygym" / there).write_text("no directory")
-    with pytest.raises(StorageError, match=r"can't be kept in your state directory: .* XDG_STATE_HOME"):
+    with pytest.raises(UsageError, match=r"Your state directory .* can't be written: .* XDG_STATE_HOME"):
         played(config(tmp_path / "runs"))
 
     assert list(tmp_path.rglob("journal.jsonl")) == []

@@ -64,5 +64,5 @@ def _built_in(name: str) -> Listed:
 def _from_outside(point: EntryPoint) -> Listed:
     if point.dist is None:
         return Listed(point.name, "another package", About(point.value))
-    summary = point.dist.metadata.get("Summary", point.value)
+    summary = point.dist.metadata.get_all("Summary", [point.value])[0]
     return Listed(point.name, f"{point.dist.name} {point.dist.version}", About(summary))

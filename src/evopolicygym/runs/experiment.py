@@ -87,7 +87,7 @@ def recall(identity: str) -> Experiment:
     kept = state_directory() / identity / "secret.json"
     try:
         return Experiment(identity, bytes.fromhex(json.loads(kept.read_text(encoding="utf-8"))["secret"]))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"The secret of experiment {identity} is not on this machine: {kept} does not exist. Hidden cases can only "
             f"be played where it is; copy that file from where the experiment began."

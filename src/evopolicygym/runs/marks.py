@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from evopolicygym.analysis.audit import Finding
-from evopolicygym.core.errors import EvoPolicyGymError, RecordError
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.places import not_kept, state_directory
+from evopolicygym.core.places import not_kept, refuse_unwritable, state_directory
 from evopolicygym.records import durable
 from evopolicygym.records.high_water import HighWaterMark
 from evopolicygym.records.reader import read_run
@@ -26,6 +26,12 @@ WHAT = "high-water mark"
 def mark_of(opened: RunOpened) -> HighWaterMark:
     """Return where a run's mark is kept from now on; raise ``StorageError`` where nothing can be kept."""
     return HighWaterMark(_directory(), _key_from_now_on(), opened.experiment, opened.run_id)
+
+
+def refuse_unkept() -> None:
+    """Raise ``UsageError`` where this user's state directory can't keep what a run needs; asked before one is begun."""
+    for directory in (state_directory(), _directory()):
+        refuse_unwritable(directory)
 
 
 def known(root: Path) -> bool:
@@ -49,6 +55,10 @@ def is_marked(root: Path) -> bool:
 
 def finding(root: Path) -> Finding:
     """Return what the mark of a run says of its record; where there is no mark, nothing was checked."""
+    try:
+        state_directory()
+    except UsageError as error:
+        return Finding(WHAT, ok=True, detail=f"not checked: {error}")
     try:
         contradiction = _compared(root)
     except OSError as error:

@@ -37,7 +37,7 @@ from evopolicygym.rollout.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
-from evopolicygym.runs.marks import mark_of
+from evopolicygym.runs.marks import mark_of, refuse_unkept
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.provenance import check_agent
@@ -58,6 +58,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
         needed(config.task.environment)
     price = price_of(config, agent)
     refuse_unknown(config)
+    refuse_unkept()
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
@@ -100,6 +101,7 @@ def resume(
     record = read_run(root)
     state = record.state
     check_agent(root, state.opened, trusted=trusted)
+    refuse_unkept()
     if state.stage is Stage.FINISHED:
         with RunWriter(root, mark=mark_of(state.opened)) as writer:
             writer.write_document()  # what may still be missing after the journal's last line

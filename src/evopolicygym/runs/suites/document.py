@@ -18,6 +18,7 @@ from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths, experiment_directory
 from evopolicygym.records.reader import find_runs
 from evopolicygym.runs.config import decode
+from evopolicygym.runs.marks import refuse_unkept
 from evopolicygym.runs.suites.suite import SuiteTable
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
@@ -32,8 +33,10 @@ MAY_GROW = ("environments", "agents", "repeats")
 def held(suite: SuiteTable) -> Iterator[int]:
     """Hold a suite's lock and keep its document; yield the lock's descriptor.
 
-    Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise.
+    Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or
+    nothing can be kept in the state directory.
     """
+    refuse_unkept()
     directory = directory_of(suite)
     directory.mkdir(parents=True, exist_ok=True)
     descriptor = locked(directory / LOCK_FILE, f"The suite in {directory}")
