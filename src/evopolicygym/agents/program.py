@@ -95,7 +95,8 @@ def _looked_around(launch: Launch, desk: Desk) -> Mapping[str, str]:
     """Return what the workplace's preflight found; empty at levels that hide nothing."""
     if level_of(desk.isolation) is not Level.BUBBLEWRAP:
         return {}
-    return preflight(launch.command, desk.workspace, [desk.workspace.parent, state_directory()], desk.simulators)
+    hidden = [desk.workspace.parent, state_directory()]
+    return preflight(launch.command, desk.workspace, hidden, desk.simulators, desk.policy_packages)
 
 
 def _started(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None) -> Occupant:
@@ -108,7 +109,7 @@ def _started(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None) ->
     doors: dict[int, Serve] = {JUDGE_PORT: lambda listener: door.serve(listener).environment}
     if model:
         doors[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
-    return enclosed(command, desk.workspace, doors, limits, home, desk.simulators)
+    return enclosed(command, desk.workspace, doors, limits, home, desk.simulators, desk.policy_packages)
 
 
 @contextmanager

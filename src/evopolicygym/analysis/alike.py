@@ -17,6 +17,7 @@ COMPARED: Mapping[str, str] = {
     "protocol_version": "protocol version",
     "budget": "episode budget",
     "films": "films that an agent may ask for",
+    "policy_packages": "packages that policies may import",
     "validation_cases": "number of validation cases",
     "held_out_cases": "number of held-out cases",
 }
@@ -25,7 +26,7 @@ BY_NAME = frozenset({"versions", "simulator_code"})
 """Those of them that are texts by names."""
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code"})
 """Those of them that a run may not tell, which is no difference."""
-OF_ENTRIES = frozenset({"budget", "films"})
+OF_ENTRIES = frozenset({"budget", "films", "policy_packages"})
 """Those of them that entries may be told apart by."""
 CASES_BY = frozenset({"experiment", "split"})
 """Entries that are told apart by one of these may play other cases than one another: their repeats are still pooled on

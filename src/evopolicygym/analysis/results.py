@@ -35,6 +35,7 @@ class _Task(BaseModel):
     validation_cases: int
     feedback: Name = "full"
     films: int = 0
+    policy_packages: tuple[Name, ...] = ()
 
 
 class _Fingerprint(BaseModel):
@@ -128,6 +129,8 @@ class RunResult:
     validation_cases: int
     feedback: str
     films: int = 0
+    policy_packages: str = ""
+    """Distributions that policies may import besides those that all may, with spaces between."""
     """Films of train episodes that the agent could ask for."""
     tokens: float | None = None
     """In and out, as counted at the model's door, or by the agent's tool where there was no door; None if neither."""
@@ -260,6 +263,7 @@ def _result(document: _Document, root: Path) -> RunResult:
         validation_cases=document.task.validation_cases,
         feedback=document.task.feedback,
         films=document.task.films,
+        policy_packages=" ".join(document.task.policy_packages),
         tokens=_tokens(document.usage) if document.usage else _tokens(document.tool_usage),
         cost=_cost(document.usage, document.tool_usage),
         wall_s=_wall_seconds(document.timing),

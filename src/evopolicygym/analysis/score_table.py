@@ -20,7 +20,8 @@ from evopolicygym.core.isolation import parted
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
-    "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "agent", "model", "effort",
+    "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "policy_packages", "agent", "model",
+    "effort",
 )  # fmt: skip
 """What entries can be told apart by besides their label."""
 

@@ -152,6 +152,14 @@ def run(
             help="Films of its train episodes that the agent may ask for.", show_default="0", rich_help_panel=CASES
         ),
     ] = None,
+    policy_packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME]",
+            help="Installed packages that policies may import besides numpy and scipy.",
+            rich_help_panel=CASES,
+        ),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -201,6 +209,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
+    from evopolicygym.cli.tables import names
     from evopolicygym.cli.workers import capped
     from evopolicygym.core.errors import UsageError
     from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
@@ -226,6 +235,7 @@ def run(
         validation=validation,
         held_out=held_out,
         films=films,
+        policy_packages=names(policy_packages) if policy_packages else None,
         split=split,
         experiment=experiment,
         seed=seed,

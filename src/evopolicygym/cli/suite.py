@@ -79,6 +79,10 @@ def suite(
     validation: Annotated[int | None, typer.Option(help="Hidden cases that pick a checkpoint (1 to 64).")] = None,
     held_out: Annotated[int | None, typer.Option(help="Hidden cases that score it (1 to 256).")] = None,
     films: Annotated[int | None, typer.Option(help="Films that an agent may ask for in a run.")] = None,
+    policy_packages: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[,NAME]", help="Installed packages that policies may import besides."),
+    ] = None,
     split: Annotated[
         str | None, typer.Option(help="private, public, or a directory with train.json, valid.json, heldout.json.")
     ] = None,
@@ -102,6 +106,7 @@ def suite(
     Exit code 1 where a run could not be finished.
     """
     from evopolicygym.cli.run import given_options, pairs
+    from evopolicygym.cli.tables import names
     from evopolicygym.cli.workers import capped
     from evopolicygym.runs.experiment import REVEALED_FILE
     from evopolicygym.runs.suites.document import check, directory_of
@@ -118,6 +123,7 @@ def suite(
         "validation": validation,
         "held_out": held_out,
         "films": films,
+        "policy_packages": names(policy_packages) if policy_packages else None,
         "split": split,
         "experiment": experiment,
         "seed": seed,

@@ -142,6 +142,8 @@ class Desk:
     their names, or by the absolute paths of their files and packages."""
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None
     """Told, from any thread, what has gone through the model's door in this turn, whenever that grows."""
+    policy_packages: tuple[str, ...] = ()
+    """Distributions that policies may import besides those that all may; its program can import them too."""
 
     @property
     def model_log(self) -> Path:

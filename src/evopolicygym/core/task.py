@@ -50,6 +50,8 @@ class Task:
     """Whether an agent may leave budget unspent by asking to finish."""
     films: int = 0
     """How many films of its train episodes an agent may ask for."""
+    policy_packages: tuple[str, ...] = ()
+    """Distributions that policies may import besides those that all may, by normalised names, sorted."""
 
     def __post_init__(self) -> None:
         """Refuse a profile that no split can serve."""

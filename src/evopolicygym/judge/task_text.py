@@ -77,7 +77,7 @@ def task_text(state: RunState) -> str:
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
         "Budget": _budget_text(task),
         "Films": _films_text(task.films),
-        "Policy": CONTRACT,
+        "Policy": CONTRACT + _packages_text(task.policy_packages),
     }
     parts = (f"## {title}\n\n{text.strip()}\n" for title, text in sections.items() if text)
     return f"# Task: {environment.name}\n\n" + "\n".join(parts)
@@ -90,6 +90,12 @@ def _budget_text(task: Task) -> str:
         f"on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again.{finish} When "
         f"the budget is spent, the best of your submissions, by cases that are not shown, is what counts."
     )
+
+
+def _packages_text(packages: tuple[str, ...]) -> str:
+    named = "".join(f", {name}" for name in packages)
+    lies = "; it lies in `packages/`" if packages else ""
+    return f"- It can import the standard library, numpy and scipy{named}{lies}. Versions stand in `./judge info`.\n"
 
 
 def _films_text(films: int) -> str:

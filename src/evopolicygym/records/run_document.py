@@ -20,6 +20,7 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import estimate
+from evopolicygym.core.task import Task
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
@@ -42,7 +43,7 @@ def document_of(record: RunRecord) -> dict[str, Any]:
         "protocol_version": opened.protocol_version,
         "run_id": opened.run_id,
         "stage": state.stage.value,
-        "task": asdict(opened.task),
+        "task": _task(opened.task),
         "agent": _agent(opened.agent),
         "seed": opened.seed,
         "split": opened.split.value,
@@ -64,6 +65,11 @@ def _fingerprint(opened: RunOpened) -> dict[str, Any]:
     """Return what the numbers depend on; the simulator's code stands only where the journal tells it."""
     code = {"simulator_code": dict(opened.simulator_code)} if opened.simulator_code else {}
     return {"versions": dict(opened.versions), **code, "spec_sha256": opened.spec_sha256}
+
+
+def _task(task: Task) -> dict[str, Any]:
+    """Return what is played; packages of policies stand only where a run names some, as older documents know none."""
+    return {name: value for name, value in asdict(task).items() if value or name != "policy_packages"}
 
 
 def _agent(agent: AgentConfig) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class WorkerConfig:
     """Seconds after which a simulator that makes no progress is given up."""
     pinned: bool = True
     """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
+    policy_packages: tuple[str, ...] = ()
+    """Distributions that policies may import besides those that all may."""
 
 
 @dataclass(frozen=True, slots=True)

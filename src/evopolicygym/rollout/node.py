@@ -70,12 +70,19 @@ class Node:
     """Plays one episode at a time on this machine."""
 
     def __init__(
-        self, spec: EnvironmentSpec, limits: Limits, isolation: str, token: str = "", *, pinned: bool = True
+        self,
+        spec: EnvironmentSpec,
+        limits: Limits,
+        isolation: str,
+        token: str = "",
+        *,
+        pinned: bool = True,
+        policy_packages: tuple[str, ...] = (),
     ) -> None:
         """Take in what is to be played; ``token`` stands in the name of its scratch, so that it can be found."""
         self._token = token
         self._told = spec, limits, isolation
-        self._pinned = pinned
+        self._pinned, self._policy_packages = pinned, policy_packages
         self._claim = cores.Claim(None)
         self._executor: LocalExecutor | None = None
         self._scratch = Path()
@@ -89,7 +96,9 @@ class Node:
         with self._telling(repeated) as told:
             log = self._scratch / "simulators.log"
             self._executor = LocalExecutor(
-                *self._told, self._scratch / "workers", log, 1, [self._claim.core], pinned=self._pinned
+                *(*self._told, self._scratch / "workers", log, 1, [self._claim.core]),
+                pinned=self._pinned,
+                policy_packages=self._policy_packages,
             )
             grounds = self._executor.grounds
             here = Here(grounds, __version__, os.getpid(), self._claim.core)

@@ -26,6 +26,7 @@ from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ign
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.packages import versions_of
 
 
 class Worker:
@@ -35,7 +36,7 @@ class Worker:
         self._config = config
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
-        self._ground = prepare_ground(config.root, config.limits)
+        self._ground = prepare_ground(config.root, config.limits, config.policy_packages)
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._zygote = self._zygote_for(LIGHT)
         """The one that the present checkpoint's policies are forked from."""
@@ -62,7 +63,7 @@ class Worker:
         return Grounds(
             observation_schema=schemas[0],
             action_schema=schemas[1],
-            versions=versions(spec),
+            versions={**versions(spec), **versions_of(self._config.policy_packages)},
             isolation=self._chosen.isolation,
             findings={**found, "landlock": landlock},
             allowed_imports=self._ground.library.versions,

@@ -19,10 +19,8 @@ from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.address_layout import fixed_layout
 from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
 from evopolicygym.sandbox.base import Backend, Ground, Inside
-from evopolicygym.sandbox.host import library
+from evopolicygym.sandbox.packages import policy_library
 
-DISTRIBUTIONS = ("numpy", "scipy")
-"""What a policy may import beside the standard library, as far as it is installed."""
 LIGHT = ("numpy.random",)
 """What every zygote loads beside numpy, which loads this part only when it is asked for."""
 SCIENTIFIC = (
@@ -51,9 +49,9 @@ class Child:
     """A pidfd: a signal to it never hits another process."""
 
 
-def prepare_ground(root: Path, limits: Limits) -> Ground:
+def prepare_ground(root: Path, limits: Limits, policy_packages: Sequence[str] = ()) -> Ground:
     """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
-    ground = Ground(root, library(DISTRIBUTIONS), limits)
+    ground = Ground(root, policy_library(policy_packages), limits)
     guest = ground.runtime / "guest"
     for directory in (guest, ground.packages, ground.policy):
         directory.mkdir(parents=True)

@@ -28,6 +28,7 @@ from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import load
 from evopolicygym.rollout.executors.base import LOCAL
 from evopolicygym.sandbox.levels import AUTO, waivable
+from evopolicygym.sandbox.packages import normalised
 
 DEFAULT_EXPERIMENT = "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"
@@ -179,6 +180,8 @@ class CommonTable(Table):
     executor: str = LOCAL
     address: str = ""
     """Of the executor's cluster."""
+    policy_packages: list[str] = []
+    """Installed distributions that policies may import besides those that all may."""
 
 
 class RunTable(CommonTable):
@@ -201,6 +204,7 @@ class RunTable(CommonTable):
                 validation_cases=self.validation,
                 held_out_cases=self.held_out,
                 films=self.films,
+                policy_packages=normalised(self.policy_packages),
             ),
             agent=self.agent.config(),
             split=source,

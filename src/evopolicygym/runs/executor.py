@@ -8,6 +8,7 @@ from evopolicygym.core.rollout import Executor
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.runs.policy_packages import refuse_other_packages
 from evopolicygym.sandbox.levels import AUTO, BACKENDS, named
 
 
@@ -24,8 +25,10 @@ def taken_up(
 ) -> RunConfig:
     """Return what is asked for when a run that was opened before is played on: all that results depend on stays.
 
-    The level is the recorded one where none is named: whoever plays what somebody else recorded names one.
+    The level is the recorded one where none is named: whoever plays what somebody else recorded names one. Raises
+    ``RecordError`` where what its policies may import isn't here as it was.
     """
+    refuse_other_packages(opened)
     return RunConfig(
         opened.task,
         opened.agent,
@@ -45,5 +48,5 @@ def is_pinned(opened: RunOpened) -> bool:
 def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:
     """Return the executor that a config names, open; it is closed when its context ends."""
     task, by = config.task, (config.workers, config.executor_address, config.pinned)
-    told = ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, *by)
+    told = ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, *by, task.policy_packages)
     return closing(make(config.executor, told))

@@ -21,6 +21,7 @@ from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.simulator_code import other_code
+from evopolicygym.core.task import Task
 from evopolicygym.environments.catalog import spec_sha256
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
@@ -38,10 +39,12 @@ from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of, refuse_unkept
+from evopolicygym.runs.policy_packages import refuse_packages, try_packages
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
+from evopolicygym.sandbox.base import Level, level_of
 
 STOP_WORDS = 500
 """The most characters that are recorded of why a run was stopped."""
@@ -56,6 +59,7 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
         agent.refuse(config.task.environment.name)
     if config.task.films:
         needed(config.task.environment)
+    refuse_packages(config.task)
     price = price_of(config, agent)
     refuse_unknown(config)
     refuse_unkept()
@@ -69,8 +73,10 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
-        workspace.lay(RunPaths(root), config.task.films)
+        workspace.lay(RunPaths(root), config.task.films, config.task.policy_packages)
         executor = stack.enter_context(_executor(RunPaths(root), config))
+        if config.task.policy_packages:
+            _offer_packages(RunPaths(root), config.task, executor)
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
@@ -216,6 +222,13 @@ def _opening(
         price=price,
         simulator_code=grounds.simulator_code,
     )
+
+
+def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
+    """Try what policies may import besides, and lay it out for the agent; raise ``UsageError`` where that can't be."""
+    try_packages(task, executor)
+    if level_of(executor.grounds.isolation) is not Level.BUBBLEWRAP:
+        workspace.link_packages(paths, task.policy_packages)
 
 
 def _grounds(executor: Executor, root: Path) -> Grounds:

@@ -152,6 +152,7 @@ def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn
         opened.price,
         _not_to_import(opened),
         meter.report,
+        opened.task.policy_packages,
     )
     stop, future = Flag(), Future[Turn]()
     thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)

@@ -1,6 +1,8 @@
 """Lays a workspace: the desk's files, a starter policy, and an empty place for feedback."""
 
+import platform
 import shutil
+from collections.abc import Collection
 from functools import cache
 from hashlib import sha256
 from importlib.resources import as_file, files
@@ -8,10 +10,13 @@ from importlib.resources import as_file, files
 from evopolicygym.core.film_request import FILMS_A_SUBMISSION
 from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.sandbox.packages import policy_library
+from evopolicygym.sandbox.view import PACKAGES
 
 EXECUTABLE = ("judge",)
-RULES, BEFORE_FILMS = "AGENTS.md", "\n## What counts\n"
-"""The file that tells an agent of its desk, and the line before which it is told of films where it may have some."""
+RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
+"""The file that an agent reads first, and the lines before which it reads of packages and films, where it may have
+some."""
 POLICY = "system"
 """The directory of the workspace's files that holds the starter policy, and nothing else."""
 
@@ -24,8 +29,11 @@ def starter() -> str:
     return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
 
-def lay(paths: RunPaths, films: int = 0) -> None:
-    """Make a run's directories and put the desk's files into its workspace, for an agent with so many films."""
+def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
+    """Make a run's directories and put the desk's files into its workspace.
+
+    Its agent may have so many films, and its policies may import these besides what all may.
+    """
     for directory in (paths.workspace, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
     with as_file(files("evopolicygym.runs") / "desk") as desk:
@@ -33,9 +41,23 @@ def lay(paths: RunPaths, films: int = 0) -> None:
         shutil.copytree(desk, paths.workspace, dirs_exist_ok=True, ignore=ignored)
     for name in EXECUTABLE:
         (paths.workspace / name).chmod(0o755)
+    if policy_packages:
+        (paths.workspace / PACKAGES).mkdir()
+        python = ".".join(platform.python_version_tuple()[:2])
+        _tell(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
     if films:
-        rules = paths.workspace / RULES
-        told = (files("evopolicygym.runs") / "films.md").read_text(encoding="utf-8")
-        told = told.format(films=films, a_submission=FILMS_A_SUBMISSION)
-        before, heading, after = rules.read_text(encoding="utf-8").partition(BEFORE_FILMS)
-        rules.write_text(f"{before}\n{told}{heading}{after}", encoding="utf-8")
+        _tell(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
+
+
+def link_packages(paths: RunPaths, policy_packages: Collection[str]) -> None:
+    """Have the workspace lead to what policies may import, for an agent that no namespace shows it to."""
+    for name, path in policy_library(policy_packages).paths.items():
+        (paths.workspace / PACKAGES / name).symlink_to(path)
+
+
+def _tell(paths: RunPaths, name: str, heading: str, **values: object) -> None:
+    """Put one of our texts into an agent's rules, before a heading."""
+    rules = paths.workspace / RULES
+    text = (files("evopolicygym.runs") / name).read_text(encoding="utf-8").format(**values)
+    before, found, after = rules.read_text(encoding="utf-8").partition(heading)
+    rules.write_text(f"{before}\n{text}{found}{after}", encoding="utf-8")

@@ -6,7 +6,7 @@ Named piece by piece, so that a sandbox shows these and nothing else: no site-pa
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from evopolicygym.sandbox.base import Library
 
 PACKAGE_DIRECTORIES = {"site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__"}
 """Parts of a standard library's directory that a policy has no business with."""
+METADATA = ".dist-info"
 
 
 @cache
@@ -52,8 +53,8 @@ def python_program() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def library(distributions: Iterable[str]) -> Library:
-    """Return where the named distributions lie, as far as they are installed."""
+def library(distributions: Iterable[str], described: Collection[str] = ()) -> Library:
+    """Return where the named distributions lie, as far as they are installed; of those ``described``, metadata too."""
     from importlib import metadata  # loads late: only a worker needs it
 
     paths: dict[str, Path] = {}
@@ -64,9 +65,10 @@ def library(distributions: Iterable[str]) -> Library:
         except metadata.PackageNotFoundError:
             continue
         versions.append(f"{found.metadata['Name']}=={found.version}")
+        left_out = (".pth",) if name in described else (".pth", METADATA)
         for file in found.files or ():
             top = file.parts[0]
-            if top not in {"..", "__pycache__"} and not top.endswith((".pth", ".dist-info")):
+            if top not in {"..", "__pycache__"} and not top.endswith(left_out):
                 paths.setdefault(top, Path(str(found.locate_file(top))))
     return Library(paths, tuple(versions))
 

@@ -16,8 +16,8 @@ AUTO = "auto"
 AUTO_ORDER = (Level.BUBBLEWRAP, Level.PROCESS)
 """What ``auto`` tries, strongest first. It never falls to ``none`` by itself."""
 NOT_LEVELS = (
-    "allowed", "attack", "base", "cgroup", "host", "levels", "limits", "memory", "permitted", "seccomp", "simulators",
-    "view", "walls", "watch", "workplace",
+    "allowed", "attack", "base", "cgroup", "host", "levels", "limits", "memory", "packages", "permitted", "seccomp",
+    "simulators", "view", "walls", "watch", "workplace",
 )  # fmt: skip
 BACKENDS = Registry(
     kind="isolation level",

@@ -69,6 +69,14 @@ def is_one(path: Path, modules: Collection[str]) -> bool:
     return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, names_of(modules)))
 
 
+def first_of(path: Path, modules: Collection[str]) -> str:
+    """Return where the first of such modules lies at or in a path; empty where there is none."""
+    if _plain(path.name) in frozenset(map(_plain, names_of(modules))) | DISTRIBUTIONS:
+        return str(path)
+    hidden = search(str(path), modules).hidden
+    return next((f"{directory}/{name}" for directory, names in hidden.items() for name in names), "")
+
+
 @cache
 def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Found:
     lying = _lying(tree, places)

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.simulators import Found, hidden_modules, is_one, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
+PACKAGES = "packages"
+"""The directory of a workspace that holds what policies may import, where a run names more than all may."""
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
 SYSTEM = ("/usr", "/proc", "/dev", "/sys")
@@ -42,12 +45,14 @@ def words(
     scratch_bytes: int,
     home: Path | None = None,
     modules: Sequence[str] = hidden_modules(),
+    packages: Sequence[str] = (),
 ) -> Iterator[str]:
     """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
 
-    Its home is a directory of this machine where one is given; no file of ``modules`` is seen.
+    Its home is a directory of this machine where one is given; no file of ``modules`` is seen. Where policies may
+    import ``packages`` besides those that all may, all of these are seen, with the Python that policies have.
     """
-    trees = _trees(command)
+    trees = _trees(command, packages)
     yield from _system()
     for place in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", place)
@@ -56,10 +61,12 @@ def words(
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
-    yield from _without_hidden(searched(command, modules).values())
+    yield from _without_hidden(searched(command, modules, packages).values())
     yield from ("--ro-bind", str(workspace), WORKSPACE, "--bind", str(workspace / "system"), f"{WORKSPACE}/system")
+    yield from _packages(packages)
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
-    for name, value in (("PATH", ":".join(search_path())), ("HOME", HOME), ("LANG", "C.UTF-8")):
+    path = dict.fromkeys((*search_path(), *([f"{sys.base_prefix}/bin"] if packages else [])))
+    for name, value in (("PATH", ":".join(path)), ("HOME", HOME), ("LANG", "C.UTF-8")):
         yield from ("--setenv", name, value)
 
 
@@ -100,7 +107,7 @@ def node_packages(program: Path) -> str:
     return str(above[-1]) if above else ""
 
 
-def _trees(command: Sequence[str]) -> list[str]:
+def _trees(command: Sequence[str], packages: Sequence[str] = ()) -> list[str]:
     """Return the paths to be seen as they are: those that the command names, and what its Python needs."""
     named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
     named += [packages for word in named if (packages := node_packages(Path(word)))]
@@ -108,10 +115,21 @@ def _trees(command: Sequence[str]) -> list[str]:
         named.append(interpreter)
     if python := python_of(command):
         named += _prefixes(Path(python))
-    if not _system_has_python():
+    if packages or not _system_has_python():
         named += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
     shown = {os.path.normpath(path) for path in named}
     return sorted(path for path in shown if not _is_there(path) and not _is_within(path, shown))
+
+
+def _packages(packages: Sequence[str]) -> Iterator[str]:
+    """Yield the words for what policies may import; nothing where that is what all may."""
+    if not packages:
+        return
+    place = f"{WORKSPACE}/{PACKAGES}"
+    yield from ("--tmpfs", place)
+    for name, path in policy_library(packages).paths.items():
+        yield from ("--ro-bind", str(path), f"{place}/{name}")
+    yield from ("--remount-ro", place)
 
 
 def _is_within(path: str, trees: Iterable[str]) -> bool:
@@ -178,12 +196,12 @@ def _may_turn(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
-def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, Found]:
+def searched(command: Sequence[str], modules: Sequence[str], packages: Sequence[str] = ()) -> dict[str, Found]:
     """Return what of modules lies in each tree that a command's program sees.
 
     Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
     """
-    trees = _trees(command)
+    trees = _trees(command, packages)
     for tree in trees:
         if is_one(Path(tree), modules):
             raise SandboxError(f"The agent's command names {tree}, with which what nobody counts could be played.")

@@ -99,11 +99,13 @@ def enclosed(
     limits: AgentLimits,
     home: Path | None = None,
     simulators: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> Occupant:
     """Start a program in namespaces of its own, with doors by their ports inside.
 
     Its home is a directory of this machine where one is given, and else gone with the program. ``simulators`` are
-    modules that it may not import besides those that nobody may, by their names or paths.
+    modules that it may not import besides those that nobody may, by their names or paths, ``packages`` distributions
+    that its policies may.
 
     Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
     """
@@ -111,7 +113,8 @@ def enclosed(
     group = cgroup.make(limits.processes, limits.memory_mb)
     ours, theirs = socket.socketpair()
     information, informed = os.pipe()
-    seen = view.words(workspace.absolute(), command, limits.scratch_mb * MEBIBYTE, home, hidden_modules(simulators))
+    modules, bytes_each = hidden_modules(simulators), limits.scratch_mb * MEBIBYTE
+    seen = view.words(workspace.absolute(), command, bytes_each, home, modules, packages)
     sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
     inner = [_python(), *_stub(_told(theirs, doors, resource_limits(limits), sizes)), *command]
     try:
@@ -225,7 +228,11 @@ def _stub(told: Mapping[str, Any]) -> list[str]:
 
 
 def preflight(
-    command: Sequence[str], workspace: Path, hidden: Sequence[Path], simulators: Sequence[str] = ()
+    command: Sequence[str],
+    workspace: Path,
+    hidden: Sequence[Path],
+    simulators: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> Mapping[str, str]:
     """Look around a workplace before its program does; return what was found.
 
@@ -237,11 +244,11 @@ def preflight(
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
     modules = hidden_modules(simulators)
-    searched = view.searched(command, modules)
+    searched = view.searched(command, modules, packages)
     pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
-    seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules)
+    seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules, packages)
     with _bwrap(seen, inner, (), None) as process:
         output, _ = process.communicate()
     if process.returncode:

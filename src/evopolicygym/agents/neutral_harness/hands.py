@@ -133,10 +133,11 @@ class Hands:
             words, confined = (sys.executable, "-I", "-c", script), level_of(self._desk.isolation) is Level.PROCESS
             return plain(words, workspace, environment, AgentLimits(), confined=confined), {}
         hidden, simulators = [workspace.parent, state_directory()], self._desk.simulators
-        found = {} if self.findings else preflight(("bash",), workspace, hidden, simulators)
+        packages = self._desk.policy_packages
+        found = {} if self.findings else preflight(("bash",), workspace, hidden, simulators, packages)
         doors = {JUDGE_PORT: lambda listener: self._door.serve(listener).environment, COMMANDS_PORT: serve}
         words = ("python3", "-I", "-c", script)
-        return enclosed(words, workspace, doors, AgentLimits(), simulators=simulators), found
+        return enclosed(words, workspace, doors, AgentLimits(), simulators=simulators, packages=packages), found
 
     def _restart(self) -> None:
         self._leave()

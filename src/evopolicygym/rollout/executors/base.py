@@ -41,6 +41,8 @@ class ExecutorConfig:
     """Where it plays, in the executor's own terms; empty for its default."""
     pinned: bool = True
     """Whether arithmetic is kept to what every processor has (``rollout/arithmetic.py``)."""
+    policy_packages: tuple[str, ...] = ()
+    """Distributions that policies may import besides those that all may."""
 
 
 def make(name: str, config: ExecutorConfig) -> Executor:

@@ -53,7 +53,7 @@ class Seat:
 class LocalExecutor:
     """Plays rollouts of one environment on this machine's cores."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a worker is told stands here once
         self,
         spec: EnvironmentSpec,
         limits: Limits,
@@ -64,6 +64,7 @@ class LocalExecutor:
         cores: Sequence[int | None] | None = None,
         *,
         pinned: bool = True,
+        policy_packages: tuple[str, ...] = (),
     ) -> None:
         """Start the workers; they get ready while the caller does other things.
 
@@ -71,7 +72,7 @@ class LocalExecutor:
         print into, ``workers`` how many play at once (by default one for each core that this process may use),
         ``cores`` what they are pinned to, one after another (by default a core each that no other program has claimed,
         and none where there isn't one, so that programs side by side don't crowd one core), ``pinned`` whether
-        arithmetic is the same on every processor.
+        arithmetic is the same on every processor, ``policy_packages`` what policies may import besides.
         """
         scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
         self._spec, self._log, self._scratch = spec, log, scratch
@@ -88,7 +89,7 @@ class LocalExecutor:
         usable = cores or [one.core for one in self._claims]
         places = [usable[place] if count <= len(usable) else None for place in range(count)]
         configs = (
-            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned)
+            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned, policy_packages)
             for place, core in enumerate(places)
         )
         self._seats = [self._start(config) for config in configs]
@@ -299,8 +300,16 @@ def make(config: ExecutorConfig) -> LocalExecutor:
             f"The executor 'local' plays on this machine and was given the address {config.address!r}; --executor ray "
             f"plays on a cluster."
         )
-    places = config.scratch, config.log, config.workers
-    return LocalExecutor(config.spec, config.limits, config.isolation, *places, pinned=config.pinned)
+    return on_this_machine(config, config.workers)
+
+
+def on_this_machine(config: ExecutorConfig, workers: int | None) -> LocalExecutor:
+    """Return an executor with so many workers on this machine, whatever its address."""
+    return LocalExecutor(
+        *(config.spec, config.limits, config.isolation, config.scratch, config.log, workers),
+        pinned=config.pinned,
+        policy_packages=config.policy_packages,
+    )
 
 
 def _next(seat: Seat) -> Any:  # noqa: ANN401 - whatever a worker says

@@ -28,7 +28,7 @@ from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.executors.base import ExecutorConfig
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
 from evopolicygym.rollout.likeness import unlike
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.rollout.node import Here, Home, Node, sweep
@@ -180,9 +180,7 @@ class RayExecutor:
         shutil.rmtree(self._config.scratch, ignore_errors=True)
 
     def _driver(self) -> LocalExecutor:
-        config = self._config
-        places = config.scratch, config.log, 1
-        return LocalExecutor(config.spec, config.limits, config.isolation, *places, pinned=config.pinned)
+        return on_this_machine(self._config, 1)
 
     def _ready(self) -> list[Seat]:
         return [seat for seat in self._seats if seat.here]
@@ -204,7 +202,9 @@ class RayExecutor:
         place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
         config, token = self._config, secrets.token_hex(8)
         actor = self._actors.options(scheduling_strategy=place).remote(
-            config.spec, config.limits, self._level, token, pinned=config.pinned
+            *(config.spec, config.limits, self._level, token),
+            pinned=config.pinned,
+            policy_packages=config.policy_packages,
         )
         return Seat(machine, actor, token, actor.open.remote())
 

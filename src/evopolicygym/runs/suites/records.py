@@ -176,6 +176,7 @@ def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, iso
         "agent": {name: value for name, value in asdict(agent).items() if name != "program_sha256"},
         "seed": seed,
         "films": task.films,
+        "policy_packages": task.policy_packages,
         "split": split.value,
         "isolation": isolation,
     }

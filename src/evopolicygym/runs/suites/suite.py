@@ -29,6 +29,7 @@ from evopolicygym.runs.config import (
     read_table,
 )
 from evopolicygym.runs.executor import refuse_unknown
+from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
 
 
@@ -137,6 +138,8 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     planned = tuple(runs)
     for run in planned[:1]:  # they have these in common
         refuse_unknown(run.config)
+    for task in {run.environment: run.config.task for run in planned}.values():
+        refuse_packages(task)
     configs = {run.entry: run.config for run in planned if ":" not in run.config.agent.name}.values()
     found = []
     for config in configs:
