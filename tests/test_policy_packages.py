@@ -23,7 +23,7 @@ from shell import Shell
 
 SMALL = ("--budget", 1, "--validation", 1, "--held-out", 1, "--workers", 1)
 DOCS = (Path(__file__).parent.parent / "docs" / "agents.md").read_text(encoding="utf-8")
-NOT_ASKED = {"antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo", "ssl"}
+NOT_ASKED = {"antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo"}
 """Modules that open or print something as they are imported, or need libraries that lie elsewhere on some machines."""
 POLICY = """
 from importlib import import_module

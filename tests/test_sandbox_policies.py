@@ -2,7 +2,9 @@
 
 import json
 import os
+import platform
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,6 +180,13 @@ def test_no_simulators(yard: Playground) -> None:
     found = probe(yard, f"show(**{{name: attempt(__import__, name) for name in {names!r}}})")
 
     assert {"ModuleNotFoundError"} == set(found.values())
+
+
+def test_the_python_is_this_one(yard: Playground) -> None:
+    """A policy runs in the Python that the record names, though the system has another of the same minor version."""
+    found = probe(yard, "import platform, sys; show(build=sys.version, version=platform.python_version())")
+
+    assert found == {"build": sys.version, "version": platform.python_version()}
 
 
 def test_numpy_and_scipy_work(yard: Playground) -> None:

@@ -193,8 +193,16 @@ def _machine() -> Iterator[str]:
     for entry in standard_library():
         yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
     for library in bundled_libraries():
-        yield from ("--ro-bind", library, f"/usr/lib/{Path(library).name}")
+        yield from ("--ro-bind", library, _found_first(Path(library).name))
     yield from ("--ro-bind", python_program(), PYTHON)
+
+
+def _found_first(name: str) -> str:
+    """Return where a shared library of this name is looked for first: over the system's own, where there is one."""
+    for place in (Path(root, name) for root in library_directories()):
+        if place.exists() and (real := place.resolve()).is_relative_to(place.parent):
+            return str(real)
+    return f"/usr/lib/{name}"
 
 
 def _this_python() -> Iterator[str]:
