@@ -39,9 +39,8 @@ CLOSED = {
 def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool = False) -> None:
     """Print a run's outcome for a person, who may have been shown its submissions before."""
     state, root = record.state, record.paths.root
+    show_result(console, record)
     troubles = dict(_troubles(record))
-    well = state.held_out() and not random_play(state) and troubles.keys().isdisjoint({"policy", "agent"})
-    console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
     for what, told in troubles.items():
         console.print(Text(f"{what:<8}{printable(told)}", style="yellow"), soft_wrap=True)
     if state.held_out():
@@ -54,6 +53,13 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
         console.print(Text("This run is being played by a process that holds its lock."), soft_wrap=True)
     for verb in _next(state, submissions_shown=submissions_shown, playing=playing):
         console.print(Text(f"next    evopolicygym {verb} {quote(str(root))}", style="dim"), soft_wrap=True)
+
+
+def show_result(console: Console, record: RunRecord) -> None:
+    """Print a run's score in a box, or that it has none, and nothing else."""
+    state, troubles = record.state, dict(_troubles(record)).keys()
+    well = state.held_out() and not random_play(state) and troubles.isdisjoint({"policy", "agent"})
+    console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
 
 
 def submission_trouble(state: RunState, index: int) -> str:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.loudness import Quiet, Verbose, log_workers, loudness
 from evopolicygym.cli.run import play_and_show
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -29,6 +30,8 @@ def resume(
         typer.Option("--trust", help="Go on with a run that was not begun here by you: start the agent that it names."),
     ] = False,
     below: RunsBelow = DEFAULT_RUNS,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened.
@@ -40,9 +43,12 @@ def resume(
     from evopolicygym.runs.run import resume as take_up
 
     run = run_meant(run, below)
+    loud = loudness(quiet=quiet, verbose=verbose)
+    log_workers(workers, executor)
     play_and_show(
         lambda opened, observe: take_up(
             run, capped(workers, executor), opened, observe, executor, address, trusted=trust
         ),
+        loud,
         as_json=as_json,
     )

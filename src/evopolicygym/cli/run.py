@@ -12,6 +12,16 @@ import typer
 from evopolicygym.cli.completion import complete_agent, complete_environment
 from evopolicygym.cli.console import complain, err, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
+from evopolicygym.cli.loudness import (
+    Loudness,
+    Quiet,
+    Verbose,
+    log_event,
+    log_opened,
+    log_workers,
+    loudness,
+    progress_console,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,6 +216,8 @@ def run(
         str | None,
         typer.Option(help="The executor's cluster: host:port, ray://host:port or auto. Default: one of its own."),
     ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
@@ -215,6 +227,7 @@ def run(
     from evopolicygym.runs.config import RunTable, decode, overlaid, read_table
     from evopolicygym.runs.run import play
 
+    loud = loudness(quiet=quiet, verbose=verbose)
     _refuse_other_names(task, command or [])
     given_agent = {
         "name": agent or ("command" if command else None),
@@ -254,7 +267,8 @@ def run(
     task_asked = asked.task
     episodes = max(task_asked.budget.episodes, task_asked.validation_cases, task_asked.held_out_cases)
     asked = replace(asked, workers=capped(asked.workers, asked.executor, episodes))
-    play_and_show(lambda opened, observe: play(asked, opened, observe), as_json=as_json)
+    log_workers(asked.workers, asked.executor)
+    play_and_show(lambda opened, observe: play(asked, opened, observe), loud, as_json=as_json)
 
 
 def _refuse_other_names(task: str | None, command: list[str]) -> None:
@@ -303,12 +317,10 @@ def given_options(**options: object) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value not in (None, {})}
 
 
-def play_and_show(playing: "Playing", *, as_json: bool) -> None:
+def play_and_show(playing: "Playing", loud: Loudness, *, as_json: bool) -> None:
     """Play with a live view and print the outcome; an interruption leaves a record that can be taken up again."""
-    from rich.console import Console
-
     from evopolicygym.cli.outcome import as_json as outcome_as_json
-    from evopolicygym.cli.outcome import show_outcome, submission_trouble
+    from evopolicygym.cli.outcome import show_outcome, show_result, submission_trouble
     from evopolicygym.cli.progress import RunView
     from evopolicygym.core.cases import SplitSource
     from evopolicygym.core.event import SubmissionPublished
@@ -318,13 +330,16 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
     from evopolicygym.runs.experiment import revealed
     from evopolicygym.runs.prices import unpriced
 
-    view = RunView(Console(quiet=True) if as_json else err())
+    view = RunView(progress_console(loud, as_json=as_json))
     root: Path | None = None
 
     def opened(paths: RunPaths, state: RunState) -> None:
         nonlocal root
         root = paths.root
         view.opened(paths, state)
+        log_opened(paths, state)
+        if loud is Loudness.QUIET:
+            return
         if warning := unpriced(state.opened.agent, state.opened.price):
             warn(warning)
         if state.opened.split is not SplitSource.PUBLIC and revealed(paths.root, state.opened.experiment):
@@ -335,7 +350,8 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
 
     def observe(event: "Event", state: RunState) -> None:
         view.observe(event, state)
-        by_line = not as_json and not err().is_terminal
+        log_event(event, state)
+        by_line = not as_json and loud is not Loudness.QUIET and not err().is_terminal
         if (
             by_line
             and isinstance(event, SubmissionPublished)
@@ -355,5 +371,7 @@ def play_and_show(playing: "Playing", *, as_json: bool) -> None:
         raise typer.Exit(INTERRUPTED) from None
     if root is not None and as_json:
         say_json(outcome_as_json(root))
+    elif root is not None and loud is Loudness.QUIET:
+        show_result(out(), read_run(root))
     elif root is not None:
         show_outcome(out(), read_run(root))

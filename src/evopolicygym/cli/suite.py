@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
-from evopolicygym.cli.console import complain, err, out, say_json, warn
+from evopolicygym.cli.console import complain, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
+from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_word, loudness, progress_console
 
 if TYPE_CHECKING:
+    from evopolicygym.runs.suites.progress import Word
     from evopolicygym.runs.suites.records import RunResult
-    from evopolicygym.runs.suites.suite import SuiteTable
+    from evopolicygym.runs.suites.suite import PlannedRun, SuiteTable
 
 EXAMPLES = """
 Examples:
@@ -99,6 +101,8 @@ def suite(
     ] = None,
     address: Annotated[str | None, typer.Option(help="Of the executor's cluster. Default: one of its own.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and leave.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, and no progress.")] = False,
 ) -> None:
     """Play agents in environments, several runs at once; the same command again goes on where it stopped.
@@ -113,6 +117,7 @@ def suite(
     from evopolicygym.runs.suites.records import found
     from evopolicygym.runs.suites.suite import entry, load, looked_over, plan
 
+    loud = loudness(quiet=quiet, verbose=verbose)
     given = {
         "agents": [entry(text) for text in agent] if agent else None,
         "environments": environment or None,
@@ -148,16 +153,17 @@ def suite(
     planned = plan(asked)
     warnings = looked_over(planned)
     check(asked)
-    for warning in warnings:
+    for warning in warnings if loud is not Loudness.QUIET else ():
         warn(warning)
     directory = directory_of(asked)
-    if asked.split != "public" and (directory / REVEALED_FILE).exists():
+    hidden = asked.split != "public" and loud is not Loudness.QUIET
+    if hidden and (directory / REVEALED_FILE).exists():
         warn(f"The cases of experiment {asked.experiment} were revealed, so they are hidden from nobody any more.")
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
-    results, undisturbed = _play(asked, as_json=as_json)
-    _show_end(results, directory, as_json=as_json)
+    results, undisturbed = _play(asked, loud, as_json=as_json)
+    _show_end(results, directory, loud, as_json=as_json)
     if not undisturbed:
         complain("interrupted; nothing is lost. Go on with the same command.")
         raise typer.Exit(INTERRUPTED)
@@ -165,10 +171,8 @@ def suite(
         raise typer.Exit(1)
 
 
-def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], bool]:
+def _play(asked: "SuiteTable", loud: Loudness, *, as_json: bool) -> tuple[list["RunResult"], bool]:
     """Play what is not finished; return all results, and whether nobody interrupted it."""
-    from rich.console import Console
-
     from evopolicygym.cli.suite_view import SuiteView
     from evopolicygym.rollout.executors.base import LOCAL
     from evopolicygym.runs.suites.document import LOG_FILE, directory_of, held
@@ -183,9 +187,15 @@ def _play(asked: "SuiteTable", *, as_json: bool) -> tuple[list["RunResult"], boo
         waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
         jobs = min(asked.jobs or jobs_by_default(len(cores) if asked.executor == LOCAL else 1), waiting)
         playing = Suite(results, shares(cores, jobs), lock)
-        view = SuiteView(Console(quiet=True) if as_json else err(), results)
+        view = SuiteView(progress_console(loud, as_json=as_json), results)
+        LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
+
+        def observe(run: "PlannedRun", said: "Word | RunResult") -> None:
+            view.observe(run, said)
+            log_word(run, said)
+
         with view.live():
-            undisturbed = playing.play(directory / LOG_FILE, view.observe)
+            undisturbed = playing.play(directory / LOG_FILE, observe)
     return list(playing.results.values()), undisturbed
 
 
@@ -198,7 +208,7 @@ def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
         out().print(plan_table(results))
 
 
-def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool) -> None:
+def _show_end(results: Sequence["RunResult"], directory: Path, loud: Loudness, *, as_json: bool) -> None:
     from rich.text import Text
 
     from evopolicygym.cli.suite_view import failures, score_table
@@ -209,7 +219,8 @@ def _show_end(results: Sequence["RunResult"], directory: Path, *, as_json: bool)
     out().print(score_table(results))
     if any(one.verdict != "finished" for one in results):
         out().print(failures(results))
-    out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
+    if loud is not Loudness.QUIET:
+        out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
 def _as_json(results: Sequence["RunResult"]) -> list[dict[str, Any]]:

@@ -1,0 +1,72 @@
+"""--quiet and --verbose: the result alone, or with a log of what goes on."""
+
+from pathlib import Path
+
+import pytest
+
+from shell import Left, Shell
+
+SMALL = ("--agent", "random", "--budget", 2, "--validation", 1, "--held-out", 1, "--workers", 1)
+
+
+def played(shell: Shell, place: Path, *words: object) -> Left:
+    left = shell("run", "cartpole", *SMALL, "--runs", place / "runs", *words)
+    assert left.code == 0, left.err
+    return left
+
+
+@pytest.mark.parametrize("word", ["--quiet", "-q"])
+def test_quiet_prints_the_result(shell: Shell, tmp_path: Path, word: str) -> None:
+    """With --quiet a run prints the box with its score and nothing else, and so does resume."""
+    left = played(shell, tmp_path, word)
+    again = shell("resume", "latest", "--runs", tmp_path / "runs", word)
+
+    assert (left.err, again.err) == ("", "")
+    assert left.out == again.out
+    assert left.out.startswith("╭")
+    assert left.out.endswith("╯\n")
+    assert "held-out score" in left.out
+
+
+def test_verbose_logs_what_goes_on(shell: Shell, tmp_path: Path) -> None:
+    """With --verbose stderr tells what the sandbox can hold, where files lie, how many play, and every episode."""
+    left = played(shell, tmp_path, "--verbose")
+    plain = played(shell, tmp_path)
+    log = " ".join(left.err.split())
+    (first, _) = sorted((tmp_path / "runs").rglob("journal.jsonl"))
+
+    assert left.err.count(first.parent.name) > 1
+    assert "sandbox, seccomp:" in log
+    assert "workers 1, executor local" in log
+    assert "train episode 1 of submission 0: return" in log
+    assert "held_out episode 0: return" in log
+    assert "state directory" in log
+    assert "sandbox, seccomp:" not in plain.err  # who didn't ask hears nothing
+    assert "sandbox, seccomp:" not in left.out
+
+
+def test_verbose_leaves_json_alone(shell: Shell, tmp_path: Path) -> None:
+    """With --json the log goes to stderr, and stdout holds the outcome alone."""
+    left = played(shell, tmp_path, "--verbose", "--json")
+
+    assert left.out.startswith("{")
+    assert "episode 0" in left.err
+
+
+def test_errors_are_said_as_ever(shell: Shell) -> None:
+    """--quiet keeps no error back, and it can't be asked for together with --verbose."""
+    unknown, both = shell("run", "cartpol", "-q"), shell("run", "cartpole", "-q", "-v")
+
+    assert (unknown.code, both.code) == (2, 2)
+    assert "There is no environment named" in unknown.err
+    assert "Both --quiet and --verbose" in both.err
+
+
+def test_a_suite_is_quiet(shell: Shell, tmp_path: Path) -> None:
+    """With --quiet a suite prints its table alone."""
+    words = ("--environment", "cartpole", *SMALL, "--runs", tmp_path / "runs")
+    left = shell("suite", "smoke", *words, "--quiet")
+
+    assert (left.code, left.err) == (0, "")
+    assert "cartpole" in left.out
+    assert "next" not in left.out
