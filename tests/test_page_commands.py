@@ -16,7 +16,8 @@ from page_blocks import LANGUAGES, PAGES, ROOT, Command, blocks, commands
 from page_reader import Reader, Rule
 from ray_clusters import two_nodes
 
-FEW = "--budget 4 --validation 1 --held-out 1"
+FEW_HIDDEN = "--validation 1 --held-out 1"
+FEW = f"--budget 4 {FEW_HIDDEN}"
 RULES = (
     Rule("git clone … && cd evopolicygym", "the address is the reader's; CI clones", run=False),
     Rule("make run", "installs, and then runs the command of docs/viewer.md; CI does so", run=False),
@@ -38,6 +39,9 @@ RULES = (
     Rule("evopolicygym run reacher --agent policy *", "plays what was trained", needs="stable_baselines3"),
     Rule("evopolicygym run reacher", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run parking *", "takes a minute on a busy machine", options=FEW_HIDDEN),
+    Rule("evopolicygym run acrobot -- python3 *", "takes a minute on a busy machine", options=FEW_HIDDEN),
+    Rule("evopolicygym run * --agent neutral *", "the scripted model makes no use of more", options=FEW),
     Rule("evopolicygym run acrobot --split public --json", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot --agent random_search", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot --agent tuner", "takes a minute on a busy machine", options=FEW),
