@@ -27,7 +27,7 @@ RULES = (
     Rule("npm install -g *", "takes an npm registry, and installs for all of a machine", run=False),
     Rule("ray start *", "takes several machines; two nodes on this one stand for them", run=False),
     Rule("evopolicygym check executor ray *", "Ray is an extra", needs="ray"),
-    Rule("evopolicygym run * --executor ray *", "Ray is an extra", needs="ray"),
+    Rule("evopolicygym run * --executor ray *", "Ray is an extra", needs="ray", options=FEW),
     Rule("evopolicygym train *", "trains for a minute", needs="stable_baselines3", options="--episodes 2"),
     Rule(
         "python benchmarks/train_baselines.py OUT",
