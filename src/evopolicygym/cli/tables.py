@@ -1,6 +1,6 @@
 """Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables_out.py``."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from evopolicygym.cli.console import err
