@@ -48,7 +48,7 @@ HEAD = f"""\
 
 What was measured, as
 
-```
+```sh
 evopolicygym {COMMAND}
 ```
 
