@@ -44,9 +44,10 @@ def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _consoles() -> None:
-    """Have each test print as wide as it says, not as wide as the test before."""
+    """Have each test print as wide as it says, and with warnings, not as the test before did."""
     console.out.cache_clear()
     console.err.cache_clear()
+    console.hush(warnings=False)
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ def played(shell: Shell, place: Path, *words: object) -> Left:
 
 @pytest.mark.parametrize("word", ["--quiet", "-q"])
 def test_quiet_prints_the_result(shell: Shell, tmp_path: Path, word: str) -> None:
-    """With --quiet a run prints the box with its score and nothing else, and so does resume."""
-    left = played(shell, tmp_path, word)
-    again = shell("resume", "latest", "--runs", tmp_path / "runs", word)
+    """With --quiet a run prints the box with its score and nothing else, no warning either, and so does resume."""
+    left = played(shell, tmp_path, "--workers", 4096, word)
+    again = shell("resume", "latest", "--runs", tmp_path / "runs", "--workers", 4096, word)
 
     assert (left.err, again.err) == ("", "")
     assert left.out == again.out

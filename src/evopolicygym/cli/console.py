@@ -10,6 +10,9 @@ from evopolicygym.core.printable import printable_lines
 if TYPE_CHECKING:
     from rich.console import Console
 
+_hushed = False
+"""Whether warnings are kept back."""
+
 
 @cache
 def out() -> "Console":
@@ -54,8 +57,15 @@ def complain(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print what its user should know, and what hinders nothing."""
-    err().print(f"Warning: {message}", soft_wrap=True, markup=False)
+    """Print what its user should know, and what hinders nothing; not where the result alone is wanted."""
+    if not _hushed:
+        err().print(f"Warning: {message}", soft_wrap=True, markup=False)
+
+
+def hush(*, warnings: bool) -> None:
+    """Keep warnings back from now on, or no longer."""
+    global _hushed  # noqa: PLW0603 - one program, one way to print
+    _hushed = warnings
 
 
 def number(value: float | None, digits: int | None = None, error: float | None = None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.cli.console import err, number
+from evopolicygym.cli.console import err, hush, number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,6 +43,7 @@ def loudness(*, quiet: bool, verbose: bool) -> Loudness:
     if quiet and verbose:
         raise UsageError("Both --quiet and --verbose were asked for; one of them works.")
     _listen(on=verbose)
+    hush(warnings=quiet)
     if verbose:
         return Loudness.VERBOSE
     return Loudness.QUIET if quiet else Loudness.NORMAL

@@ -338,8 +338,6 @@ def play_and_show(playing: "Playing", loud: Loudness, *, as_json: bool) -> None:
         root = paths.root
         view.opened(paths, state)
         log_opened(paths, state)
-        if loud is Loudness.QUIET:
-            return
         if warning := unpriced(state.opened.agent, state.opened.price):
             warn(warning)
         if state.opened.split is not SplitSource.PUBLIC and revealed(paths.root, state.opened.experiment):
@@ -351,7 +349,7 @@ def play_and_show(playing: "Playing", loud: Loudness, *, as_json: bool) -> None:
     def observe(event: "Event", state: RunState) -> None:
         view.observe(event, state)
         log_event(event, state)
-        by_line = not as_json and loud is not Loudness.QUIET and not err().is_terminal
+        by_line = not as_json and not err().is_terminal
         if (
             by_line
             and isinstance(event, SubmissionPublished)

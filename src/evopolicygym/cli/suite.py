@@ -153,11 +153,10 @@ def suite(
     planned = plan(asked)
     warnings = looked_over(planned)
     check(asked)
-    for warning in warnings if loud is not Loudness.QUIET else ():
+    for warning in warnings:
         warn(warning)
     directory = directory_of(asked)
-    hidden = asked.split != "public" and loud is not Loudness.QUIET
-    if hidden and (directory / REVEALED_FILE).exists():
+    if asked.split != "public" and (directory / REVEALED_FILE).exists():
         warn(f"The cases of experiment {asked.experiment} were revealed, so they are hidden from nobody any more.")
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
