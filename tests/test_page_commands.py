@@ -25,7 +25,6 @@ RULES = (
     Rule("python3 -m venv .venv && . .venv/bin/activate", "begins an installation; CI does so by make", run=False),
     Rule("pip install -c constraints.txt -e *", "takes minutes and a package index; CI does so by make", run=False),
     Rule("npm install -g *", "takes an npm registry, and installs for all of a machine", run=False),
-    Rule("evopolicygym environments new gym_pusht*", "takes a simulator that is nobody's dependency", run=False),
     Rule("ray start *", "takes several machines; two nodes on this one stand for them", run=False),
     Rule("evopolicygym check executor ray *", "Ray is an extra", needs="ray"),
     Rule("evopolicygym run * --executor ray *", "Ray is an extra", needs="ray", options=FEW),
