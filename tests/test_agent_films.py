@@ -23,7 +23,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.contact_sheet import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
 from evopolicygym.rollout.filming import needed
-from evopolicygym.runs import verify, workspace
+from evopolicygym.runs import turns, verify, workspace
 from fakes import OpenRun, RunMaker, open_run, task
 from films import acted, pictures
 from whole_runs import Told, config, played
@@ -64,6 +64,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Told:
     place = tmp_path_factory.mktemp("looked")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place / "state"))
+        patch.setattr(turns, "AGENT_LAST_WORDS_S", 60.0)  # it looks once the budget is spent, however busy the machine
         asked = config(place / "runs", budget=3)
         agent = AgentConfig("command", command=("python3", "-c", LOOKING_AGENT))
         return played(replace(asked, agent=agent, task=replace(asked.task, films=2)))
