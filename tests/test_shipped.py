@@ -14,6 +14,7 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
 from evopolicygym.environments import catalog
 from evopolicygym.records.reader import read_run
+from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.verify import findings
@@ -49,6 +50,12 @@ def test_a_record_is_of_the_reference_that_ships(root: Path) -> None:
     (checkpoint,) = read_run(root).paths.checkpoints.iterdir()
 
     assert {file.name: file.read_bytes() for file in checkpoint.iterdir()} == references.files_of(root.parent.name)
+
+
+@pytest.mark.parametrize("root", RECORDS.values(), ids=_named)
+def test_a_references_record_is_of_every_processor(root: Path) -> None:
+    """It was played with pinned arithmetic."""
+    assert is_pinned(read_run(root).state.opened)
 
 
 @pytest.mark.parametrize("task", ["pusher", "door_key", "fetch_push"])
