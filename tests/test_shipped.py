@@ -130,7 +130,7 @@ def test_differences_in_standard_errors_say_whose() -> None:
 def test_the_table_of_everything_is_what_its_command_prints() -> None:
     """docs/results.md holds a command, and what it prints."""
     text = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
-    command = text.partition("```\nevopolicygym ")[2].partition("\n```")[0]
+    command = text.partition("```sh\nevopolicygym ")[2].partition("\n```")[0]
 
     assert CliRunner().invoke(app, command.split()).stdout == text[text.index("**Held-out mean") :]
 
