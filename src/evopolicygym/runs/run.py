@@ -62,15 +62,15 @@ def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observ
     refuse_packages(config.task)
     price = price_of(config, agent)
     refuse_unknown(config)
+    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    runs, environment = config.runs.resolve(), config.task.environment
+    root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     refuse_unkept()
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
             raise UsageError("A split of source 'directory' needs the directory.")
         experiment.keep_cases(owner, config.split_directory, config.task)
-    run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    runs, environment = config.runs.resolve(), config.task.environment
-    root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
         workspace.lay(RunPaths(root), config.task.films, config.task.policy_packages)

@@ -17,6 +17,8 @@ MAX_HEAD = 16 * 1024
 IDLE_S = 5.0
 """Seconds for which a connection may be silent after an answer."""
 LOOK_S = 0.5
+TURNS_TO_ACCEPT = 5
+"""Turns of the loop after which a client that was let in has a connection; asyncio forgets one cut off before."""
 
 
 class Server:
@@ -91,6 +93,9 @@ class Server:
         for server in self._servers:  # not by uvicorn's own way, which takes its time
             for listening in server.servers:
                 listening.close()
+        for _ in range(TURNS_TO_ACCEPT):
+            await asyncio.sleep(0)
+        for server in self._servers:
             for connection in list(server.server_state.connections):
                 connection.transport.abort()
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
