@@ -25,9 +25,9 @@ PACKAGES = {"flappy_bird": "flappy_bird_gymnasium", "push_t": "gym_pusht", "pong
 """The modules that bring the environments; own_walk.py lies beside its TOML."""
 LOOKS = """
 import importlib.util, json, sys
-print(json.dumps([name for name in sys.argv[1:] if importlib.util.find_spec(name)]))
+print(json.dumps([name for name in sys.argv[1:] if "/" not in name and importlib.util.find_spec(name)]))
 """
-"""Prints which modules can be imported."""
+"""Prints which modules can be imported; what is no name of one is a directory that the command names."""
 
 
 @pytest.fixture(params=PACKAGES)
