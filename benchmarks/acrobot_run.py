@@ -34,10 +34,10 @@ from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.event import RunFinished, RunOpened
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import play
+from evopolicygym.specs import catalog
 
 SUBMISSIONS, EPISODES, VALIDATION, HELD_OUT = 8, 16, 16, 32
 WHOLE_RUN_S, PRIZE_S, SUBMISSION_MS = 4.0, 2.2, 150.0

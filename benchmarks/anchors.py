@@ -23,16 +23,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from evopolicygym.analysis.published import ANCHOR, paper
+from evopolicygym.analysis.published.score_tables import ANCHOR, paper
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import Limits
-from evopolicygym.environments import catalog
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECS = ROOT / "src" / "evopolicygym" / "environments" / "specs"

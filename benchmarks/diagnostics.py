@@ -12,7 +12,7 @@ from time import process_time
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from diagnosed import FROM_NOTHING, closing, recorded, submitted
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.task import Task
 from evopolicygym.records.reader import read_run

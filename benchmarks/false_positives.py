@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, groupby
 
-from evopolicygym.analysis.pairing import pairing
-from evopolicygym.analysis.published import shipped
+from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import RunResult
-from evopolicygym.analysis.score_table import score_table
 
 REPEATS = 5
 

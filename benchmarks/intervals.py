@@ -19,10 +19,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from evopolicygym.analysis.bootstrap import Block, Resampler, Sample
-from evopolicygym.analysis.leaderboard import leaderboard
-from evopolicygym.analysis.pairing import pairing
-from evopolicygym.analysis.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
+from evopolicygym.analysis.ranking.leaderboard import leaderboard
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.score import normalised, rank_scores
 

@@ -2,7 +2,7 @@
 
 Ours is what a submission costs: policies behind the wall, a fresh process an episode, every step written to disk. The
 limit is what anybody writes, ``gymnasium.make`` and a loop around it: the same environment with the same policy in one
-process, unrecorded; what plays with shortcuts (``environments/shortcuts/``) can be quicker. The floor is that loop with
+process, unrecorded; what plays with shortcuts (``environments/fast/``) can be quicker. The floor is that loop with
 every observation's bytes sent through ``cat``: what two processes cost a step on this machine even if the other one
 does nothing. All play in turn on the same core, slice by slice, so that a noisy machine disturbs all; medians are
 shown. What the engine does is not told here but in ``docs/decisions/0001-rollout-transport.md``.
@@ -27,10 +27,10 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob
 from evopolicygym.core.task import Limits
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.guest import layout
+from evopolicygym.specs import catalog
 
 ASKED = {"continuous_car": 0.28, "acrobot": 0.70, "half_cheetah": 0.65, "door_key": 0.88, "car_racing": 0.93}
 """The share of the limit that is asked of one core."""

@@ -1,7 +1,7 @@
 """Makes the tables of runs that ship, and the reference anchors, from the records in ``results/``.
 
     python benchmarks/shipped.py take RUNS references     slim records of RUNS into results/, by agent and environment
-    python benchmarks/shipped.py write                    results/ into analysis/data/*.jsonl, specs and docs/
+    python benchmarks/shipped.py write                    results/ into analysis/published/data/*.jsonl, specs and docs/
 
 ``results/`` holds what was measured once, with the experiment's secret revealed beside it: anyone can play it again
 (``evopolicygym verify --replay RUN``). Records are slimmed by the hidden episodes' files, which ``--replay`` makes
@@ -16,12 +16,12 @@ import sys
 from pathlib import Path
 
 from anchors import Measured, digits_of, rated, shown, write_anchors, write_tables
-from evopolicygym.analysis.published import AGENT, paper
+from evopolicygym.analysis.published.score_tables import AGENT, paper
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.score import estimate
-from evopolicygym.environments import catalog
 from evopolicygym.records.reader import find_runs
+from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"

@@ -27,11 +27,11 @@ from typing import Any
 import numpy as np
 from cmaes import CMA
 
-from evopolicygym.agents.reference import lay
+from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.spaces import action_reader, to_schema
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
 
 REFERENCES = Path(__file__).resolve().parent.parent / "src" / "evopolicygym" / "references"
 CHECKED_CASES = 16

@@ -26,9 +26,9 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import Task
 from evopolicygym.records.paths import EPISODES, RunPaths, episode_name
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
-from evopolicygym.viewer.kept import Episodes
-from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
-from evopolicygym.viewer.serving import ServedViewer
+from evopolicygym.viewer.site.document_cache import Episodes
+from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
+from evopolicygym.viewer.site.serving import ServedViewer
 from fakes import opening
 from records_of_runs import TASKS, write_many
 

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 
 from browsers import ARGUMENTS, browser_path
 from evopolicygym.analysis.results import load_results
-from evopolicygym.viewer.serving import ServedViewer
+from evopolicygym.viewer.site.serving import ServedViewer
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 SETTLE_MS = 1500

@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.checks import leftover_processes
+from evopolicygym.checks.attack import Attack, attack
+from evopolicygym.checks.attack_suite import HONEST, LIMITS
+from evopolicygym.checks.decoys import Bait, baited, marks
 from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
@@ -26,13 +30,9 @@ from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import Session
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.rollout import survivors
-from evopolicygym.rollout.bait import Bait, baited, marks
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.rollout.siege import HONEST, LIMITS
 from evopolicygym.runs import experiment, run, workspace
-from evopolicygym.sandbox.attack import Attack, attack
 from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.levels import choose
 from whole_runs import all_seeds, config, numbers, state_kept_in
@@ -122,7 +122,7 @@ class Besieged:
 
     def assert_clean(self) -> None:
         """Assert that within two seconds no process of a policy is left, and no file or IPC object outside."""
-        assert survivors.left_beyond(self._processes) == 0
+        assert leftover_processes.left_beyond(self._processes) == 0
         assert marks() == set()
         assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
 
@@ -158,7 +158,7 @@ def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieg
         pytest.skip(str(error))
     plain = config(root / "runs", budget=1000)
     plain = replace(plain, task=replace(plain.task, limits=limits))
-    with state_kept_in(root / "state"), survivors.orphans_adopted(), ExitStack() as stack:
+    with state_kept_in(root / "state"), leftover_processes.orphans_adopted(), ExitStack() as stack:
         owner = experiment.begin(plain.runs, plain.experiment)
         paths = RunPaths(root / "run")
         workspace.lay(paths)
@@ -173,5 +173,5 @@ def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieg
         bait = stack.enter_context(baited(root, **told))
         open_run = Besieged(session, door, paths, bait, owner.cases(spec.name, opening.split))
         open_run.honest()
-        open_run._processes = len(survivors.below(os.getpid()))
+        open_run._processes = len(leftover_processes.below(os.getpid()))
         yield open_run

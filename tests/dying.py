@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, Stage

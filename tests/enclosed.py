@@ -15,8 +15,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.run import RunState
+from evopolicygym.sandbox.backends.bubblewrap import Backend
 from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.bubblewrap import Backend
 from fakes import OpenRun
 from players import GOOD
 from whole_runs import Told, config, played
@@ -36,7 +36,7 @@ needs_bubblewrap = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 def desk(run: OpenRun) -> Desk:
     """Return where a program works, with the desk's client laid in it."""
-    client = Path(__file__).parent.parent / "src" / "evopolicygym" / "runs" / "desk" / "judge"
+    client = Path(__file__).parent.parent / "src" / "evopolicygym" / "runs" / "workspace_template" / "judge"
     (run.paths.workspace / "judge").write_bytes(client.read_bytes())
     (run.paths.workspace / "judge").chmod(0o755)
     return Desk(run.paths.workspace, run.paths.transcript, 0, Level.BUBBLEWRAP.value)

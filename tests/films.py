@@ -16,7 +16,7 @@ from evopolicygym.core.spaces import sample, to_schema
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
-from evopolicygym.rollout.filming import Order, shoot
+from evopolicygym.rollout.films.filming import Order, shoot
 from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.recorder import Recorder
 

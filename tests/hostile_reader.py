@@ -75,7 +75,7 @@ def verbs() -> Iterator[str]:
 
 def viewed(runs: Path) -> tuple[int, str]:
     """Return what the viewer answers for all names that it links to."""
-    from evopolicygym.viewer.serving import ServedViewer
+    from evopolicygym.viewer.site.serving import ServedViewer
 
     bodies: list[str] = []
 
@@ -107,7 +107,7 @@ def viewed(runs: Path) -> tuple[int, str]:
 def loaded(runs: Path) -> tuple[int, str]:
     """Return what Python's face reads."""
     from evopolicygym.core.errors import EvoPolicyGymError
-    from evopolicygym.export.tables import load_runs
+    from evopolicygym.export.schema.tables import load_runs
 
     try:
         found = load_runs(runs)

@@ -31,13 +31,13 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.spaces import Box, Discrete, to_schema
-from evopolicygym.environments import catalog
 from evopolicygym.environments.versions import versions
 from evopolicygym.records import journal
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
+from evopolicygym.specs import catalog
 from fakes import TIME, whole_run
 
 SECRET = "the-canary-sings"  # noqa: S105 - it opens nothing

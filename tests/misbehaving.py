@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from threading import Event
 
-from evopolicygym.agents.scripted import ScriptedAgent, Submit
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
 from evopolicygym.core.places import state_directory
 from players import Player

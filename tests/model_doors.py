@@ -14,12 +14,12 @@ from typing import Any
 
 import httpx
 
-from evopolicygym.agents.model_door.door import ModelDoor
-from evopolicygym.agents.model_door.upstream import ModelEndpoint, ModelUpstream
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
-from evopolicygym.agents.scripted_model.server import Asked, ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
+from evopolicygym.agents.kit.scripted_model.server import Asked, ScriptedModel
 from evopolicygym.core.price import PriceSnapshot, Rates
+from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.model_proxy.wire import Wire
 from fakes import TIME
 
 REAL_KEY = "sk-real-0123456789-never-to-be-seen"

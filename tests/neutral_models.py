@@ -1,6 +1,6 @@
 """Models for the agent ``neutral`` that call its tool, in both formats, and turns that are played with them.
 
-The server that says their words is in ``agents/scripted_model/``.
+The server that says their words is in ``agents/kit/scripted_model/``.
 """
 
 import json
@@ -9,10 +9,10 @@ from typing import Any
 
 from enclosed import desk
 from evopolicygym.agents.base import make
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Json, Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Json, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
+from evopolicygym.model_proxy.wire import Wire
 from fakes import OpenRun
 from model_doors import VARIABLE
 

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
-from evopolicygym.agents.scripted_model.conversation import Say, Script, Shell
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from page_blocks import ROOT, Block, Command
 from scripted_tools import PROGRAM
 from terminal import Ended, Running, Terminal

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from evopolicygym.agents.scripted import ScriptedAgent, Step, Submit, Write
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Step, Submit, Write
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
 
 PAPER_CLIENT = Path(__file__).with_name("paper_client.py")

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.published import paper
-from evopolicygym.environments import catalog
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.records import run_document
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
+from evopolicygym.specs import catalog
 from fakes import whole_run
 
 TASKS = sorted(paper().tasks)

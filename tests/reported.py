@@ -14,9 +14,9 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.specs import catalog
 from fakes import TIME, opening
 
 BUDGET = 32

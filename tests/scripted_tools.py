@@ -5,7 +5,7 @@ from threading import Event
 
 from enclosed import desk
 from evopolicygym.agents.base import make
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
 from fakes import OpenRun
 from model_doors import VARIABLE

@@ -7,8 +7,8 @@ import pytest
 
 from evopolicygym.core import spaces as ours
 from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
 
 CORE16 = {
     *("acrobot", "continuous_car", "bipedal_walker", "car_racing", "reacher", "half_cheetah", "ant", "pusher"),

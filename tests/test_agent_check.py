@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.model_door.wire import Wire
+from evopolicygym.checks.agent import check
+from evopolicygym.checks.environment import Finding
+from evopolicygym.checks.leftover_processes import below
+from evopolicygym.checks.word_search import holding
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.environments.check import Finding
-from evopolicygym.rollout.survivors import below
-from evopolicygym.runs.agent_check import check
-from evopolicygym.runs.search import holding
+from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.sandbox.base import Level
 from scripted_tools import program
 from shell import Shell

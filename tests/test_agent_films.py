@@ -15,15 +15,15 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import EnvironmentFault, MissingExtra, StorageError, UsageError
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.film import NoFilm
-from evopolicygym.environments import catalog
 from evopolicygym.judge import films
 from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.contact_sheet import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
-from evopolicygym.rollout.filming import needed
+from evopolicygym.rollout.films.contact_sheet import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
+from evopolicygym.rollout.films.filming import needed
 from evopolicygym.runs import turns, verify, workspace
+from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker, open_run, task
 from films import acted, pictures
 from whole_runs import Told, config, played
@@ -269,7 +269,7 @@ def test_what_a_run_can_not_be_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UsageError, match="-1 films were asked for"):
         task(films=-1)
     asked = config(tmp_path / "runs")
-    monkeypatch.setattr("evopolicygym.rollout.filming.ENCODING", "no_such_library")
+    monkeypatch.setattr("evopolicygym.rollout.films.filming.ENCODING", "no_such_library")
     with pytest.raises(MissingExtra, match=r"evopolicygym\[viewer\]"):
         played(replace(asked, task=replace(asked.task, films=1)))
     assert not list((tmp_path / "runs").rglob("journal.jsonl"))

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evopolicygym.agents import linear_search, random_search, tuner
 from evopolicygym.agents.base import AGENTS, make
-from evopolicygym.agents.referee import Info, Referee, RunClosed
-from evopolicygym.agents.scripted import Delete, Finish, ScriptedAgent, Submit, Write
+from evopolicygym.agents.builtin import random_search, tuner
+from evopolicygym.agents.builtin.scripted import Delete, Finish, ScriptedAgent, Submit, Write
+from evopolicygym.agents.kit import linear_search
+from evopolicygym.agents.kit.judge_client import Info, Referee, RunClosed
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Turn
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
@@ -349,7 +350,7 @@ def test_stopped_command_leaves_nothing(new_run: RunMaker) -> None:
 
 def test_transcript_is_cut(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that prints without end fills no disk."""
-    monkeypatch.setattr("evopolicygym.agents.program.OUTPUT_BYTES", 1000)
+    monkeypatch.setattr("evopolicygym.agents.kit.program.OUTPUT_BYTES", 1000)
     run = new_run()
     turn(run, command("sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x"))
     transcript = desk(run).transcript.read_text(encoding="utf-8")

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents import program
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit import program
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped
 from evopolicygym.core.run import after, fold
+from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.likeness import unlike
+from evopolicygym.rollout.cluster.node_compatibility import unlike
 from playground import local_executor, policy
 from simulators import spec
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from besieged import Besieged, besieged
-from evopolicygym.sandbox.attack import Attack, attacks
+from evopolicygym.checks.attack import Attack, attacks
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from threading import Event
 import pytest
 
 from enclosed import command_lines, desk, needs_bubblewrap, played_by, printed, stop_once_printed, turn
-from evopolicygym.agents import program
 from evopolicygym.agents.base import make
-from evopolicygym.agents.referee import Referee
+from evopolicygym.agents.kit import program
+from evopolicygym.agents.kit.judge_client import Referee
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import Event as RunEvent
@@ -20,7 +20,7 @@ from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs import turns
 from evopolicygym.runs.verify import findings
-from evopolicygym.sandbox import cgroup, memory, watch
+from evopolicygym.sandbox.confinement import cgroup, memory, watch
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap
@@ -292,7 +292,7 @@ def test_agent_that_cannot_be_ended_stops_the_run(tmp_path: Path, monkeypatch: p
     def stays(*_: object) -> None:
         raise SandboxError("The agent's processes were still there.")
 
-    monkeypatch.setattr("evopolicygym.sandbox.workplace.Occupant.leave", stays)
+    monkeypatch.setattr("evopolicygym.sandbox.program.workplace.Occupant.leave", stays)
     with pytest.raises(SandboxError, match="still there"):
         played_by(tmp_path / "runs", "true")
 

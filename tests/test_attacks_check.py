@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.checks.attack import OK, Attack, attack, attacks
+from evopolicygym.checks.attack_suite import besiege
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.environments import catalog
-from evopolicygym.rollout.siege import besiege
-from evopolicygym.sandbox import none
-from evopolicygym.sandbox.attack import OK, Attack, attack, attacks
+from evopolicygym.sandbox.backends import none
 from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.walls import Wall
+from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.specs import catalog
 
 PROGRAM = """
 import sys
 from evopolicygym.cli.main import main
-from evopolicygym.rollout import siege
-from evopolicygym.sandbox.attack import attack
+from evopolicygym.checks import attack_suite
+from evopolicygym.checks.attack import attack
 names = sys.argv.pop(1).split(",")
 if names != [""]:
-    siege.attacks = lambda: [attack(name) for name in names]
+    attack_suite.attacks = lambda: [attack(name) for name in names]
 main()
 """
 HARMLESS = "P04,P06,P54"

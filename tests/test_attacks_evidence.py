@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from besieged import Besieged, Came, besieged
+from evopolicygym.checks.attack import attack
+from evopolicygym.checks.attack_suite import LIMITS
 from evopolicygym.rollout.attendant import CUT_MARK
-from evopolicygym.rollout.siege import LIMITS
-from evopolicygym.sandbox.attack import attack
 
 STILL = """
 class Policy:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dying import play_whole_toy
-from evopolicygym.agents import program
+from evopolicygym.agents.kit import program
 from evopolicygym.core import clock
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import RecordError

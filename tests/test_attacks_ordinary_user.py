@@ -10,9 +10,9 @@ import pytest
 
 PROGRAM = """
 import json, sys
-from evopolicygym.environments.catalog import load
-from evopolicygym.rollout.siege import besiege
-from evopolicygym.sandbox.attack import attack, read
+from evopolicygym.specs.catalog import load
+from evopolicygym.checks.attack_suite import besiege
+from evopolicygym.checks.attack import attack, read
 which = [read(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
 for verdict in besiege("bubblewrap", load("cartpole"), which):
     print(json.dumps([verdict.attack.id, verdict.came.endings, verdict.came.faults(verdict.attack)]))
@@ -71,7 +71,7 @@ def ordinary() -> list[str]:
     words = STEP_DOWN
     if closed:
         words = ["unshare", "-m", "sh", "-c", IN_SIGHT, "sh", str(closed[-1]), sys.base_prefix, *STEP_DOWN]
-    tried = run(words, "-c", "import evopolicygym.rollout.siege")
+    tried = run(words, "-c", "import evopolicygym.checks.attack_suite")
     if tried.returncode:
         pytest.skip(f"an ordinary user can't run this Python here: {tried.stderr.strip()[-200:]}")
     return words

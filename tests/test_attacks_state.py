@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.checks import leftover_processes
+from evopolicygym.checks.attack import BAIT, attack
+from evopolicygym.checks.decoys import baited, marks
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.rollout import survivors
-from evopolicygym.rollout.bait import baited, marks
-from evopolicygym.sandbox.attack import BAIT, attack
 from evopolicygym.sandbox.levels import choose
 from whole_runs import config, played
 
@@ -34,13 +34,13 @@ def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.Monk
         choose(level)
     except SandboxError as error:
         pytest.skip(str(error))
-    before = survivors.below(os.getpid())
-    with survivors.orphans_adopted(), baited(tmp_path) as bait:
+    before = leftover_processes.below(os.getpid())
+    with leftover_processes.orphans_adopted(), baited(tmp_path) as bait:
         bait.lay(tmp_path)
         monkeypatch.setenv("BAIT_OF_THIS_TEST", (tmp_path / BAIT).read_text())
         told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=2 * len(CARRIERS), isolation=level))
         printed = {path: text for path, text in told.texts() if path.name in {"stdout.txt", "stderr.txt"}}
-        left = survivors.left_beyond(len(before))
+        left = leftover_processes.left_beyond(len(before))
         taken = bait.taken()
 
     assert {path: text for path, text in printed.items() if "LEAK" in text} == {}

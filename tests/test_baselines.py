@@ -27,8 +27,8 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import to_schema
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
 from specs import CORE16
 
 trained = pytest.mark.skipif(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evopolicygym.analysis.bootstrap import Block, Floats, Resampler, Sample, share_interval, stretched, student
+from evopolicygym.analysis.ranking.bootstrap import Block, Floats, Resampler, Sample, share_interval, stretched, student
 
 
 def synthetic(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
-from evopolicygym.environments import catalog, rendering
-from evopolicygym.rollout.encoder import fitted
+from evopolicygym.environments import rendering
+from evopolicygym.rollout.films.encoder import fitted
+from evopolicygym.specs import catalog
 from films import acted, pictures
 from simulators import spec
 
@@ -28,7 +29,7 @@ FILMING = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from evopolicygym.rollout.encoder import Encoder
+from evopolicygym.rollout.films.encoder import Encoder
 
 picture = np.random.default_rng(0).integers(0, 255, (500, 500, 3), np.uint8)
 with Encoder(Path(sys.argv[1]), 50, None) as encoder:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.conversation import Say, Script, Shell
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.checks.word_search import holding
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
+from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import experiment
-from evopolicygym.runs.search import holding
 from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE
 from tool_runs import EDIT, found, needs

@@ -10,7 +10,7 @@ import pytest
 
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 from specs import CARTPOLE, CORE16, MINIGRID, every
 
 
@@ -45,7 +45,7 @@ def test_kinds_are_the_papers() -> None:
 def test_listing_imports_no_simulator() -> None:
     """Names can be listed and specs read without importing gymnasium."""
     program = (
-        "import sys; from evopolicygym.environments import catalog as c; [c.load(n) for n in c.names()];"
+        "import sys; from evopolicygym.specs import catalog as c; [c.load(n) for n in c.names()];"
         "print('gymnasium' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

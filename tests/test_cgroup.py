@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.confinement import cgroup
 from playground import local_executor, policy
 from simulators import spec
 

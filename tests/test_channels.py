@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 import wider_filters
+from evopolicygym.checks.channel_search import Searched, search
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.environments.catalog import load
-from evopolicygym.rollout.channel_search import Searched, search
-from evopolicygym.sandbox.allowed import allowed
-from evopolicygym.sandbox.permitted import permissions
-from evopolicygym.sandbox.seccomp import call_name, policy_filter
+from evopolicygym.sandbox.confinement.allowed import allowed
+from evopolicygym.sandbox.confinement.permitted import permissions
+from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
+from evopolicygym.specs.catalog import load
 from test_attacks_ordinary_user import ordinary, run  # noqa: F401 - a fixture, asked for by its name
 
 F_SET_RW_HINT = 1036
 PROGRAM = """
 import json, sys
-from evopolicygym.environments.catalog import load
-from evopolicygym.rollout.channel_search import search
+from evopolicygym.specs.catalog import load
+from evopolicygym.checks.channel_search import search
 found = search(sys.argv[1], load("cartpole"))
 print(json.dumps([len(found.calls), sorted(found.unsteady), list(map(str, found.channels))]))
 """

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents import cli_agent, program
 from evopolicygym.agents.base import make
-from evopolicygym.agents.codex import Codex
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.builtin.codex import Codex
+from evopolicygym.agents.kit import cli_agent, program
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import AgentEnded

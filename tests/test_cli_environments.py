@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 from shell import ESCAPE, Shell
 
 
@@ -36,7 +36,7 @@ def test_check_environment(shell: Shell) -> None:
 
 def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
     """A part that breaks its contract leaves with 1 and says where."""
-    good = Path(catalog.__file__).with_name("specs") / "cartpole.toml"
+    good = Path(catalog.__file__).with_name("cartpole.toml")
     (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
     left = shell("check", "environment", tmp_path / "mine.toml")
 

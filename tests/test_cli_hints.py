@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.environments import catalog
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs import experiment
+from evopolicygym.specs import catalog
 from shell import Shell
 
 FEW = ("--agent", "random", "--budget", 2, "--validation", 1, "--held-out", 2)
@@ -83,7 +83,7 @@ gymnasium.register("Broken-v0", Broken)
 
 def test_an_environment_that_fails_is_named(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of a simulator says which it is, and where the whole of what it printed is kept; no run is left."""
-    good = Path(catalog.__file__).with_name("specs") / "pendulum.toml"
+    good = Path(catalog.__file__).with_name("pendulum.toml")
     text = good.read_text().replace("Pendulum-v1", "Broken-v0")
     (tmp_path / "mine.toml").write_text(f'imports = ["broken_simulator"]\n{text}')
     (tmp_path / "broken_simulator.py").write_text(BROKEN)

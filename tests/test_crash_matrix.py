@@ -43,7 +43,7 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
     calls = ("os.fsync", "os.fdatasync", "os.pwrite", "os.rename", "os.replace", "os.link")
     words = (*calls, ".hardlink_to(", ".rename(", ".replace(t")
     # A node's scratch, what is exported, the kernel's numbers of processes.
-    no_record = {"rollout/node.py", "export/exporters.py", "rollout/guest/numbering.py"}
+    no_record = {"rollout/cluster/node.py", "export/exporters.py", "rollout/guest/pid_namespace.py"}
     allowed = {"records/durable.py", *no_record}
     found = {
         f"{path.relative_to(source)}: {line.strip()}"

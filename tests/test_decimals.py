@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.tables_out import Number, shown
+from evopolicygym.analysis.tables.formats import Number, shown
 from evopolicygym.cli.console import number, plus_minus
 from evopolicygym.core.decimals import decimals
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from diagnosed import known_run, recorded
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError
 from whole_runs import config, played

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosed import FROM_NOTHING, USAGE, closing, known_run, recorded, submitted
-from evopolicygym.analysis.course import course
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group, in_short, over_runs
 from evopolicygym.analysis.diagnostics import budget, code, cost, edits, failures, generalisation, learning_curve
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Group, in_short, over_runs
+from evopolicygym.analysis.submission_history import course
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.episode import Failure, FailureReason

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bundles import Pair, bundle, labelled_pairs
-from evopolicygym.analysis.bundle import MOST_PARSED_BYTES, File, read_bundle
 from evopolicygym.analysis.diagnostics.code import count
 from evopolicygym.analysis.diagnostics.edits import Edit, classify
+from evopolicygym.analysis.policy_files import MOST_PARSED_BYTES, File, read_bundle
 from evopolicygym.analysis.syntax import MOST_BYTES, read_source
 
 PAIRS = labelled_pairs()

@@ -9,7 +9,7 @@ import typer
 from typer.main import get_command
 
 from evopolicygym.cli.main import app
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = get_command(app)

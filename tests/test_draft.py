@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.checks.environment import check
 from evopolicygym.core.errors import EnvironmentFault, UsageError
-from evopolicygym.environments import catalog
-from evopolicygym.environments.check import check
 from evopolicygym.environments.draft import GUESSED_STEPS, draft, file_name
+from evopolicygym.specs import catalog
 from shell import Shell
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.agents.claude_code import ClaudeCode
-from evopolicygym.agents.codex import Codex
-from evopolicygym.agents.gemini import Gemini
-from evopolicygym.agents.mini_swe_agent import MiniSweAgent
-from evopolicygym.agents.model_door.upstream import ModelEndpoint
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.neutral_harness.wires import Chat, Messages
-from evopolicygym.agents.opencode import OpenCode
-from evopolicygym.agents.qwen import Qwen
-from evopolicygym.agents.tool import Call, Tool
+from evopolicygym.agents.builtin.claude_code import ClaudeCode
+from evopolicygym.agents.builtin.codex import Codex
+from evopolicygym.agents.builtin.gemini import Gemini
+from evopolicygym.agents.builtin.mini_swe_agent import MiniSweAgent
+from evopolicygym.agents.builtin.opencode import OpenCode
+from evopolicygym.agents.builtin.qwen import Qwen
+from evopolicygym.agents.kit.neutral_harness.wires import Chat, Messages
+from evopolicygym.agents.kit.tool import Call, Tool
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
 
 ENDPOINT = ModelEndpoint("http://127.0.0.1:9", "dummy", Wire.CHAT)
 TOLD = [

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.checks.environment import Finding, check
+from evopolicygym.checks.patient_check import check_in_time
+from evopolicygym.checks.trace import trace, trace_elsewhere
 from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
 from evopolicygym.core.errors import UsageError
-from evopolicygym.environments import catalog
-from evopolicygym.environments.check import Finding, check
 from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.patient_check import check_in_time
-from evopolicygym.environments.trace import trace, trace_elsewhere
+from evopolicygym.specs import catalog
 
 SLOW = {"car_racing", "parking", "roundabout"}
 

@@ -8,9 +8,9 @@ from gymnasium import spaces as theirs
 
 from evopolicygym.core import spaces as ours
 from evopolicygym.core.errors import UsageError
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import MISSION_LENGTH, from_gymnasium, from_json, mismatch
+from evopolicygym.specs import catalog
 from specs import MINIGRID
 
 

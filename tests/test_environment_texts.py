@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
 from specs import MINIGRID, random_steps
 
 

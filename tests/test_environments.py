@@ -15,9 +15,9 @@ from gymnasium import spaces as theirs
 from evopolicygym.core import spaces as ours
 from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.errors import UsageError
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
+from evopolicygym.specs import catalog
 from plain_gymnasium import assert_plays_as_plain, sampled
 from specs import CARTPOLE, MINIGRID, every
 
@@ -193,7 +193,8 @@ def test_a_missing_simulator_names_the_extra(name: str, module: str) -> None:
     """Where the simulator isn't installed, the error says what is missing and which extra brings it."""
     program = (
         f"import sys; sys.modules[{module!r}] = None\n"
-        "from evopolicygym.environments import catalog, environment\n"
+        "from evopolicygym.environments import environment\n"
+        "from evopolicygym.specs import catalog\n"
         "from evopolicygym.core.errors import MissingExtra\n"
         f"try: environment.Environment(catalog.load({name!r}))\n"
         "except MissingExtra as error: print(error)"
@@ -219,7 +220,10 @@ def test_an_unknown_id_is_refused() -> None:
 @pytest.mark.parametrize("name", ["fetch_push", "car_racing", "roundabout"])
 def test_simulators_come_without_a_word(name: str) -> None:
     """Making an environment warns of nothing and prints nothing, not even what its packages like to say."""
-    program = f"from evopolicygym.environments import catalog as c, environment as e; e.Environment(c.load({name!r}))"
+    program = (
+        "from evopolicygym.environments import environment as e; from evopolicygym.specs import catalog as c;"
+        f"e.Environment(c.load({name!r}))"
+    )
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYGAME", "SDL"))}
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, env=clean

@@ -8,8 +8,8 @@ from threading import Event
 import pytest
 
 from enclosed import desk
-from evopolicygym.agents.evaluator import BudgetSpent, Evaluator, SearchAgent
-from evopolicygym.agents.referee import Referee
+from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluator, SearchAgent
+from evopolicygym.agents.kit.judge_client import Referee
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource

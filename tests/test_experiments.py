@@ -13,7 +13,6 @@ from evopolicygym.core.event import (
     RunStatus,
 )
 from evopolicygym.core.task import Limits
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, verify
@@ -21,6 +20,7 @@ from evopolicygym.runs.config import split_named
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import play
+from evopolicygym.specs import catalog
 from whole_runs import (
     HELD_OUT,
     config,

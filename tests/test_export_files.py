@@ -15,10 +15,10 @@ from pyarrow import parquet
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
-from evopolicygym.export.columns import Column, Kind, columns
 from evopolicygym.export.exporters import EXPORTERS, export
-from evopolicygym.export.rows import STEPS, TABLES
-from evopolicygym.export.tables import Runs, find, load_runs
+from evopolicygym.export.schema.columns import Column, Kind, columns
+from evopolicygym.export.schema.rows import STEPS, TABLES
+from evopolicygym.export.schema.tables import Runs, find, load_runs
 from exported import fields, film, recorded, small_run
 from fakes import opening, submitted
 from simulators import spec
@@ -207,7 +207,7 @@ def test_what_can_not_be_had_is_refused(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "missing"), [("parquet", "pyarrow"), ("minari", "minari")])
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, name: str, missing: str) -> None:
     """Without the extra, a format says what installs it."""
-    monkeypatch.delitem(sys.modules, f"evopolicygym.export.{name}", raising=False)
+    monkeypatch.delitem(sys.modules, f"evopolicygym.export.formats.{name}", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MissingExtra, match=r"evopolicygym\[data\]"):
         EXPORTERS.load(name)

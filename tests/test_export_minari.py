@@ -14,11 +14,11 @@ from gymnasium import spaces
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, to_schema
-from evopolicygym.environments import catalog
 from evopolicygym.environments.spaces import from_gymnasium
 from evopolicygym.export.exporters import export
-from evopolicygym.export.minari import plain, to_gymnasium
-from evopolicygym.export.tables import find, load_runs
+from evopolicygym.export.formats.minari import plain, to_gymnasium
+from evopolicygym.export.schema.tables import find, load_runs
+from evopolicygym.specs import catalog
 from exported import film, recorded, small_run
 from fakes import charged, opening, published, trained
 from simulators import Composite, spec

@@ -9,13 +9,13 @@ import matplotlib as mpl
 import pytest
 from matplotlib.text import Text
 
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
-from evopolicygym.analysis.figures.bands import band
-from evopolicygym.analysis.figures.base import FIGURES
-from evopolicygym.analysis.figures.canvas import SMALL, saved
-from evopolicygym.analysis.figures.looks import LONGEST, look, names, shortened
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS
+from evopolicygym.analysis.drawing.bands import band
+from evopolicygym.analysis.drawing.canvas import SMALL, saved
+from evopolicygym.analysis.drawing.figure import FIGURES
+from evopolicygym.analysis.drawing.looks import LONGEST, look, names, shortened
 from evopolicygym.analysis.findings import Findings, find
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.results import Results, load_results
 from evopolicygym.core.errors import UnknownName
 from reported import ENTRIES, write_reported

@@ -14,10 +14,10 @@ LOADED = "import time:"
 """How each line begins that the interpreter prints of a module that it has loaded."""
 MOMENTS = (
     "typer",
-    "evopolicygym.cli.check",
+    "evopolicygym.cli.verbs.check",
     "evopolicygym.cli.main",
     "rich.console",
-    "evopolicygym.environments.catalog",
+    "evopolicygym.specs.catalog",
     "evopolicygym.runs.run",
     "evopolicygym.cli.progress",
 )

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from evopolicygym import load_runs
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.score_table import score_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import document_of

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evopolicygym.analysis.bootstrap import Resampler, share_interval
-from evopolicygym.analysis.leaderboard import Leaderboard, Standing, leaderboard
-from evopolicygym.analysis.pairing import pairing
-from evopolicygym.analysis.published import paper, shipped, shipped_names
+from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
+from evopolicygym.analysis.ranking.bootstrap import Resampler, share_interval
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, leaderboard
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import RANDOM, Choice, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.score_table import RANDOM, Choice, score_table
-from evopolicygym.analysis.sheets import scores_sheets
-from evopolicygym.analysis.tables_out import Number
+from evopolicygym.analysis.tables.formats import Number
+from evopolicygym.analysis.tables.sheets import scores_sheets
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 from records_of_runs import TASKS, changed, real_document, write, write_many
 
 BOTH = [paper(), shipped("anchors")]

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from evopolicygym.analysis.comparison import compare
-from evopolicygym.analysis.games import Game, game_of, games
-from evopolicygym.analysis.published import paper, shipped, shipped_names
+from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
+from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.scale import scale_of
-from evopolicygym.analysis.score_table import ScoreTable, score_table
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
+from evopolicygym.specs.game_identity import Game, game_of
 from fakes import opening, whole_run
 from records_of_runs import changed, real_document, write
 
@@ -37,11 +37,6 @@ def beside_the_paper(below: Path, **changes: Any) -> ScoreTable:
     other["task"]["environment"] |= changes
     write(below / "runs", other)
     return score_table(load_results([below / "runs"]).runs, [paper()])
-
-
-def test_the_games_of_shipped_tables_are_those_of_the_specs() -> None:
-    """``games.toml`` tells what the specs of the catalog have played."""
-    assert dict(games()) == {name: game_of(catalog.load(name)) for name in games()}
 
 
 @pytest.mark.parametrize("name", shipped_names())

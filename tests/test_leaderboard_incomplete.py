@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.bootstrap import Resampler
-from evopolicygym.analysis.leaderboard import Leaderboard, leaderboard
-from evopolicygym.analysis.pairing import pairing
+from evopolicygym.analysis.ranking.bootstrap import Resampler
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.score_table import ScoreTable, score_table
-from evopolicygym.analysis.sheets import IN_BRACKETS, leaderboard_document, task_sheets
+from evopolicygym.analysis.tables.sheets import IN_BRACKETS, leaderboard_document, task_sheets
 from evopolicygym.core.environment import Anchor
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
 
 WORST = -500.0

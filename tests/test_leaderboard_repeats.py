@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.ranking.side_by_side import score_tables
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.score_table import Choice, score_table
-from evopolicygym.analysis.side_by_side import score_tables
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
 from records_of_runs import changed, real_document, write

@@ -16,10 +16,11 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
 from evopolicygym.core.errors import AgentError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, prepare_ground
-from evopolicygym.sandbox import cgroup, process
+from evopolicygym.sandbox.backends import process
+from evopolicygym.sandbox.backends.process import NICE, THREADS
 from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.process import NICE, THREADS
 from fakes import OpenRun, RunMaker
 from playground import one_worker, policy
 from simulators import spec
@@ -124,7 +125,7 @@ def test_a_program_ends_with_who_started_it(new_run: RunMaker) -> None:
     run = new_run()
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom evopolicygym.core.agent import AgentLimits\n"
-        "from evopolicygym.sandbox.workplace import plain\n"
+        "from evopolicygym.sandbox.program.workplace import plain\n"
         "at = plain(('sleep', '600'), Path(sys.argv[1]), {'MARK': '1'}, AgentLimits(), confined=True)\n"
         "print(at.process.pid, flush=True)\ntime.sleep(600)"
     )

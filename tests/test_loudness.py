@@ -33,7 +33,7 @@ def test_verbose_logs_what_goes_on(shell: Shell, tmp_path: Path) -> None:
     left = played(shell, tmp_path, "--verbose")
     plain = played(shell, tmp_path)
     log = " ".join(left.err.split())
-    (first, _) = sorted((tmp_path / "runs").rglob("journal.jsonl"))
+    first, _ = sorted((tmp_path / "runs").rglob("journal.jsonl"), key=lambda file: file.stat().st_mtime_ns)
 
     assert left.err.count(first.parent.name) > 1
     assert "sandbox, seccomp:" in log

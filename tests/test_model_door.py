@@ -8,12 +8,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evopolicygym.agents.model_door.door import ModelDoor
-from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.usage import ModelUsage
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import ModelUsage
+from evopolicygym.model_proxy.wire import Wire
 from model_doors import REAL_KEY, SPOKEN, TLS, VARIABLE, OpenDoor, open_door
 
 WIRES = list(SPOKEN)
@@ -376,7 +376,7 @@ def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where httpx is not installed, the error names the extra that brings it."""
     monkeypatch.setitem(__import__("sys").modules, "httpx", None)
     for module in ("forward", "passage", "gate"):
-        monkeypatch.delitem(__import__("sys").modules, f"evopolicygym.agents.model_door.{module}", raising=False)
+        monkeypatch.delitem(__import__("sys").modules, f"evopolicygym.model_proxy.{module}", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'evopolicygym\[agents\]'"):
         ModelDoor(ModelUpstream("http://127.0.0.1:1", VARIABLE))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from evopolicygym.agents.model_door import door as module
-from evopolicygym.agents.model_door.door import ModelDoor
-from evopolicygym.agents.model_door.log import CUT
-from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.model_proxy import proxy as module
+from evopolicygym.model_proxy.log import CUT
+from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.wire import Wire
 from model_doors import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
 
 each_wire = pytest.mark.parametrize("wire", list(SPOKEN))
@@ -99,7 +99,7 @@ def test_a_body_too_large(tmp_path: Path, in_pieces: bool) -> None:  # noqa: FBT
 
 def test_a_body_that_never_comes(door: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who promises a body and sends none is let go."""
-    monkeypatch.setattr("evopolicygym.agents.model_door.gate.BODY_S", 0.05)
+    monkeypatch.setattr("evopolicygym.model_proxy.endpoint.BODY_S", 0.05)
 
     assert door.say("POST /v1/messages HTTP/1.1\nHost: 127.0.0.1\nContent-Length: 9").startswith(b"HTTP/1.1 408 ")
 
@@ -118,7 +118,7 @@ def test_so_many_connections_and_no_more(door: OpenDoor, monkeypatch: pytest.Mon
 
 def test_the_log_is_bounded(door: OpenDoor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A full log ends with a line that says so; requests pass on, and totals count them."""
-    monkeypatch.setattr("evopolicygym.agents.model_door.log.MAX_BYTES", 700)
+    monkeypatch.setattr("evopolicygym.model_proxy.log.MAX_BYTES", 700)
     with open_door(tmp_path / "small") as small:
         for _ in range(9):
             small.ask()

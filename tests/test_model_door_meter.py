@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from evopolicygym.agents.model_door import meter as module
-from evopolicygym.agents.model_door.mask import Mask, mask_account
-from evopolicygym.agents.model_door.meter import Meter
-from evopolicygym.agents.model_door.passage import MAX_ERROR
-from evopolicygym.agents.model_door.usage import Usage, read_usage
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
+from evopolicygym.model_proxy import meter as module
+from evopolicygym.model_proxy.exchange import MAX_ERROR
+from evopolicygym.model_proxy.mask import Mask, mask_account
+from evopolicygym.model_proxy.meter import Meter
+from evopolicygym.model_proxy.usage import Usage, read_usage
+from evopolicygym.model_proxy.wire import Wire
 from model_doors import REAL_KEY, SPOKEN
 
 STREAM = "text/event-stream; charset=utf-8"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.agents.model_door.log import MAX_REFUSALS
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import Json, Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import Json, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.model_proxy.log import MAX_REFUSALS
+from evopolicygym.model_proxy.wire import Wire
 from model_doors import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
 
 each_wire = pytest.mark.parametrize("wire", list(SPOKEN))
@@ -381,7 +381,7 @@ def test_refusals_are_written_down(door: OpenDoor) -> None:
 def test_refusals_can_t_push_out_the_rest(door: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number, refused requests get no more lines, while others still do."""
     assert MAX_REFUSALS >= 100
-    monkeypatch.setattr("evopolicygym.agents.model_door.log.MAX_REFUSALS", 3)
+    monkeypatch.setattr("evopolicygym.model_proxy.log.MAX_REFUSALS", 3)
     for _ in range(6):
         door.request("GET", "/v1/files")
     door.ask()

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.records.run_document import run_document
 from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.workplace import MODEL_PORT, enclosed
+from evopolicygym.sandbox.program.workplace import MODEL_PORT, enclosed
 from model_doors import REAL_KEY, VARIABLE, open_door
 from players import GOOD
 from whole_runs import config, played

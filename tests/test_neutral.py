@@ -10,13 +10,13 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.base import make
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.neutral_harness import hands
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.neutral_harness import hands
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
+from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
 from evopolicygym.sandbox.base import Level
 from fakes import RunMaker

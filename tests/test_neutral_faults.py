@@ -7,12 +7,12 @@ import time
 import pytest
 
 from enclosed import command_lines, needs_bubblewrap
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.neutral_harness import provider
-from evopolicygym.agents.scripted_model.answers import Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.neutral_harness import provider
+from evopolicygym.agents.kit.scripted_model.answers import Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.errors import AgentError
+from evopolicygym.model_proxy.wire import Wire
 from fakes import RunMaker
 from model_doors import REAL_KEY, VARIABLE
 from neutral_models import calling, told, turn

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.checks import crash_isolation
+from evopolicygym.checks.executor import POLICIES, _compared
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, Grounds
-from evopolicygym.environments import catalog, mortal
 from evopolicygym.records import checkpoints
-from evopolicygym.rollout import cores, node
-from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
+from evopolicygym.rollout import cores
+from evopolicygym.rollout.cluster import node
+from evopolicygym.rollout.cluster.archive import name_of, pack, unpack
+from evopolicygym.rollout.cluster.node import Here, Node
+from evopolicygym.rollout.cluster.node_compatibility import unlike
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.rollout.likeness import unlike
-from evopolicygym.rollout.node import Here, Node
-from evopolicygym.rollout.parcel import name_of, pack, unpack
-from evopolicygym.rollout.parity import POLICIES, _compared
+from evopolicygym.specs import catalog
 from fakes import GROUNDS
 from playground import ROOMY, Playground, policy
 
@@ -176,7 +178,7 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
 
 def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
     """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
-    grounds, played = _compared("local", "", mortal.spec(""), {"plays": POLICIES["plays"]})
+    grounds, played = _compared("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
 
     assert (grounds.ok, played.ok) == (True, True), played.detail
 

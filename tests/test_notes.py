@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.analysis.findings import find
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.results import load_results
 from evopolicygym.report.tables import OF_BOARD
-from evopolicygym.viewer.bundle_compare import compare_bundle
-from evopolicygym.viewer.bundle_suite import suite_bundle
+from evopolicygym.viewer.documents.compare import compare_bundle
+from evopolicygym.viewer.documents.suite import suite_bundle
 from records_of_runs import write_many
 from shell import Shell
 

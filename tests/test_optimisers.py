@@ -11,17 +11,17 @@ from time import monotonic
 import pytest
 
 from enclosed import desk
-from evopolicygym.agents import model_search
 from evopolicygym.agents.base import make
-from evopolicygym.agents.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit import model_search
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.checks.leftover_processes import below
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
-from evopolicygym.rollout.survivors import below
 from evopolicygym.runs import turns
 from fakes import OpenRun, RunMaker
 from libraries import LIBRARIES, needs_library
@@ -201,7 +201,7 @@ def test_a_model_that_fails_later(library: str, new_run: RunMaker) -> None:
 )
 def test_a_library_that_breaks(library: str, broken: str, new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the library raises ends the turn as crashed, with its words."""
-    from evopolicygym.agents import gepa, openevolve
+    from evopolicygym.agents.builtin import gepa, openevolve
 
     monkeypatch.setattr(gepa, "PROMPT", gepa.PROMPT.replace(broken, ""))
     monkeypatch.setattr(openevolve, "_answer", lambda *_: {"seed": "none"})

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.checks.patient_check import check_in_time
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.environments import catalog
-from evopolicygym.environments.patient_check import check_in_time
 from evopolicygym.environments.simulator_code import simulators_of
 from evopolicygym.sandbox.base import Level
+from evopolicygym.specs import catalog
 from shell import Shell
 from whole_runs import config, played
 

@@ -64,7 +64,7 @@ def test_wheel(wheel: Path, tmp_path: Path) -> None:
     listed = call(["-m", "evopolicygym", "environments"], tmp_path, tmp_path / "installed")
 
     assert wanted - held == set()
-    assert {"agents/prompt.txt", "agents/neutral_harness/prompt.md", "runs/desk/judge"} <= {
+    assert {"agents/kit/prompt.txt", "agents/kit/neutral_harness/prompt.md", "runs/workspace_template/judge"} <= {
         name.removeprefix("evopolicygym/") for name in held
     }
     assert str(tmp_path) in place.stdout

@@ -66,7 +66,7 @@ RULES = (
 
 WORDS = {
     "README.md": {"M": "scripted", "VARIABLE": "MODEL_KEY"},
-    "docs/agents.md": {"my_package.my_module:make": "evopolicygym.agents.random_search:make"},
+    "docs/agents.md": {"my_package.my_module:make": "evopolicygym.agents.builtin.random_search:make"},
     "docs/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "2-episodes-seed-0"},
     "docs/neutral.md": {"NAME": "scripted"},
     "docs/optimisers.md": {"NAME": "scripted"},

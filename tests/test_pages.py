@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from diagnosed import known_run, recorded
-from evopolicygym.analysis.published import shipped_names
+from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.viewer.bundle_suite import settings_bundle, suite_name
-from evopolicygym.viewer.kept import MOST_COMPARED, Episodes, Keeper, Kept, episode_names, pairs
-from evopolicygym.viewer.library import Library
-from evopolicygym.viewer.pages import FORM, Pages, clear_pages, write_pages, write_single_file
-from evopolicygym.viewer.shelf import Shelf
+from evopolicygym.viewer.documents.library import Library
+from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
+from evopolicygym.viewer.site.document_cache import MOST_COMPARED, Episodes, Keeper, Kept, episode_names, pairs
+from evopolicygym.viewer.site.pages import FORM, Pages, clear_pages, write_pages, write_single_file
 from viewed import documents_within, hostile_run, kept_documents, real_runs
 
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from browsers import met
 from evopolicygym.cli.main import app
-from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
-from evopolicygym.viewer.shelf import Shelf
+from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from viewed import first_held_out, hostile_run, real_runs, write_film
 
 if TYPE_CHECKING:

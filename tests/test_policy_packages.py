@@ -13,11 +13,11 @@ import pytest
 
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs import policy_packages
 from evopolicygym.sandbox import packages
 from evopolicygym.sandbox.packages import policy_library, with_requirements
+from evopolicygym.specs import catalog
 from playground import one_worker
 from shell import Shell
 

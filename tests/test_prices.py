@@ -9,17 +9,17 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.agents.base import make
-from evopolicygym.agents.model_door.ledger import Ledger
-from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.usage import Usage
-from evopolicygym.agents.model_door.wire import CallRefused
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.cli.main import app
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunClosed, RunOpened
 from evopolicygym.core.price import PriceSnapshot, Rates, Tier
+from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import Usage
+from evopolicygym.model_proxy.wire import CallRefused
 from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.prices import looked_up

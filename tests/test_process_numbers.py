@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.sandbox import bubblewrap, process
+from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.levels import choose
 from playground import Playground, local_executor, one_worker, policy
 from simulators import spec
@@ -52,9 +52,9 @@ print(json.dumps([traced, apart, capabilities()]))
 """Signals, tracing, namespaces of its own, and what it could do all that by."""
 PROGRAM = """
 import json, sys
-from evopolicygym.environments.catalog import load
-from evopolicygym.rollout.siege import besiege
-from evopolicygym.sandbox.attack import read
+from evopolicygym.specs.catalog import load
+from evopolicygym.checks.attack_suite import besiege
+from evopolicygym.checks.attack import read
 for verdict in besiege("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
     print(json.dumps([verdict.came.endings, verdict.came.leaks]))
 """

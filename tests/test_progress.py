@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from evopolicygym.analysis.comparison import compare
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.progress import RunView, submissions_table
 from evopolicygym.core.agent import AgentConfig
@@ -17,9 +17,9 @@ from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
+from evopolicygym.specs import catalog
 from fakes import TIME, charged, opening, published, submitted, task, whole_run
 
 FAILED = [

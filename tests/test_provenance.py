@@ -9,7 +9,6 @@ import pytest
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.task import Limits, Task
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
@@ -22,6 +21,7 @@ from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import resume
 from evopolicygym.runs.verify import findings
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.specs import catalog
 from fakes import opening
 from hostile_records import SECRET, Outside, foreign, unfinished
 from shell import Shell

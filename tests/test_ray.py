@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.checks.executor import compare
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import NodeError, UsageError
 from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated, Event
 from evopolicygym.core.run import RunState
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.rollout.executors.base import ExecutorConfig, make
-from evopolicygym.rollout.parity import compare
+from evopolicygym.rollout.executor import ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import resume
+from evopolicygym.specs import catalog
 from playground import ROOMY, Playground, policy
 from ray_clusters import TwoNodes, two_nodes
 from sameness import feedback, strays, told

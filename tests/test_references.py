@@ -8,7 +8,7 @@ import pytest
 
 from evopolicygym import references
 from evopolicygym.agents.base import make
-from evopolicygym.agents.reference import lay
+from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.agent import AgentConfig, Particular
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
@@ -16,9 +16,9 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import Limits, Task
-from evopolicygym.environments import catalog
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.specs import catalog
 from specs import CORE16
 from whole_runs import config, played
 

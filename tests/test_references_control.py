@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.agents.reference import lay
+from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.episode import Episode
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 from playground import one_worker
 
 SHORT = 40

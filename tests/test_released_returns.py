@@ -11,9 +11,9 @@ from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.environments.splits import FILES, RELEASE_NAMES
 from evopolicygym.runs.config import RunConfig
+from evopolicygym.specs import catalog
 from playground import policy
 from whole_runs import events, played
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
 from evopolicygym.core.episode import Episode, Failure, FailureReason
-from evopolicygym.environments import catalog
 from evopolicygym.runs.replay import Replayed, Verdict, judged
+from evopolicygym.specs import catalog
 from whole_runs import config, played
 
 RECORDED = Episode(-8.0, 50, terminated=False, truncated=True, trajectory_sha256="a")

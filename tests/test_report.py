@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from evopolicygym.analysis.figures.base import FIGURES
+from evopolicygym.analysis.drawing.figure import FIGURES
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.report.contents import FORM, ORDER

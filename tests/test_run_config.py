@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.cli.run import pairs
+from evopolicygym.cli.verbs.run import pairs
 from evopolicygym.core.agent import IN_WORKSPACE
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import UsageError

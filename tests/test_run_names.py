@@ -1,5 +1,6 @@
 """What a run can be called by: a path, its id, the beginning of it, or ``latest``."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,6 +41,16 @@ def test_a_run_is_found_by_its_id(shell: Shell, runs: Path, name: str, meant: st
     found = shell.json("show", name)
 
     assert Path(found["run"]).resolve() == runs / BELOW[meant] / meant
+
+
+def test_the_latest_of_one_second_is_the_one_that_began_last(shell: Shell, tmp_path: Path) -> None:
+    """The ids of runs that began in one second sort at random; the latest is still the one that began last."""
+    for age, end in ((20, "ffff"), (10, "0000"), (30, "aaaa")):
+        journal = record(tmp_path / "runs" / f"20261121-060000-{end}") / "journal.jsonl"
+        os.utime(journal, (1_800_000_000 - age,) * 2)
+        journal.with_name("run.json").unlink(missing_ok=True)
+
+    assert shell.json("show", "latest", "--runs", tmp_path / "runs")["run"].endswith("0000")
 
 
 def test_runs_may_lie_elsewhere(shell: Shell, runs: Path) -> None:

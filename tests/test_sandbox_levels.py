@@ -11,11 +11,13 @@ import pytest
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
-from evopolicygym.sandbox import bubblewrap, host, process, seccomp
+from evopolicygym.sandbox import host
+from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.confinement import seccomp
+from evopolicygym.sandbox.confinement.limits import counts_by_namespace
+from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.levels import AUTO, AUTO_ORDER, choose
-from evopolicygym.sandbox.limits import counts_by_namespace
-from evopolicygym.sandbox.walls import Wall
 
 
 class Broken:

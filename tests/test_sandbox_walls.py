@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.score_table import score_table
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.runs.config import RunTable
 from evopolicygym.sandbox.base import Level, level_of
+from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.walls import Wall
 from players import GOOD
 from records_of_runs import changed, real_document, write
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.score import Candidate, estimate, normalised, rank, rank_scores, select
-from evopolicygym.environments import catalog
+from evopolicygym.specs import catalog
 
 NAMES = [entry.name for entry in paper().entries]
 TASKS = sorted(paper().entries[0].scores)

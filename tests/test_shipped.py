@@ -9,15 +9,15 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym import references
-from evopolicygym.analysis.published import AGENT, paper, shipped
+from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
-from evopolicygym.environments import catalog
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.verify import findings
+from evopolicygym.specs import catalog
 
 RESULTS = Path(__file__).parent.parent / "results"
 SECOND_SPLIT = RESULTS / "second_split"

@@ -9,8 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 
-from evopolicygym.environments import catalog, shortcuts
+from evopolicygym.environments import fast
 from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
 from plain_gymnasium import assert_plays_as_plain
 from specs import MINIGRID
 
@@ -24,7 +25,7 @@ def test_a_shortcut_is_used_with_the_versions_it_was_compared_with(name: str) ->
     """What plays is the shortcut's class, which is a kind of the simulator's own."""
     ours, theirs = _classes(name)
 
-    assert ours.__module__.startswith(shortcuts.__name__)
+    assert ours.__module__.startswith(fast.__name__)
     assert issubclass(ours, theirs)
 
 
@@ -41,24 +42,24 @@ def test_with_another_version_of_anything_the_simulator_plays_as_it_is(
     name: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where any one of the packages that settle the bits is not the one of the comparison, no shortcut is used."""
-    monkeypatch.setattr(shortcuts, "version", lambda asked: "99.0" if asked == other else version(asked))
-    shortcuts.entry_point.cache_clear()
+    monkeypatch.setattr(fast, "version", lambda asked: "99.0" if asked == other else version(asked))
+    fast.entry_point.cache_clear()
     try:
         ours, theirs = _classes(name)
     finally:
-        shortcuts.entry_point.cache_clear()
+        fast.entry_point.cache_clear()
 
     assert ours is theirs
 
 
 def test_a_package_under_another_is_not_the_one_of_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where pygame-ce lies over pygame, whose version is still the right one, no shortcut draws by it."""
-    monkeypatch.setattr(shortcuts, "provider", lambda asked: "pygame-ce" if asked == "pygame" else asked)
-    shortcuts.entry_point.cache_clear()
+    monkeypatch.setattr(fast, "provider", lambda asked: "pygame-ce" if asked == "pygame" else asked)
+    fast.entry_point.cache_clear()
     try:
         ours, theirs = _classes("car_racing")
     finally:
-        shortcuts.entry_point.cache_clear()
+        fast.entry_point.cache_clear()
 
     assert ours is theirs
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.export.tables import load_runs
+from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.viewer.bundle_run import run_bundle
-from evopolicygym.viewer.shelf import Place
+from evopolicygym.viewer.documents.run import run_bundle
+from evopolicygym.viewer.documents.run_index import Place
 from fakes import TIME, charged, held_out, opening, published, submitted, validated
 from shell import Shell
 

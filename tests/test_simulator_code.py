@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from evopolicygym.analysis.alike import comparable, not_alike
+from evopolicygym.analysis.ranking.comparability import comparable, not_alike
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
@@ -20,7 +20,6 @@ from evopolicygym.core.event import Event, RunOpened, SubmissionPublished
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Limits
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import code_of, simulator_code
 from evopolicygym.records.reader import find_runs
@@ -28,6 +27,7 @@ from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs.replay import Verdict, judged, replay
 from evopolicygym.runs.revisit import Means
 from evopolicygym.runs.run import play, resume
+from evopolicygym.specs import catalog
 from fakes import whole_run
 from records_of_runs import changed, real_document, write
 from whole_runs import config, played

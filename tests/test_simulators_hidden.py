@@ -12,10 +12,11 @@ from enclosed import desk, needs_bubblewrap, printed
 from evopolicygym.agents.base import make
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, SandboxError
-from evopolicygym.environments import catalog
 from evopolicygym.environments.simulator_code import simulators_of
-from evopolicygym.sandbox import simulators, view
-from evopolicygym.sandbox.workplace import preflight
+from evopolicygym.sandbox import simulators
+from evopolicygym.sandbox.program import view
+from evopolicygym.sandbox.program.workplace import preflight
+from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap

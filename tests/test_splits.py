@@ -9,9 +9,9 @@ from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.runs import experiment
+from evopolicygym.specs import catalog
 
 GOOD = {"train.json": [1, 2, 3], "valid.json": [4], "heldout.json": [5, 6]}
 

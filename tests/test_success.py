@@ -9,15 +9,15 @@ from evopolicygym.analysis.results import load_result
 from evopolicygym.core.environment import Success, SuccessRule
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import EpisodePlayed
-from evopolicygym.environments import catalog
 from evopolicygym.environments.environment import Environment
-from evopolicygym.export.tables import load_runs
+from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import success_rate
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings
-from evopolicygym.viewer.bundle_overview import overview, run_text
-from evopolicygym.viewer.shelf import Place
+from evopolicygym.specs import catalog
+from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.run_index import Place
 from fakes import whole_run
 from playground import local_executor, policy
 from shell import Shell

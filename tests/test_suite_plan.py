@@ -10,11 +10,11 @@ import pytest
 from evopolicygym.cli import main as cli
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
-from evopolicygym.environments import catalog
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
 from evopolicygym.runs.suites.play import jobs_by_default, shares
 from evopolicygym.runs.suites.suite import plan
+from evopolicygym.specs import catalog
 from suites import suite
 
 CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.bootstrap import Interval
-from evopolicygym.analysis.tables_out import Column, Number, Sheet, written
+from evopolicygym.analysis.ranking.bootstrap import Interval
+from evopolicygym.analysis.tables.formats import Column, Number, Sheet, written
 from evopolicygym.core.errors import UnknownName
 from records_of_runs import changed, real_document, write, write_many
 from shell import ESCAPE, Shell

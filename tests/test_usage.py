@@ -12,16 +12,16 @@ from threading import Event, Thread
 import pytest
 
 from enclosed import command_lines, needs_bubblewrap
-from evopolicygym.agents.model_door.ledger import Ledger
-from evopolicygym.agents.model_door.upstream import ModelUpstream
-from evopolicygym.agents.model_door.usage import Usage
-from evopolicygym.agents.model_door.wire import Wire
-from evopolicygym.agents.scripted_model.answers import INPUT, OUTPUT, Reply
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd, Turn
 from evopolicygym.core.allowance import used_of
 from evopolicygym.core.event import AgentMetered
 from evopolicygym.judge.session import Session
+from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import Usage
+from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records import durable
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import document_of

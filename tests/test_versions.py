@@ -6,7 +6,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 import pytest
 
 from evopolicygym.core.errors import MissingExtra
-from evopolicygym.environments import catalog, versions
+from evopolicygym.environments import versions
+from evopolicygym.specs import catalog
 from specs import CARTPOLE, every
 
 

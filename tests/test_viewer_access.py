@@ -10,8 +10,8 @@ import pytest
 
 from browsers import met
 from diagnosed import known_run, recorded
-from evopolicygym.viewer.access import leading_to
-from evopolicygym.viewer.serving import ServedViewer
+from evopolicygym.viewer.site.access import leading_to
+from evopolicygym.viewer.site.serving import ServedViewer
 from shell import Shell
 from viewed import asked
 

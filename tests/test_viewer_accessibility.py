@@ -8,9 +8,9 @@ import pytest
 
 from browsers import Met, axe, met
 from diagnosed import known_run, recorded
-from evopolicygym.viewer.pages import Pages, write_pages, write_single_file
-from evopolicygym.viewer.serving import ServedViewer
-from evopolicygym.viewer.shelf import Shelf
+from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
+from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import first_held_out, real_runs, write_film
 
 if TYPE_CHECKING:

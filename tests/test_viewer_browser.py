@@ -8,9 +8,9 @@ import pytest
 
 from browsers import met
 from diagnosed import known_run, recorded
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.viewer.serving import ServedViewer
+from evopolicygym.specs import catalog
+from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import hostile_run, real_runs
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
-from evopolicygym.viewer import bundle_episode, bundle_submission, step_columns
-from evopolicygym.viewer.bundle_overview import overview, run_text
-from evopolicygym.viewer.bundle_run import bundle_of, edits_bundle, run_bundle
-from evopolicygym.viewer.bundle_submission import file_diff, submission_bundle
-from evopolicygym.viewer.bundle_transcript import page_of, transcript_index, transcript_page
-from evopolicygym.viewer.library import Library
-from evopolicygym.viewer.model_use import ModelUse, uses_between
-from evopolicygym.viewer.reading import below, shown, within
-from evopolicygym.viewer.shelf import Shelf
+from evopolicygym.viewer.documents import episode, step_columns, submission
+from evopolicygym.viewer.documents.library import Library
+from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
+from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.reading import below, shown, within
+from evopolicygym.viewer.documents.run import bundle_of, edits_bundle, run_bundle
+from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
+from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from viewed import HOSTILE, known, write_film
 
 
@@ -76,7 +76,7 @@ def test_the_first_submission_is_all_new(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(b"a\0b", "Not text"), (b"x" * (bundle_submission.MOST_DIFFED + 1), "Larger"), (b"\n" * 5000, "More than")],
+    [(b"a\0b", "Not text"), (b"x" * (submission.MOST_DIFFED + 1), "Larger"), (b"\n" * 5000, "More than")],
 )
 def test_what_can_not_be_compared_by_line_is_said(content: bytes, why: str) -> None:
     """Files that are no text, or large, are not compared line by line, and the page says so."""
@@ -158,7 +158,7 @@ def test_values_of_any_space_become_columns() -> None:
 def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
     """A name that is no episode's is refused with what would work or what there is."""
     with pytest.raises(UsageError):
-        bundle_episode.episode_bundle(known(tmp_path)[1], name)
+        episode.episode_bundle(known(tmp_path)[1], name)
 
 
 def test_a_transcript_knows_its_submissions(tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many documents are asked for, no more than so many bytes of them are kept."""
     place, _ = known(tmp_path)
-    monkeypatch.setattr("evopolicygym.viewer.library.MOST_BYTES", 5000)
+    monkeypatch.setattr("evopolicygym.viewer.documents.library.MOST_BYTES", 5000)
     library = Library(Shelf([tmp_path]))
     for number in range(5):
         library.document(f"run/{place.id}/submission/{number}")

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from browsers import Met, met
-from evopolicygym.agents.scripted import ScriptedAgent, Submit, Write
+from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, Tuple
-from evopolicygym.environments import catalog
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.film import Wish, films
 from evopolicygym.runs.post_hoc import play_post_hoc
 from evopolicygym.runs.revisit import Means
-from evopolicygym.viewer import episode_names
-from evopolicygym.viewer.bundle_pictures import picture_parts, pictures_bundle, without_pictures
-from evopolicygym.viewer.serving import ServedViewer
+from evopolicygym.specs import catalog
+from evopolicygym.viewer.documents import episode_names
+from evopolicygym.viewer.documents.pictures import picture_parts, pictures_bundle, without_pictures
+from evopolicygym.viewer.site.serving import ServedViewer
 from players import BAD
 from viewed import asked, real_runs
 from whole_runs import Told, config, played
@@ -194,7 +194,7 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
 
 def test_pictures_come_in_blocks(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block begins where the one before ended, and the last has what the last step led to."""
-    monkeypatch.setattr("evopolicygym.viewer.bundle_pictures.MOST_BLOCK", 4 * 96 * 96 * 3)
+    monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 96 * 96 * 3)
     recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
     record = read_run(shown.driven.paths.root)
     place = episode_names.found(record, "train-0-0")

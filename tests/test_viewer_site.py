@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from diagnosed import known_run, recorded
-from evopolicygym.analysis.published import shipped_names
+from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.viewer.serving import ServedViewer
-from evopolicygym.viewer.site import static_files
+from evopolicygym.viewer.site.app import static_files
+from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import asked
 
 

@@ -16,8 +16,8 @@ import pytest
 from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
 from evopolicygym.core.agent import AgentEnd, AgentLimits
 from evopolicygym.core.errors import AgentError
-from evopolicygym.sandbox import view
-from evopolicygym.sandbox.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
+from evopolicygym.sandbox.program import view
+from evopolicygym.sandbox.program.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap
@@ -105,7 +105,7 @@ def test_two_doors(run: OpenRun) -> None:
 
 def test_desk_client_works_inside(run: OpenRun) -> None:
     """The client that lies in the workspace submits from inside, and its feedback appears there."""
-    client = Path(view.__file__).parents[1] / "runs" / "desk" / "judge"
+    client = Path(view.__file__).parents[2] / "runs" / "workspace_template" / "judge"
     (run.paths.workspace / "judge").write_bytes(client.read_bytes())
     told = printed(run, "sh", "-c", "python3 judge submit 0-1 && ls feedback")
 
@@ -205,7 +205,7 @@ def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
 @pytest.mark.parametrize("last", ["exit 0", "trap '' TERM; while :; do sleep 0.05; done"])
 def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the turn is over no process of it runs, whatever it has started and however it ended."""
-    monkeypatch.setattr("evopolicygym.agents.program.GRACE_S", 0.2)
+    monkeypatch.setattr("evopolicygym.agents.kit.program.GRACE_S", 0.2)
     token = f"{time.monotonic_ns() % 10**9}.5"
     stop = stop_once_printed(run, "ready")
     turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & echo ready; {last}", stop=stop)

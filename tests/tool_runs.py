@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.scripted_model.conversation import Say, Shell
-from evopolicygym.agents.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.conversation import Say, Shell
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.sandbox.base import Level
 from model_doors import REAL_KEY, VARIABLE

@@ -20,8 +20,8 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.viewer.serving import ServedViewer
-from evopolicygym.viewer.shelf import Place, Shelf
+from evopolicygym.viewer.documents.run_index import Place, Shelf
+from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\x1b[31m\u202e"

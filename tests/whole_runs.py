@@ -15,11 +15,11 @@ from evopolicygym.core.cases import CaseSet, Split
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Task
-from evopolicygym.environments import catalog
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import play
+from evopolicygym.specs import catalog
 
 BUDGET, VALIDATION, HELD_OUT = 10, 2, 3
 STANDALONE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.sandbox import bubblewrap, permitted, seccomp
+from evopolicygym.sandbox.backends import bubblewrap
 from evopolicygym.sandbox.base import Ground, Inside
-from evopolicygym.sandbox.permitted import Permission
+from evopolicygym.sandbox.confinement import permitted, seccomp
+from evopolicygym.sandbox.confinement.permitted import Permission
 
 
 @cache

@@ -12,29 +12,10 @@ from evopolicygym.core.registry import Registry
 
 AGENTS = Registry(
     kind="agent",
-    package="evopolicygym.agents",
+    package="evopolicygym.agents.builtin",
     group="evopolicygym.agents",
     attribute="make",
     from_outside="make",
-    not_names=frozenset(
-        {
-            "about",
-            "base",
-            "cli_agent",
-            "evaluator",
-            "given_project",
-            "listing",
-            "linear_search",
-            "model_door",
-            "model_search",
-            "neutral_harness",
-            "openevolve_harness",
-            "program",
-            "referee",
-            "scripted_model",
-            "tool",
-        }
-    ),
 )
 
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 
-from evopolicygym.agents.about import About
 from evopolicygym.agents.base import AGENTS
+from evopolicygym.agents.kit.about import About
 
 BUILT_IN = "built-in"
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, Group
-from evopolicygym.analysis.leaderboard import Leaderboard, leaderboard
-from evopolicygym.analysis.published import PublishedTable
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
+from evopolicygym.analysis.published.score_tables import PublishedTable
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
+from evopolicygym.analysis.ranking.score_table import Choice, ScoreTable, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult
-from evopolicygym.analysis.score_table import Choice, ScoreTable, score_table
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.printable import printable
 from evopolicygym.records.reader import read_run

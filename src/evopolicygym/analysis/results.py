@@ -15,7 +15,6 @@ from typing import Any
 from pydantic import AwareDatetime, BaseModel, Field
 
 from evopolicygym.analysis.experiments import name_of
-from evopolicygym.analysis.games import Game
 from evopolicygym.analysis.run_json import AgentFields, EnvironmentFields, Name, decoded
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import entry_of
@@ -28,6 +27,7 @@ from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import KNOWN_BY, find_runs
 from evopolicygym.records.run_document import MOST_DOCUMENT, counted_success_rate, document_text
+from evopolicygym.specs.game_identity import Game
 
 
 class _Task(BaseModel):

@@ -5,10 +5,10 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from evopolicygym.analysis.games import Game, success_of
 from evopolicygym.core.environment import Anchor, Kind, Success
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.printable import printable
+from evopolicygym.specs.game_identity import Game, success_of
 
 Name = Annotated[str, AfterValidator(printable)]
 """Text that may come from a stranger: printed as it stands here, and nothing else."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evopolicygym.analysis.published import paper
+from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.score import normalised
 

@@ -3,5 +3,5 @@
 Data flows one way: ``settings`` (what is trained, and how) and ``budget`` (for how long) go into ``training``, which
 plays train cases only (``deal``, ``train_environment``); ``networks`` builds what is learned, and ``export`` writes it
 as numpy arrays beside ``project/policy.py``, which plays them without torch. Who submits such a project is not told
-here but in ``agents/policy.py``. Stable-Baselines3 and torch are imported when training begins, never before.
+here but in ``agents/builtin/policy.py``. Stable-Baselines3 and torch are imported when training begins, never before.
 """

@@ -16,7 +16,7 @@ KINDS = ("environment", "sandbox", "executor", "agent")
 
 def complete_environment(incomplete: str) -> list[str]:
     """Return the names of environments that begin so."""
-    from evopolicygym.environments.catalog import names
+    from evopolicygym.specs.catalog import names
 
     return _fitting(names(), incomplete)
 
@@ -49,7 +49,7 @@ def complete_kind(incomplete: str) -> list[str]:
 
 def complete_part(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the names of parts that begin so, of the kind that was named before."""
-    from evopolicygym.rollout.executors.base import EXECUTORS
+    from evopolicygym.rollout.executor import EXECUTORS
     from evopolicygym.sandbox.levels import BACKENDS
 
     match ctx.params.get("kind"):

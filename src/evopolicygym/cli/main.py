@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from evopolicygym import __version__
-from evopolicygym.cli import (
+from evopolicygym.cli.console import complain
+from evopolicygym.cli.interruption import INTERRUPTED
+from evopolicygym.cli.verbs import (
     agents,
     check,
     compare,
@@ -28,8 +30,6 @@ from evopolicygym.cli import (
     verify,
     view,
 )
-from evopolicygym.cli.console import complain
-from evopolicygym.cli.interruption import INTERRUPTED
 from evopolicygym.core.errors import EvoPolicyGymError
 
 HELP = """

@@ -1,4 +1,4 @@
-"""Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables_out.py``."""
+"""Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables/formats.py``."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evopolicygym.analysis.results import Problem
-    from evopolicygym.analysis.tables_out import Sheet
+    from evopolicygym.analysis.tables.formats import Sheet
 
 
 def print_sheet(console: "Console", sheet: "Sheet") -> None:
@@ -17,7 +17,7 @@ def print_sheet(console: "Console", sheet: "Sheet") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from evopolicygym.analysis.tables_out import shown
+    from evopolicygym.analysis.tables.formats import shown
     from evopolicygym.cli.printing import PrintingConsole
 
     table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(sheet.title, "bold"), title_justify="left")

@@ -57,7 +57,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
-    """The whole of an environment, as data; read from ``environments/specs/<name>.toml``."""
+    """The whole of an environment, as data; read from ``specs/<name>.toml``."""
 
     name: str
     id: str

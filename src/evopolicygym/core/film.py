@@ -1,6 +1,6 @@
 """A film of one episode, as data: what is known of the pictures, and whether they show what was recorded.
 
-How one is made is not told here but in ``rollout/camera.py``, nor where it lies (``records/films.py``).
+How one is made is not told here but in ``rollout/films/camera.py``, nor where it lies (``records/films.py``).
 """
 
 from collections.abc import Callable

@@ -19,20 +19,18 @@ class Registry:
     kind: str
     """What a person calls it, such as ``agent``."""
     package: str
-    """The room whose files are the built-in names."""
+    """The folder whose files, all of them, are the built-in names."""
     group: str
     """The entry-point group by which other distributions add names."""
     attribute: str
     """What a module of the room must define."""
-    not_names: frozenset[str] = frozenset()
-    """Files of the room that are no names."""
     from_outside: str = "Class"
     """What stands after the colon of a name from outside, as a person is told it."""
 
     def names(self) -> list[str]:
         """Return every name that answers, sorted; those of other distributions included."""
         room = import_module(self.package)
-        files = {info.name for info in iter_modules(room.__path__)} - self.not_names
+        files = {info.name for info in iter_modules(room.__path__)}
         return sorted(files | self.installed().keys())
 
     def installed(self) -> dict[str, EntryPoint]:

@@ -28,10 +28,13 @@ from evopolicygym.core.spaces import (
     sample,
     to_schema,
 )
-from evopolicygym.environments.check import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import registered_in
 
+MOST_MEANINGS = 64
+"""Elements or values up to which each needs a meaning of its own; of more, such as bytes of a memory, sentences do."""
+TO_WRITE = "TODO: "
+"""How texts begin that a draft leaves to be written."""
 GUESSED_STEPS = 1000
 """The limit where an id is registered without one."""
 STEPS = 20

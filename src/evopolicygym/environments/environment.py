@@ -19,7 +19,7 @@ import gymnasium
 from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Space, action_reader
-from evopolicygym.environments import shortcuts
+from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
 
@@ -149,7 +149,7 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
             f"The modules that register it must stand in 'imports', which holds {list(spec.imports)}."
         ) from error
     if isinstance(bare.entry_point, str):
-        bare.entry_point = shortcuts.entry_point(bare.entry_point)
+        bare.entry_point = fast.entry_point(bare.entry_point)
     bare.max_episode_steps = None
     bare.order_enforce = False
     bare.disable_env_checker = True

@@ -14,17 +14,16 @@ from typing import ClassVar, Self
 
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
-from evopolicygym.export.rows import TABLES
-from evopolicygym.export.tables import Run, each_run
+from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.export.schema.tables import Run, each_run
 
 EXTRA = "data"
 """The optional dependencies of ours that exporters need."""
 EXPORTERS = Registry(
     kind="export format",
-    package="evopolicygym.export",
+    package="evopolicygym.export.formats",
     group="evopolicygym.exports",
     attribute="Exporter",
-    not_names=frozenset({"columns", "exporters", "rows", "steps", "tables"}),
 )
 
 

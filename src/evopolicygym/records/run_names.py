@@ -25,7 +25,7 @@ def named_run(name: Path, below: Path) -> Path:
     if asked == LATEST:
         if not by_id:
             raise UsageError(f"The latest run was asked for; {_none(below)}")
-        matching = by_id[max(by_id)]
+        matching = by_id[max(by_id, key=lambda run_id: _age(run_id, by_id[run_id]))]
     else:
         matching = [root for run_id, roots in by_id.items() if run_id.startswith(asked) for root in roots]
     if len(matching) == 1:
@@ -54,6 +54,12 @@ def _by_id(below: Path) -> dict[str, list[Path]]:
         if RUN_ID.fullmatch(root.name):
             found.setdefault(root.name, []).append(root)
     return found
+
+
+def _age(run_id: str, roots: list[Path]) -> tuple[str, int]:
+    """Return what sorts runs by when they began: the time in an id is of whole seconds, and its end is random."""
+    begun = [(root / name).stat().st_mtime_ns for root in roots for name in KNOWN_BY if (root / name).is_file()]
+    return run_id.rpartition("-")[0], max(begun, default=0)
 
 
 def _none(below: Path) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from evopolicygym.analysis.tables_out import in_markdown
+from evopolicygym.analysis.tables.formats import in_markdown
 from evopolicygym.report.contents import INDEX, MARK, Contents, Part
 
 MOST_LINES = 40

@@ -1,17 +1,18 @@
 """The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files.
 
-What is in them is told in ``analysis/sheets.py`` and ``analysis/diagnostics/``; here they get names and formats.
+What is in them is told in ``analysis/tables/sheets.py`` and ``analysis/diagnostics/``; here they get names and formats.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS, over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, over_runs
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.leaderboard import Leaderboard
-from evopolicygym.analysis.pairing import Pairing, pairing
-from evopolicygym.analysis.published import ANCHOR
-from evopolicygym.analysis.sheets import (
+from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard
+from evopolicygym.analysis.ranking.pairing import Pairing, pairing
+from evopolicygym.analysis.tables.formats import Cell, Column, Sheet, written
+from evopolicygym.analysis.tables.sheets import (
     diagnostic_sheet,
     leaderboard_document,
     pairing_document,
@@ -20,7 +21,6 @@ from evopolicygym.analysis.sheets import (
     standings_sheets,
     task_sheets,
 )
-from evopolicygym.analysis.tables_out import Cell, Column, Sheet, written
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]

@@ -10,14 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from evopolicygym import __version__
-from evopolicygym.analysis.diagnostics.base import DIAGNOSTICS
-from evopolicygym.analysis.figures.base import FIGURES as DRAWINGS
-from evopolicygym.analysis.figures.base import Drawing
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS
+from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
+from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.findings import Findings, find
-from evopolicygym.analysis.published import PublishedTable
+from evopolicygym.analysis.published.score_tables import PublishedTable
+from evopolicygym.analysis.ranking.score_table import Choice
+from evopolicygym.analysis.ranking.side_by_side import comparable_runs
 from evopolicygym.analysis.results import Results
-from evopolicygym.analysis.score_table import Choice
-from evopolicygym.analysis.side_by_side import comparable_runs
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.core.printable import printable
@@ -81,7 +81,7 @@ def wanted(
             raise UnknownName("part of a report", name, {*known, *drawn})
     drawings: dict[str, Drawing] = {}
     if figures:
-        from evopolicygym.analysis.figures.canvas import FORMATS  # where they are not to be drawn, it may be absent
+        from evopolicygym.analysis.drawing.canvas import FORMATS  # where they are not to be drawn, it may be absent
 
         for form in formats:
             if form not in FORMATS:
@@ -144,7 +144,7 @@ def _written(directory: Path, name: str, table: ReportTable, apart: Apart) -> Pa
 
 
 def _drawn(directory: Path, name: str, drawing: Drawing, apart: Apart, formats: Sequence[str]) -> Part:
-    from evopolicygym.analysis.figures.canvas import saved
+    from evopolicygym.analysis.drawing.canvas import saved
 
     figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
     for form in formats:

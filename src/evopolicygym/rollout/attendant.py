@@ -26,7 +26,7 @@ from typing import Protocol
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.processor_time import ProcessorTime
 from evopolicygym.rollout.watchdog import Watchdog
-from evopolicygym.sandbox.process import THREADS
+from evopolicygym.sandbox.backends.process import THREADS
 
 TICK_S = 0.05
 ELAPSED = 3

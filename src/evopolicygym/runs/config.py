@@ -25,10 +25,10 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.printable import printable
 from evopolicygym.core.task import Task
-from evopolicygym.environments.catalog import load
-from evopolicygym.rollout.executors.base import LOCAL
+from evopolicygym.rollout.executor import LOCAL
 from evopolicygym.sandbox.levels import AUTO, waivable
 from evopolicygym.sandbox.packages import normalised
+from evopolicygym.specs.catalog import load
 
 DEFAULT_EXPERIMENT = "default"
 DEFAULT_AGENT, COMMAND = "tuner", "command"

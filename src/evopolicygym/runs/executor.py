@@ -6,7 +6,7 @@ from pathlib import Path
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.rollout.executors.base import EXECUTORS, ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.policy_packages import refuse_other_packages
 from evopolicygym.sandbox.levels import AUTO, BACKENDS, named

@@ -1,7 +1,7 @@
 """Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
 
 Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
-others. The camera is told in ``rollout/camera.py``, the files in ``records/films.py``.
+others. The camera is told in ``rollout/films/camera.py``, the files in ``records/films.py``.
 """
 
 import tempfile
@@ -25,7 +25,7 @@ from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.filming import Order, needed, shoot
+from evopolicygym.rollout.films.filming import Order, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.provenance import check_simulator

@@ -1,6 +1,6 @@
 """Which program an agent's command is: a hash of the files that it names, so that two versions can be told apart.
 
-What its program sees of this machine is told in ``sandbox/view.py``.
+What its program sees of this machine is told in ``sandbox/program/view.py``.
 """
 
 import hashlib

@@ -12,8 +12,8 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import printable
-from evopolicygym.environments import catalog
 from evopolicygym.runs import marks
+from evopolicygym.specs import catalog
 
 TRUST = "--trust"
 """The option by which a user says that what a record names may be run."""

@@ -25,7 +25,7 @@ from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.rollout.executors.base import LOCAL
+from evopolicygym.rollout.executor import LOCAL
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.provenance import check_simulator

@@ -22,7 +22,6 @@ from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
-from evopolicygym.environments.catalog import spec_sha256
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.http import JudgeDoor
@@ -33,8 +32,8 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
-from evopolicygym.rollout.executors.base import LOCAL
-from evopolicygym.rollout.filming import LocalCamera, needed
+from evopolicygym.rollout.executor import LOCAL
+from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
@@ -45,6 +44,7 @@ from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
 from evopolicygym.sandbox.base import Level, level_of
+from evopolicygym.specs.catalog import spec_sha256
 
 STOP_WORDS = 500
 """The most characters that are recorded of why a run was stopped."""

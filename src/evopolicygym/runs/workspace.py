@@ -11,7 +11,7 @@ from evopolicygym.core.film_request import FILMS_A_SUBMISSION
 from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.view import PACKAGES
+from evopolicygym.sandbox.program.view import PACKAGES
 
 EXECUTABLE = ("judge",)
 RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
@@ -24,7 +24,7 @@ POLICY = "system"
 @cache
 def starter() -> str:
     """Return the name of the checkpoint that the starter policy is where nobody edits it: it plays at random."""
-    with as_file(files("evopolicygym.runs") / "desk" / POLICY) as policy:
+    with as_file(files("evopolicygym.runs") / "workspace_template" / POLICY) as policy:
         contents = {path.name: path.read_bytes() for path in policy.glob("*.py")}
     return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
@@ -36,7 +36,7 @@ def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) 
     """
     for directory in (paths.workspace, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
-    with as_file(files("evopolicygym.runs") / "desk") as desk:
+    with as_file(files("evopolicygym.runs") / "workspace_template") as desk:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
         shutil.copytree(desk, paths.workspace, dirs_exist_ok=True, ignore=ignored)
     for name in EXECUTABLE:

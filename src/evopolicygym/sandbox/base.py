@@ -13,7 +13,7 @@ from typing import Protocol
 
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.task import Limits
-from evopolicygym.sandbox.walls import Wall
+from evopolicygym.sandbox.confinement.walls import Wall
 
 
 class Level(StrEnum):

@@ -10,21 +10,16 @@ from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import parted, written
 from evopolicygym.core.registry import Registry
 from evopolicygym.sandbox.base import Backend, Level
-from evopolicygym.sandbox.walls import Wall, lacking
+from evopolicygym.sandbox.confinement.walls import Wall, lacking
 
 AUTO = "auto"
 AUTO_ORDER = (Level.BUBBLEWRAP, Level.PROCESS)
 """What ``auto`` tries, strongest first. It never falls to ``none`` by itself."""
-NOT_LEVELS = (
-    "allowed", "attack", "base", "cgroup", "host", "levels", "limits", "memory", "packages", "permitted", "seccomp",
-    "simulators", "view", "walls", "watch", "workplace",
-)  # fmt: skip
 BACKENDS = Registry(
     kind="isolation level",
-    package="evopolicygym.sandbox",
+    package="evopolicygym.sandbox.backends",
     group="evopolicygym.sandboxes",
     attribute="Backend",
-    not_names=frozenset(NOT_LEVELS),
 )
 
 

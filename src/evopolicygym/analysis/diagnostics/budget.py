@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean, share
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean, share
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.reader import RunRecord

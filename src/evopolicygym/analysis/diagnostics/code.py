@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
-from evopolicygym.analysis.bundle import Bundle, read_bundle
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.policy_files import Bundle, read_bundle
 from evopolicygym.records.reader import RunRecord
 
 

@@ -7,7 +7,7 @@ price was known. What an agent's own tool says that it used is not looked at.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
 from evopolicygym.analysis.scale import scale_of
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_document import document_of

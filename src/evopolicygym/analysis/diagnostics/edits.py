@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evopolicygym.analysis.bundle import Bundle, File, changed_paths, read_bundle
-from evopolicygym.analysis.course import Milestone, course
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, share
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, share
+from evopolicygym.analysis.policy_files import Bundle, File, changed_paths, read_bundle
+from evopolicygym.analysis.submission_history import Milestone, course
 from evopolicygym.records.reader import RunRecord
 
 

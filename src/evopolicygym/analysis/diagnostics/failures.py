@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, share
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, share
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState

@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.course import course
-from evopolicygym.analysis.diagnostics.base import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
 from evopolicygym.analysis.scale import Scale, scale_of
+from evopolicygym.analysis.submission_history import course
 from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
 

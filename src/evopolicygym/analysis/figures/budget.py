@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from evopolicygym.analysis.diagnostics.budget import BudgetUse
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import (
+from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     FuncFormatter,
@@ -16,7 +15,8 @@ from evopolicygym.analysis.figures.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.figures.looks import GREY, Look, looks, names
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, Look, looks, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Allocation of the budget"

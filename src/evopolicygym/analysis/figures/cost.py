@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.figures.looks import looks, names
+from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import looks, names
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.leaderboard import Standing
+from evopolicygym.analysis.ranking.leaderboard import Standing
 
 TITLE = "Cost against score"
 WIDE = 30

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from evopolicygym.analysis.diagnostics.edits import Edit, Edits, Hits
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.figures.looks import COLOURS, GREY, HATCHES, names
+from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import COLOURS, GREY, HATCHES, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Edits from one submission to the next"

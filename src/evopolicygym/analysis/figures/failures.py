@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.figures.looks import COLOURS, HATCHES, names
+from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import COLOURS, HATCHES, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus

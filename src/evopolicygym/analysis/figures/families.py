@@ -1,10 +1,10 @@
 """Rank scores by family of tasks: where an entry is good."""
 
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import Figure, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.figures.looks import GREY, looks, names, shortened
+from evopolicygym.analysis.drawing.canvas import Figure, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.published import ANCHOR
+from evopolicygym.analysis.published.score_tables import ANCHOR
 
 TITLE = "Rank score by family of tasks"
 MOST = 30

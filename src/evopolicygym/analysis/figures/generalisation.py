@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostics.generalisation import Generalisation
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import (
+from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
@@ -18,7 +17,8 @@ from evopolicygym.analysis.figures.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.figures.looks import Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import Estimate, estimate
 

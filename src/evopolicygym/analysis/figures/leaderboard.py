@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
-from evopolicygym.analysis.figures.looks import GREY, looks, names
+from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, looks, names
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.leaderboard import Leaderboard, Standing
-from evopolicygym.analysis.published import ANCHOR
+from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 
 TITLE = "Leaderboard"
 MOST = 40

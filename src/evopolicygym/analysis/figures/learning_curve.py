@@ -4,9 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.figures.bands import band, draw_band
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import (
+from evopolicygym.analysis.drawing.bands import band, draw_band
+from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
@@ -18,7 +17,8 @@ from evopolicygym.analysis.figures.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.figures.looks import GREY, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Learning curves"

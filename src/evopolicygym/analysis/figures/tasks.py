@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.analysis.figures.base import Drawing
-from evopolicygym.analysis.figures.canvas import (
+from evopolicygym.analysis.drawing.canvas import (
     SMALL,
     Axes,
     Figure,
@@ -18,11 +17,12 @@ from evopolicygym.analysis.figures.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.figures.looks import GREY, LINES, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, LINES, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.leaderboard import Standing
-from evopolicygym.analysis.published import ANCHOR
-from evopolicygym.analysis.score_table import TaskRow
+from evopolicygym.analysis.published.score_tables import ANCHOR
+from evopolicygym.analysis.ranking.leaderboard import Standing
+from evopolicygym.analysis.ranking.score_table import TaskRow
 
 TITLE = "Held-out mean return by task"
 MOST, MOST_LINES = 15, len(LINES)

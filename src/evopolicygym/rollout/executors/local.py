@@ -25,10 +25,10 @@ from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.cores import claim
-from evopolicygym.rollout.executors.base import ExecutorConfig
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
-from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.confinement import cgroup
 
 GONE_S = 2.0
 """Seconds in which what a worker left of its sandboxes ends, and their control groups can be removed."""

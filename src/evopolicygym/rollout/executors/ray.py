@@ -2,7 +2,7 @@
 
 The journal, the lock and the secret stay with the driver. Out go a checkpoint's bytes, once a node, and the seeds of
 cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on. What
-a node does with a case is not told here but in ``rollout/node.py``.
+a node does with a case is not told here but in ``rollout/cluster/node.py``.
 """
 
 import secrets
@@ -27,13 +27,13 @@ from evopolicygym.core.isolation import parted
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
-from evopolicygym.rollout.executors.base import ExecutorConfig
+from evopolicygym.rollout.cluster.archive import Parcel, name_of, pack, unpack
+from evopolicygym.rollout.cluster.node import Here, Home, Node, sweep
+from evopolicygym.rollout.cluster.node_compatibility import unlike
+from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
-from evopolicygym.rollout.likeness import unlike
 from evopolicygym.rollout.messages import fault_of
-from evopolicygym.rollout.node import Here, Home, Node, sweep
-from evopolicygym.rollout.parcel import Parcel, name_of, pack, unpack
-from evopolicygym.rollout.ray_cluster import Machine, connected, machines
 from evopolicygym.sandbox.levels import AUTO, choose
 
 LOSSES = 5

@@ -1,9 +1,9 @@
 """The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
 
-It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by way of ``apart``, and obeys the worker
-over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the child's
-setup as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is dead or
-dying and is answered by how it ended.
+It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by ``isolated_zygote``, and obeys the
+worker over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the
+child's setup as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is
+dead or dying and is answered by how it ended.
 
 A child inherits this process's memory, and where things lie in it decides in which order a policy's sets iterate over
 objects. So memory here is the same before every fork, whatever was played: what libraries are loaded is settled in the
@@ -25,7 +25,7 @@ from io import TextIOWrapper
 from struct import Struct
 from typing import cast
 
-from . import episode, lockdown, numbering
+from . import episode, lockdown, pid_namespace
 
 MESSAGE_LIMIT = 1 << 20
 FORK, REAP = 1, 2
@@ -43,7 +43,7 @@ DESCRIPTORS, DESCRIPTOR = Struct("=4i"), Struct("=i")
 def main(descriptor: int, last: int = -1) -> None:
     """Serve requests until the worker closes the socket.
 
-    ``last`` is what ``numbering`` has the kernel count again by; -1 where this process has no namespace of its own.
+    ``last`` is what ``pid_namespace`` has the kernel count again by; -1 where this process has no namespace of its own.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
@@ -97,7 +97,7 @@ def _serve(control: socket.socket, confinement: lockdown.Prepared, setup: bytear
 def _reap(control: socket.socket, child: int, last: int) -> None:
     _, status = os.waitpid(child, 0)
     if last >= 0:
-        numbering.end_all_others()
+        pid_namespace.end_all_others()
     control.send(REAPED.pack(os.waitstatus_to_exitcode(status)))
 
 
@@ -110,7 +110,7 @@ def _fork(
     last: int,
 ) -> None:
     if last >= 0:
-        numbering.count_again(last)
+        pid_namespace.count_again(last)
     if os.fork() == 0:
         _become_policy(control, setup[:size], confinement, descriptors)
     for descriptor in descriptors:

@@ -16,7 +16,7 @@ from pydantic import Field
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.core.agent import Particular
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.rollout.executors.base import LOCAL
+from evopolicygym.rollout.executor import LOCAL
 from evopolicygym.runs.config import (
     DEFAULT_AGENT,
     EFFORT,

@@ -1,0 +1,73 @@
+"""The agent that is Anthropic's Claude Code. What tools share is not told here but in ``cli_agent.py``."""
+
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+PLAIN = (
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--dangerously-skip-permissions",  # it is in a sandbox of ours
+    "--disallowedTools",
+    "WebSearch,WebFetch",
+)
+QUIET = {
+    "IS_SANDBOX": "1",  # without it, it refuses to run as root
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "DISABLE_AUTOUPDATER": "1",
+}
+MODELS = ("ANTHROPIC_SMALL_FAST_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL", "CLAUDE_CODE_SUBAGENT_MODEL")
+"""It asks other models for side tasks, which this run may not."""
+
+
+class ClaudeCode(Tool):
+    """Claude Code. Its usage is of one call; the input that it tells leaves out what was cached."""
+
+    program = "claude"
+    install = "npm install -g @anthropic-ai/claude-code@2.1.330"
+    wire = Wire.MESSAGES
+    url, key = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
+    efforts = ("low", "medium", "high", "xhigh", "max")
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        again = ("--resume", call.conversation) if call.conversation else ()
+        effort = ("--effort", self.effort) if self.effort else ()
+        return ("-p", call.prompt, "--model", call.model, *effort, *PLAIN, *again)
+
+    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+        """Return the tool's environment variables."""
+        return {**endpoint.environment, **QUIET, **dict.fromkeys(MODELS, model)}
+
+    def hear(self, event: Event) -> Heard:
+        """Return what an event says."""
+        match event["type"]:
+            case "system":
+                return Heard(conversation=event.get("session_id", ""))
+            case "result":
+                said = str(event.get("result") or event["subtype"])
+                error = said if event["is_error"] else ""
+                return Heard(event["session_id"], said, error=error, usage=_usage(event))
+            case _:
+                return Heard()
+
+
+def _usage(event: Event) -> dict[str, float]:
+    counts = event["usage"]
+    told = tokens(counts, output="output_tokens", cached_input="cache_read_input_tokens")
+    whole = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    cost = tokens(event, cost="total_cost_usd")
+    return {"input": sum(counts.get(name) or 0 for name in whole), **told, **cost}
+
+
+ABOUT = ClaudeCode.about("Anthropic's Claude Code")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(ClaudeCode(config.effort), config)

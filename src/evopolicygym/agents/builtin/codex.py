@@ -1,0 +1,78 @@
+"""The agent that is OpenAI's Codex CLI. What it shares with other tools is not told here but in ``cli_agent.py``."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+PLAIN = (
+    "--json",
+    "--skip-git-repo-check",
+    "--dangerously-bypass-approvals-and-sandbox",  # it is in ours, which lets it make none of its own
+    "--disable",
+    "plugins",
+)
+SETTINGS = """\
+model = {model}
+{effort}model_provider = "door"
+web_search = "disabled"
+check_for_update_on_startup = false
+
+[model_providers.door]
+name = "door"
+base_url = {address}
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+
+[analytics]
+enabled = false
+"""
+
+
+class Codex(Tool):
+    """Codex CLI. Its usage counts from the conversation's beginning and tells no cost."""
+
+    program = "codex"
+    install = "npm install -g @openai/codex@0.169.0"
+    wire = Wire.RESPONSES
+    url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
+    usage_lasts = True
+    efforts = ()
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        again = ("resume", call.conversation) if call.conversation else ()
+        return ("exec", *PLAIN, *again, call.prompt)
+
+    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+        """Return its settings; a provider of our own, as the built-in one tries other protocols first."""
+        effort = f"model_reasoning_effort = {json.dumps(self.effort)}\n" if self.effort else ""
+        settings = SETTINGS.format(model=json.dumps(model), effort=effort, address=json.dumps(endpoint.address))
+        return {".codex/config.toml": settings}
+
+    def hear(self, event: Event) -> Heard:
+        """Return what an event says; an item that is an error is a warning, and no failure."""
+        match event["type"]:
+            case "thread.started":
+                return Heard(conversation=event["thread_id"])
+            case "item.completed" if event["item"]["type"] == "agent_message":
+                return Heard(message=event["item"]["text"])
+            case "turn.completed":
+                names = {"input": "input_tokens", "cached_input": "cached_input_tokens", "output": "output_tokens"}
+                return Heard(usage=tokens(event["usage"], **names, reasoning="reasoning_output_tokens"))
+            case "turn.failed":
+                return Heard(error=event["error"]["message"])
+            case _:
+                return Heard()
+
+
+ABOUT = Codex.about("OpenAI's Codex CLI")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(Codex(config.effort), config)

@@ -1,0 +1,137 @@
+"""The agent that is any program: started once in the workspace, it finds the judge by its environment.
+
+How a program is started and watched is not told here but in ``program.py``.
+"""
+
+import os
+import re
+import shutil
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
+from threading import Event
+
+from evopolicygym.agents.base import refuse_effort
+from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.kit.program import Launch, last_words, run
+from evopolicygym.core.agent import IN_WORKSPACE, Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
+from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.wire import Wire
+
+ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
+MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
+"""Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
+
+INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
+"""Programs that run the file that is their first argument."""
+
+
+class CommandAgent:
+    """Runs one program."""
+
+    max_turns = 1
+
+    def __init__(self, command: tuple[str, ...], limits: AgentLimits, upstream: ModelUpstream | None = None) -> None:
+        self._launch = Launch(command, limits)
+        self._upstream = upstream
+        self.model_url = upstream.base_url if upstream else ""
+
+    def refuse(self, environment: str) -> None:
+        """Raise ``UsageError`` where there is no such program, or no such script for an interpreter to run."""
+        program, *arguments = self._launch.command
+        script = arguments[0] if arguments and INTERPRETER.fullmatch(Path(program).name) else ""
+        script = "" if script.startswith("-") else script
+        missing = program if not _is_there(program) else script if script and not _is_file(script) else ""
+        if missing:
+            raise UsageError(
+                f"The program {' '.join(self._launch.command)!r} was asked for as the agent on {environment}, and "
+                f"there is no {missing!r} here or in a workspace. Give the path of a file that is there, or a "
+                f"program's name that is on PATH, after --."
+            )
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+        """Run the program until it ends, goes over a limit, or ``stop`` is set.
+
+        Raises ``AgentError`` where it can't be started, ``SandboxError`` where it can't be ended, and what its model's
+        door raises where that can't be opened.
+        """
+        with ExitStack() as stack:
+            if self._upstream is None:
+                return self._play(desk, door, None, stop)
+            model = stack.enter_context(ModelDoor(self._upstream.within(desk), desk.model_log, desk.report))
+            return replace(self._play(desk, door, model, stop), usage=model.usage().figures())
+
+    def _play(self, desk: Desk, door: Door, model: ModelDoor | None, stop: Event) -> Turn:
+        launch = replace(self._launch, over=model.spent) if model else self._launch
+        ended = run(launch, desk, door, model, stop)
+        if ended.limit:
+            return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
+        if ended.over:
+            return Turn(AgentEnd.ALLOWANCE_SPENT, ended.over, findings=ended.findings)
+        if ended.code is None:
+            return Turn(AgentEnd.STOPPED, findings=ended.findings)
+        if ended.code:
+            return Turn(AgentEnd.CRASHED, last_words(ended.code, desk.transcript), findings=ended.findings)
+        return Turn(AgentEnd.FINISHED, findings=ended.findings)
+
+
+def _is_there(program: str) -> bool:
+    """Return whether there is a program: by its path here or in a workspace, or by its name on a search path."""
+    if "/" in program:
+        return _is_file(program)
+    return any(shutil.which(program, path=path) for path in (None, os.defpath))
+
+
+def _is_file(word: str) -> bool:
+    path = Path(word)
+    in_workspace = not path.is_absolute() and path.parts[:1] != () and path.parts[0] in IN_WORKSPACE
+    return in_workspace or (path.is_absolute() and path.is_file())
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent that runs the config's command, under the limits and with the model that its options name."""
+    if not config.command:
+        raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
+    refuse_effort(config, None)
+    return CommandAgent(config.command, limits_of(config), upstream_of(config))
+
+
+def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
+    """Return the limits that a config's options name; raise ``UsageError`` for an option that is none of an agent's.
+
+    ``others`` are options that the agent has besides limits and a model's door.
+    """
+    known = [field.name for field in fields(AgentLimits)]
+    limits = {name: amount for name, amount in config.options.items() if name not in {*MODEL_OPTIONS, *others}}
+    besides = f", and besides {', '.join(others)}" if others else ""
+    for name, amount in limits.items():
+        if name not in known or type(amount) is not int or amount < 1:
+            raise UsageError(
+                f"The agent {config.name!r} can't be given {name} = {amount!r}; whole numbers from 1 for "
+                f"{', '.join(known)} can be given, and texts for {', '.join(MODEL_OPTIONS)}"
+                f"{besides}."
+            )
+    return AgentLimits(**limits)
+
+
+def upstream_of(config: AgentConfig) -> ModelUpstream | None:
+    """Return where the model's door leads; None for an agent without one.
+
+    Raises ``UsageError`` where it can't be, and ``MissingExtra`` where what opens it is not installed.
+    """
+    url, key, wire = (str(config.options.get(name, "")) for name in MODEL_OPTIONS)
+    if not url:
+        if key or wire:
+            raise UsageError("A model's key or wire format was given, and no address: give model_url (--model-url).")
+        return None
+    if wire and wire not in set(Wire):
+        raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(Wire)}.")
+    upstream = ModelUpstream(url, key, Wire(wire or Wire.AUTO), (config.model,) if config.model else ())
+    upstream.key()
+    try:
+        import httpx  # noqa: F401 - only whether it is there
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"The agent {config.name!r}, which asks a model,", "agents", str(error.name)) from error
+    return upstream

@@ -1,0 +1,64 @@
+"""The agent that is Google's Gemini CLI. What tools share is not told here but in ``cli_agent.py``."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+SETTINGS = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},  # else it asks, and ends with code 41
+    "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+    "privacy": {"usageStatisticsEnabled": False},
+    "model": {"skipNextSpeakerCheck": True},
+    "tools": {"exclude": ["google_web_search", "web_fetch"]},
+}
+
+
+class Gemini(Tool):
+    """Gemini CLI. Its usage is of one call; its output leaves out reasoning."""
+
+    program = "gemini"
+    install = "npm install -g @google/gemini-cli@0.61.0"
+    wire = Wire.GEMINI
+    url, key = "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
+    efforts = ("minimal", "low", "medium", "high")
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        again = ("--resume", call.conversation) if call.conversation else ()
+        plain = ("--approval-mode", "yolo", "-o", "stream-json", "--skip-trust")
+        return ("-p", call.prompt, "-m", call.model, *plain, *again)
+
+    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
+        """Return its settings."""
+        thinking = {"generateContentConfig": {"thinkingConfig": {"thinkingLevel": self.effort.upper()}}}
+        override = {"match": {"model": model}, "modelConfig": thinking}
+        told = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
+        return {".gemini/settings.json": json.dumps(SETTINGS | told)}
+
+    def hear(self, event: Event) -> Heard:
+        """Return what an event says."""
+        match event["type"]:
+            case "init":
+                return Heard(conversation=event["session_id"])
+            case "message" if event["role"] == "assistant":
+                return Heard(message=event["content"], goes_on=bool(event.get("delta")))
+            case "result":
+                error = "" if event["status"] == "success" else str((event.get("error") or {}).get("message", "failed"))
+                counts = event.get("stats") or {}
+                names = {"input": "input_tokens", "cached_input": "cached", "output": "output_tokens"}
+                return Heard(error=error, usage=tokens(counts, **names))
+            case _:
+                return Heard()
+
+
+ABOUT = Gemini.about("Google's Gemini CLI")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(Gemini(config.effort), config)

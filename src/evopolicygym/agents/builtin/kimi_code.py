@@ -1,0 +1,43 @@
+"""The agent that is Moonshot's Kimi Code. What tools share is not told here but in ``cli_agent.py``."""
+
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+
+class KimiCode(Tool):
+    """Kimi Code. It prints messages, and tells no usage."""
+
+    program = "kimi"
+    install = "npm install -g @moonshot-ai/kimi-code@2.1.0 (it needs Node 22 or later)"
+    wire = Wire.CHAT
+    url, key = "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        again = ("-S", call.conversation) if call.conversation else ()
+        return ("-p", call.prompt, "--output-format", "stream-json", *again)
+
+    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+        """Return the tool's environment variables."""
+        place = {"BASE_URL": endpoint.address, "API_KEY": endpoint.key, "PROVIDER_TYPE": "openai", "NAME": model}
+        named = {f"KIMI_MODEL_{name}": value for name, value in place.items()}
+        return {**named, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
+
+    def hear(self, event: Event) -> Heard:
+        """Return what an event says."""
+        if event.get("role") == "assistant" and isinstance(event.get("content"), str):
+            return Heard(message=event["content"])
+        return Heard(conversation=event.get("session_id") or "")
+
+
+ABOUT = KimiCode.about("Moonshot's Kimi Code")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(KimiCode(), config)

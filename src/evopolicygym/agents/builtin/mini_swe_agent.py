@@ -1,0 +1,42 @@
+"""The agent that is mini-SWE-agent. What tools share is not told here but in ``cli_agent.py``."""
+
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+
+class MiniSweAgent(Tool):
+    """mini-SWE-agent. It prints no events: it takes up no conversation, and its usage isn't told."""
+
+    program = "mini"
+    install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"
+    wire = Wire.CHAT
+    url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
+    efforts = ()
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
+        effort = ("-c", f"model.model_kwargs.extra_body.reasoning_effort={self.effort}") if self.effort else ()
+        return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain, *effort)
+
+    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - an argument
+        """Return the tool's environment variables."""
+        quiet = {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
+        return {**endpoint.environment, "OPENAI_API_BASE": endpoint.address, **quiet}
+
+    def hear(self, event: Event) -> Heard:  # noqa: ARG002 - it prints no events
+        """Return nothing."""
+        return Heard()
+
+
+ABOUT = MiniSweAgent.about("mini-SWE-agent")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(MiniSweAgent(config.effort), config)

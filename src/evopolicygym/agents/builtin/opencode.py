@@ -1,0 +1,73 @@
+"""The agent that is opencode. What tools share is not told here but in ``cli_agent.py``."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.agents.kit import cli_agent
+from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.wire import Wire
+
+
+class OpenCode(Tool):
+    """opencode. It tells usage step by step, and none of side tasks."""
+
+    program = "opencode"
+    install = "npm install -g opencode-ai@1.18.33"
+    wire = Wire.CHAT
+    url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
+    usage_adds_up = True
+    efforts = ()
+
+    def arguments(self, call: Call) -> Sequence[str]:
+        """Return the program's arguments."""
+        again = ("--session", call.conversation) if call.conversation else ()
+        return ("run", "--format", "json", "-m", f"door/{call.model}", "--auto", *again, call.prompt)
+
+    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+        """Return its settings."""
+        options = {"baseURL": endpoint.address, "apiKey": "{env:OPENAI_API_KEY}"}
+        thinking = {"options": {"reasoningEffort": self.effort}} if self.effort else {}
+        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: thinking}}
+        settings = {
+            "provider": {"door": provider},
+            "model": f"door/{model}",
+            "small_model": f"door/{model}",
+            "autoupdate": False,
+            "share": "disabled",
+            "permission": {"webfetch": "deny"},
+        }
+        return {".config/opencode/opencode.json": json.dumps(settings)}
+
+    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - as files tells it
+        """Return the tool's environment variables."""
+        quiet = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
+        return {**endpoint.environment, **dict.fromkeys(quiet, "1")}
+
+    def hear(self, event: Event) -> Heard:
+        """Return what an event says."""
+        conversation, part = event.get("sessionID", ""), event.get("part") or {}
+        match event["type"]:
+            case "text":
+                return Heard(conversation, part["text"])
+            case "error":
+                error = event["error"]
+                return Heard(conversation, error=str((error.get("data") or {}).get("message") or error["name"]))
+            case "step_finish":
+                counts = part["tokens"]
+                fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
+                spoken = tokens(counts, output="output", reasoning="reasoning")
+                spoken["output"] += spoken["reasoning"]
+                whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
+                return Heard(conversation, usage=whole)
+            case _:
+                return Heard(conversation)
+
+
+ABOUT = OpenCode.about("opencode")
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
+    return cli_agent.make(OpenCode(config.effort), config)

@@ -1,0 +1,41 @@
+"""The agent that doesn't learn: it leaves the policy it finds and spends the whole budget on it.
+
+With the desk's own policy, that is uniformly random play under the rules of a run.
+"""
+
+from threading import Event
+
+from evopolicygym.agents.base import refuse_choices
+from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.kit.judge_client import Referee, turn
+from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+
+ABOUT = About("changes nothing: plays the random policy that it finds")
+EPISODES_PER_SUBMISSION = 16
+
+
+class RandomAgent:
+    """Submits the policy unchanged, on the train cases in order."""
+
+    max_turns = 1
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing at the desk
+        """Spend the budget."""
+        return turn(_spend, door, stop)
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent."""
+    refuse_choices(config)
+    return RandomAgent()
+
+
+def _spend(referee: Referee) -> str:
+    info = referee.info()
+    remaining, submissions = info.episode_budget, 0
+    while remaining:
+        count = info.portion(EPISODES_PER_SUBMISSION, remaining)
+        indices = info.cases(info.episode_budget - remaining, count)
+        remaining = referee.submit(indices, f"random-{submissions}").remaining_budget
+        submissions += 1
+    return f"{submissions} submissions of the policy as it was found"

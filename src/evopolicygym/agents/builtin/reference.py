@@ -1,0 +1,50 @@
+"""The agent that plays what a person wrote: it lays the environment's reference into ``system/`` and submits once.
+
+For measuring a reference by the rules of a run, and for seeing what a good score looks like. The policies themselves
+are not told here but in ``references/``.
+"""
+
+from pathlib import Path
+from threading import Event
+
+from evopolicygym import references
+from evopolicygym.agents.base import refuse_choices
+from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.kit.given_project import replace, submit_once
+from evopolicygym.agents.kit.judge_client import Referee, turn
+from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+
+ABOUT = About("plays the policy that a person wrote for the environment")
+KEY = "reference"
+
+
+class ReferenceAgent:
+    """Submits the reference on as many train cases as one submission may have."""
+
+    max_turns = 1
+
+    def refuse(self, environment: str) -> None:
+        """Raise ``UsageError`` where the environment has no reference."""
+        references.files_of(environment)
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+        """Play; raise ``UsageError`` where the environment has no reference."""
+        return turn(lambda referee: _play(desk.system, referee), door, stop)
+
+
+def make(config: AgentConfig) -> Agent:
+    """Return the agent."""
+    refuse_choices(config)
+    return ReferenceAgent()
+
+
+def _play(system: Path, referee: Referee) -> str:
+    environment = str(referee.info().env_meta["env"])
+    lay(environment, system)
+    submit_once(referee, KEY)
+    return f"the reference policy of {environment}, submitted once"
+
+
+def lay(environment: str, system: Path) -> None:
+    """Have a directory hold an environment's reference and nothing else; raise ``UsageError`` where there is none."""
+    replace(system, references.files_of(environment))

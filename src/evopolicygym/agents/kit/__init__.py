@@ -1,0 +1,1 @@
+"""What agents are built of: the judge's client, command-line tools, programs, searches, evaluators."""

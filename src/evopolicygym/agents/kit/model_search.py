@@ -1,0 +1,220 @@
+"""What the agents that search programs with a model share: the bench at which a library works, and how its turn ends.
+
+Libraries see texts only: a question to the model, a candidate to evaluate. Which library works at the bench is not told
+here but in ``gepa.py`` and ``openevolve.py``, and how a run evaluates a program in ``evaluator.py``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from threading import Event
+from typing import TYPE_CHECKING
+
+from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
+from evopolicygym.agents.kit.judge_client import Referee, Stopped, turn
+from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
+from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
+from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
+from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.wire import CallRefused
+
+if TYPE_CHECKING:
+    from evopolicygym.agents.kit.neutral_harness.provider import Provider
+
+LEAST_CANDIDATES = 8
+"""A budget that is small is cut into so many candidates at least: a search of fewer is none."""
+MOST_IDLE = 8
+"""Answers in a row that cost no episode, after which a search is stuck: the same candidates come again and again."""
+WORST = -1e9
+"""The value of what can't be played: a number, as libraries reckon with it, and below every return."""
+
+
+class SearchCrashed(EvoPolicyGymError):
+    """The library broke."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a candidate on one case."""
+
+    case: int
+    value: float
+    """The return, or ``WORST``."""
+    error: str
+    """Why it failed or could not be loaded; empty where it did not."""
+
+    @property
+    def text(self) -> str:
+        """What a model is told of it."""
+        told = "it could not be played" if self.value == WORST else f"return {self.value:g}"
+        return f"train case {self.case}: {told}" + (f"; the policy failed:\n{self.error}" if self.error else "")
+
+
+@dataclass(slots=True)
+class Bench:
+    """Where a library works: it asks the model, and has candidates played on the same few cases."""
+
+    desk: Desk
+    evaluator: Evaluator
+    cases: list[int]
+    stop: Event
+    transcript: Transcript
+    _answer: Callable[[str, Callable[[float], None]], str]
+    ended: Exception | None = None
+    """What ended the search, first; a library may have swallowed it."""
+    _known: dict[str, dict[int, Outcome]] = field(default_factory=dict)
+    _idle: int = 0
+
+    @property
+    def brief(self) -> str:
+        """What a model is told before anything else."""
+        return (
+            "You improve the Python policy of an environment. Write the whole of the file policy.py; its mean return "
+            f"over unseen starts of the environment is what counts.\n\n{self.evaluator.task}"
+        )
+
+    def ask(self, question: str) -> str:
+        """Return the model's answer; raise what ends the search."""
+        self._go_on()
+        self._idle += 1
+        if self._idle > MOST_IDLE:
+            self._end(BudgetSpent(f"The model gave nothing new {MOST_IDLE} times in a row."))
+        self.transcript.write("user", text=question)
+        try:
+            answer = self._answer(question, self.pause)
+        except EvoPolicyGymError as error:
+            self._end(error)
+        self.transcript.write("assistant", text=answer)
+        return answer
+
+    def play(self, program: str, cases: Sequence[int]) -> list[Outcome]:
+        """Have a candidate played on cases, those on which it was not played yet; raise what ends the search."""
+        self._go_on()
+        known = self._known.setdefault(program, {})
+        if missing := [case for case in cases if case not in known]:
+            short = max(0, self.evaluator.info.min_episodes - len(missing))
+            # In order, so that the same cases are the same submission however a library draws them.
+            filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
+            before = self.evaluator.remaining
+            try:
+                evaluation = self.evaluator.evaluate(program, filled)
+            except EvoPolicyGymError as error:
+                self._end(error)
+            if self.evaluator.remaining < before:
+                self._idle = 0
+            known.update({outcome.case: outcome for outcome in _outcomes(evaluation)})
+            told = {"cases": evaluation.cases, "returns": evaluation.returns, "status": evaluation.status}
+            self.transcript.write("judge", **told, remaining=self.evaluator.remaining)
+        return [known[case] for case in cases]
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raise ``Stopped`` where the agent is to stop."""
+        if self.stop.wait(seconds):
+            raise Stopped("The agent was asked to stop.")
+
+    def _go_on(self) -> None:
+        if self.ended:
+            raise self.ended
+        if self.stop.is_set():
+            self._end(Stopped("The agent was asked to stop."))
+
+    def _end(self, error: EvoPolicyGymError) -> None:
+        self.ended = self.ended or error
+        raise error
+
+
+Library = Callable[[Bench], None]
+"""Works at a bench until it is over."""
+
+
+@dataclass(slots=True)
+class ModelSearchAgent:
+    """Has a library search, with one model."""
+
+    upstream: ModelUpstream
+    model: str
+    effort: str
+    episodes: int
+    """A candidate's, at most."""
+    library: Library
+    max_turns: int = field(default=1, kw_only=True)
+
+    @property
+    def model_url(self) -> str:
+        """Where its model is: by this a run knows that there is one to set limits to."""
+        return self.upstream.base_url
+
+    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+        """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` where the model never answers."""
+        from evopolicygym.agents.kit.neutral_harness.provider import ModelFailed, Provider
+
+        ledger = Ledger(self.upstream.within(desk), desk.report)
+        provider = Provider(self.upstream, self.model, ledger, ModelLog(desk.model_log))
+        try:
+            ended = turn(lambda referee: self._search(desk, referee, provider, stop), door, stop)
+        except CallRefused as error:
+            ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
+        except ModelFailed as error:
+            usage = ledger.usage()
+            if usage.requests == usage.failed:
+                raise AgentError(f"The agent can't work: {error}") from error
+            ended = Turn(AgentEnd.CRASHED, str(error))
+        except (AgentError, SandboxError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a library's failure is recorded, whatever it is, with its usage
+            ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
+        return replace(ended, usage=ledger.usage().figures())
+
+    def _search(self, desk: Desk, referee: Referee, provider: "Provider", stop: Event) -> str:
+        from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong
+
+        evaluator = Evaluator(desk, referee)
+
+        def answer(question: str, pause: Callable[[float], None]) -> str:
+            conversation = CONVERSATIONS[self.upstream.wire](self.effort, bash=False)
+            conversation.say(question)
+            return provider.ask(conversation, pause).text
+
+        def search(evaluator: Evaluator, _seed: int) -> None:
+            info = evaluator.info
+            wanted = max(1, min(self.episodes, info.episode_budget // LEAST_CANDIDATES))
+            cases = info.cases(0, min(info.portion(wanted, info.episode_budget), info.n_cases))
+            bench = Bench(desk, evaluator, cases, stop, Transcript(desk.transcript), answer)
+            try:
+                self.library(bench)
+            except Exception as error:  # noqa: BLE001 - raised again, or what it followed from
+                bench.ended = bench.ended or error
+            if isinstance(bench.ended, ConversationTooLong):
+                raise BudgetSpent(str(bench.ended)) from bench.ended
+            if bench.ended:
+                raise bench.ended
+
+        return spend(evaluator, search, desk.seed)
+
+
+def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
+    """Return the agent whose name is its extra's and its library's; raise ``UsageError`` or ``MissingExtra``."""
+    upstream, model = chosen_model(config)
+    if find_spec(config.name) is None:
+        raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
+    return ModelSearchAgent(upstream, model, config.effort, episodes, library)
+
+
+def mean(outcomes: Sequence[Outcome]) -> float:
+    """Return the mean value; ``WORST`` where one is."""
+    values = [outcome.value for outcome in outcomes]
+    return WORST if WORST in values else sum(values) / len(values)
+
+
+def _outcomes(evaluation: Evaluation) -> list[Outcome]:
+    errors: Mapping[int, str] = evaluation.errors
+    if not evaluation.returns:
+        return [Outcome(case, WORST, evaluation.load_error) for case in evaluation.cases]
+    # A return may be no number, or as large as any; libraries add them up.
+    values = [min(max(value, WORST / 2), -WORST) if value == value else WORST / 2 for value in evaluation.returns]  # noqa: PLR0124 - NaN
+    pairs = enumerate(zip(evaluation.cases, values, strict=True))
+    return [Outcome(case, value, errors.get(place, "")) for place, (case, value) in pairs]

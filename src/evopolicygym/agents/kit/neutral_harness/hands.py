@@ -1,0 +1,157 @@
+"""The bash of the agent ``neutral``: commands that run in its workplace, one after another.
+
+Nothing of the model is known in here. How a workplace holds is described in ``sandbox/program/workplace.py``, and how a
+command is run inside in ``sandbox/program/inside/commands.py``.
+"""
+
+import json
+import select
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from importlib.resources import files
+from threading import Event
+from typing import Self
+
+from evopolicygym.agents.kit.judge_client import Stopped
+from evopolicygym.core import strict_json
+from evopolicygym.core.agent import AgentLimits, Desk, Door
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.core.places import state_directory
+from evopolicygym.sandbox.base import Level, level_of
+from evopolicygym.sandbox.program.workplace import JUDGE_PORT, Occupant, enclosed, plain, preflight
+
+COMMAND_S = 300.0
+"""The longest that a command may run."""
+KEEP_BYTES = 16_000
+"""The most that is kept of what a command prints: its beginning and its end."""
+SLACK_S = 30.0
+LOOK_S = 0.1
+LONGEST_ANSWER = 1 << 20
+RESTARTS = 10
+COMMANDS_PORT = 8702
+LOST = (
+    "[the command's sandbox ended under it, and was started anew: its processes, /tmp and the home are gone, "
+    "/workspace is as it was]"
+)
+
+
+class WorkEnded(EvoPolicyGymError):
+    """What runs in the workplace went over a limit, or ended its workplace too often."""
+
+
+class Hands:
+    """Runs commands; everything that they started is gone when it is left."""
+
+    def __init__(self, desk: Desk, door: Door, stop: Event) -> None:
+        self._desk, self._door, self._stop = desk, door, stop
+        self._occupant: Occupant | None = None
+        self._channel: socket.socket | None = None
+        self._restarts = 0
+        self.findings: Mapping[str, str] = {}
+        """What was found to hold the commands in, by name."""
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def run(self, command: str) -> str:
+        """Run a bash command; return what it printed and how it ended.
+
+        Raises ``Stopped`` and ``WorkEnded``, as ``pause`` does.
+        """
+        asked = {"command": command, "limit_s": COMMAND_S, "keep_bytes": KEEP_BYTES}
+        try:
+            answer = self._exchange(json.dumps(asked).encode() + b"\n")
+            output, end = str(answer["output"])[: 2 * KEEP_BYTES], str(answer["end"])[:200]
+        except (OSError, ValueError, KeyError, TypeError):
+            self._restart()
+            return LOST
+        return f"{output}{'' if not output or output.endswith(chr(10)) else chr(10)}[{end}]"
+
+    def pause(self, seconds: float) -> None:
+        """Wait; raise ``Stopped`` where the agent is to stop, ``WorkEnded`` where a limit is passed."""
+        if self._stop.wait(seconds):
+            raise Stopped("The agent was asked to stop.")
+        if self._occupant is not None and (over := self._occupant.watch.over()):
+            raise WorkEnded(f"the agent's commands were ended: {over}")
+
+    def _exchange(self, line: bytes) -> Mapping[str, object]:
+        if self._channel is None:
+            raise ConnectionError("There is no workplace.")
+        self._channel.sendall(line)
+        data, deadline = b"", time.monotonic() + COMMAND_S + SLACK_S
+        while not data.endswith(b"\n"):
+            if not select.select([self._channel], [], [], LOOK_S)[0]:
+                self.pause(0.0)
+                if time.monotonic() > deadline:
+                    raise TimeoutError("What runs the commands doesn't answer.")
+                continue
+            chunk = self._channel.recv(1 << 16)
+            data += chunk
+            if not chunk or len(data) > LONGEST_ANSWER:
+                raise ConnectionError("What runs the commands is gone, or is not ours any more.")
+        answer: Mapping[str, object] = strict_json.decode(data)
+        return answer
+
+    def _start(self) -> None:
+        """Start what runs the commands, and take its one connection before a command of the model's can.
+
+        Raises ``AgentError`` where no workplace can be made.
+        """
+        script = (files("evopolicygym.sandbox.program") / "inside" / "commands.py").read_text(encoding="utf-8")
+        listening: list[socket.socket] = []
+        try:
+            self._occupant, found = self._entered(script, listening)
+            self.findings = {**self.findings, **found, **self._occupant.findings}
+            listening[0].settimeout(SLACK_S)
+            self._channel, _ = listening[0].accept()
+            self._channel.settimeout(SLACK_S)
+        except (OSError, SandboxError) as error:
+            self._leave()
+            raise AgentError(f"The agent's commands can't be run: {error}") from error
+        finally:
+            for listener in listening:
+                listener.close()
+
+    def _entered(self, script: str, listening: list[socket.socket]) -> tuple[Occupant, Mapping[str, str]]:
+        """Start a workplace that connects to a socket, which is appended to ``listening``."""
+
+        def serve(listener: socket.socket) -> Mapping[str, str]:
+            listening.append(listener)
+            host, port = listener.getsockname()
+            return {"EVOPOLICYGYM_COMMANDS": f"{host}:{port}"}
+
+        workspace = self._desk.workspace
+        if level_of(self._desk.isolation) is not Level.BUBBLEWRAP:
+            addresses = serve(socket.create_server(("127.0.0.1", 0)))
+            environment = {**self._door.endpoint.environment, **addresses}
+            words, confined = (sys.executable, "-I", "-c", script), level_of(self._desk.isolation) is Level.PROCESS
+            return plain(words, workspace, environment, AgentLimits(), confined=confined), {}
+        hidden, simulators = [workspace.parent, state_directory()], self._desk.simulators
+        packages = self._desk.policy_packages
+        found = {} if self.findings else preflight(("bash",), workspace, hidden, simulators, packages)
+        doors = {JUDGE_PORT: lambda listener: self._door.serve(listener).environment, COMMANDS_PORT: serve}
+        words = ("python3", "-I", "-c", script)
+        return enclosed(words, workspace, doors, AgentLimits(), simulators=simulators, packages=packages), found
+
+    def _restart(self) -> None:
+        self._leave()
+        self._restarts += 1
+        if self._restarts > RESTARTS:
+            raise WorkEnded(f"the agent's commands ended their sandbox {self._restarts} times")
+        self._start()
+
+    def _leave(self) -> None:
+        channel, occupant = self._channel, self._occupant
+        self._channel = self._occupant = None
+        if channel is not None:
+            channel.close()
+        if occupant is not None:
+            occupant.leave(0.0)
+            if occupant.process.stdout is not None:
+                occupant.process.stdout.close()

@@ -1,4 +1,0 @@
-"""The process in which the agent ``openevolve`` has its library: ``__main__`` sets it up, ``link`` is its one way out.
-
-Nothing of a run is known in here: what is asked goes to ``agents/openevolve.py``, which answers.
-"""

@@ -1,0 +1,96 @@
+"""What a diagnostic is, how it is found, and how those of many runs become one table.
+
+A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
+``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is told in each file, and with its
+formulas in docs/diagnostics.md; how a table becomes a sheet, in
+``analysis/tables/sheets.py``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from evopolicygym.core.registry import Registry
+from evopolicygym.core.run import RunState
+from evopolicygym.records.reader import RunRecord
+
+DIAGNOSTICS = Registry(
+    kind="diagnostic",
+    package="evopolicygym.analysis.diagnostics",
+    group="evopolicygym.diagnostics",
+    attribute="DIAGNOSTIC",
+)
+ALL = "all"
+"""Stands for every kind of task in a table."""
+
+Cell = str | int | float | None
+"""What may stand in a table; None where there is nothing to say."""
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under names."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic(Generic[Measured]):
+    """One diagnostic: what it measures of a run, and how that is told."""
+
+    measure: Callable[[RunRecord], Measured]
+    """Returns a frozen dataclass."""
+    table: Callable[[Measured], Table]
+    """One run's table, where it can be with a row for each submission."""
+    summary: Callable[[Sequence[Measured]], Mapping[str, Cell]]
+    """What is said of some runs together, or of one, under the same names for any runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a run is counted under."""
+
+    entry: str
+    """The agent with its model."""
+    kind: str
+    """Of the task."""
+
+
+def group_of(state: RunState) -> Group:
+    """Return what a run is counted under."""
+    return Group(state.opened.agent.entry, state.opened.task.environment.kind.value)
+
+
+def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
+    """Return the summary of one run as a table."""
+    rows = tuple(diagnostic.summary([measured]).items())
+    return Table(f"{name}, in short", ("measure", "value"), rows)
+
+
+def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group, Any]]) -> Table:
+    """Return one row for each entry and kind of task, and one for all kinds where an entry has several."""
+    rows: list[tuple[Cell, ...]] = []
+    columns: tuple[str, ...] = ()
+    for entry in sorted({group.entry for group, _ in runs}):
+        own = [(group.kind, measured) for group, measured in runs if group.entry == entry]
+        kinds = sorted({kind for kind, _ in own})
+        for kind in [*kinds, ALL] if len(kinds) > 1 else kinds:
+            counted = [measured for its_kind, measured in own if kind in {its_kind, ALL}]
+            summary = diagnostic.summary(counted)
+            columns = ("entry", "kind", "runs", *summary)
+            rows.append((entry, kind, len(counted), *summary.values()))
+    return Table(name, columns, tuple(rows))
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def share(part: int, whole: int) -> float | None:
+    """Return a part of a whole; None of nothing."""
+    return part / whole if whole else None

@@ -1,0 +1,213 @@
+"""What figures are drawn on: matplotlib's objects, without its global state, in one style, as bytes that never differ.
+
+Sizes are inches of the printed page; no text is smaller than eight points. What is drawn is not told here.
+"""
+
+import io
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+from evopolicygym.analysis.drawing.figure import EXTRA
+from evopolicygym.analysis.drawing.looks import GREY, Look
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.core.errors import MissingExtra, UnknownName
+
+try:
+    import matplotlib as mpl
+    from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+except ImportError as error:
+    raise MissingExtra("A figure (--no-figures writes tables alone)", EXTRA, str(error.name or error)) from error
+
+__all__ = [
+    "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "few_ticks", "finite", "foot", "key", "keyed", "name_rows",
+    "number", "panels", "saved", "sheet_of", "styled", "worded",
+]  # fmt: skip
+FORMATS = ("svg", "png")
+WIDTH = 7.2
+"""Of every figure."""
+DOTS = 200
+"""Of a PNG, per inch."""
+SMALL = 8.0
+"""Points of the smallest text."""
+KEY_HEIGHT = 0.165
+"""Of a line of the legend."""
+LABEL_HEIGHT = 0.22
+PAD = 0.05
+RIGHT = 0.985
+"""Where panels end, in parts of the width: a panel's title may be longer than it."""
+THOUSANDS, MILLION = 10_000, 1_000_000
+STYLE: Mapping[Any, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#4D4D4D",
+    "axes.grid": True,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 8.5,
+    "figure.facecolor": "white",
+    "figure.labelsize": 9.0,
+    "figure.titlesize": 11.0,
+    "figure.titleweight": "bold",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Helvetica", "Arial", "sans-serif"],
+    "font.size": 9.0,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.5,
+    "hatch.linewidth": 0.6,
+    "legend.fontsize": SMALL,
+    "legend.frameon": False,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 4.5,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "evopolicygym",
+    "text.parse_math": False,
+    "xtick.labelsize": SMALL,
+    "xtick.major.width": 0.6,
+    "ytick.labelsize": SMALL,
+    "ytick.major.width": 0.6,
+}
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    """Have our style for a while, whatever a user's matplotlibrc says."""
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        mpl.rcdefaults()
+        mpl.rcParams.update(STYLE)
+        yield
+
+
+def styled(draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figure]:
+    """Have a figure drawn in our style."""
+
+    @wraps(draw)
+    def drawn(findings: Findings) -> Figure:
+        with _style():
+            return draw(findings)
+
+    return drawn
+
+
+def saved(figure: Figure, form: str) -> bytes:
+    """Return a figure as a file's bytes; raise ``UnknownName`` where there is no such format."""
+    if form not in FORMATS:
+        raise UnknownName("format of figures", form, FORMATS)
+    stream = io.BytesIO()
+    with _style():
+        if figure.get_layout_engine():  # laid out once, the same in every format
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+        figure.dpi = DOTS
+        if form == "png":
+            FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        else:
+            metadata = {**dict.fromkeys(("Creator", "Date", "Format", "Type")), "Title": figure.get_suptitle()}
+            FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]
+    return stream.getvalue()
+
+
+def sheet_of(title: str, height: float) -> Figure:
+    """Return an empty figure."""
+    figure = Figure(
+        figsize=(WIDTH, height), dpi=DOTS, layout=ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, 0, RIGHT, 1))
+    )
+    figure.suptitle(title, x=0.01, ha="left")
+    return figure
+
+
+def worded(title: str, words: str) -> Figure:
+    """Return a figure that says why there is nothing to be seen."""
+    figure = sheet_of(title, 1.2)
+    figure.text(0.5, 0.4, words, ha="center", va="center", color=GREY, wrap=True)
+    return figure
+
+
+def panels(
+    title: str,
+    names: Sequence[str],
+    *,
+    columns: int,
+    height: float,
+    below: float = 0.0,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with a panel for each name, all of one size; ``below`` is room for what they share."""
+    columns = max(1, min(columns, len(names)))
+    rows = math.ceil(len(names) / columns)
+    figure = sheet_of(title, rows * height + below + 0.4)
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    cells = [axes for row in grid for axes in row]
+    for axes, name in zip(cells, names, strict=False):
+        axes.set_title(name)
+    for axes in cells[len(names) :]:
+        axes.set_visible(False)
+    return figure, cells[: len(names)]
+
+
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Have a row for each name, from the top down."""
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+
+
+def few_ticks(axis: Any, most: int = 4, *, whole: bool = False) -> None:  # noqa: ANN401 - either axis
+    """Have few and short numbers on an axis."""
+    axis.set_major_locator(MaxNLocator(most, integer=whole, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _at: number(value)))
+
+
+def number(value: float) -> str:
+    """Return a number of an axis."""
+    size = abs(value)
+    text = f"{value / 1e6:,g}M" if size >= MILLION else f"{value / 1e3:,g}k" if size >= THOUSANDS else f"{value:,.6g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
+    """Say what the panels share along x and y, and below them what is what; the figure grows by what that takes."""
+    keys = list(keys)
+    longest = max((len(one.get_label()) for one in keys), default=0)
+    columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
+    below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
+    taken = below + (LABEL_HEIGHT if label else 0.0)
+    height = figure.get_figheight() + taken
+    part = taken / height
+    figure.set_figheight(height)
+    figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, part, RIGHT, 1 - part)))
+    if keys:
+        figure.legend(handles=keys, loc="lower center", bbox_to_anchor=(0.5, 0.0), ncols=columns)
+    if label:
+        figure.text(0.5, (below + 0.04) / height, label, ha="center", va="bottom")
+    if side:
+        figure.supylabel(side, y=(part + 1) / 2)
+
+
+def key(look: Look, name: str) -> Line2D:
+    """Return an entry's line of the legend."""
+    return Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line, label=keyed(name))
+
+
+def keyed(name: str) -> str:
+    """Return a name as a legend shows it, which hides those that begin with an underscore."""
+    return f" {name}" if name.startswith("_") else name
+
+
+def finite(*values: float | None) -> bool:
+    """Return whether all numbers are there and can be drawn."""
+    return all(value is not None and math.isfinite(value) for value in values)

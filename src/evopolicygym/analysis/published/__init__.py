@@ -1,0 +1,1 @@
+"""Means that others published, and those of runs that ship."""

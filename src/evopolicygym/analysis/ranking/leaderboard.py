@@ -1,0 +1,350 @@
+"""The leaderboard: what a table of scores makes of its entries across tasks, with intervals and tiers.
+
+Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a table
+is printed in ``tables_out.py``. The formulas are the protocol's, section 9; docs/leaderboard.md tells them at length.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from evopolicygym.analysis.published.score_tables import AGENT
+from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Resampler, covered, joint_freedom, stretched
+from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
+from evopolicygym.core.environment import Kind
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.score import normalised, rank, rank_scores
+
+UNIT = (0.0, 1.0)
+ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """An aggregate with its interval."""
+
+    value: float
+    interval: Interval | None
+    """None where the entry was only published, as means."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScore:
+    """What one entry has on one task."""
+
+    cell: Cell
+    rank: int
+    of: int
+    """Entries that it is ranked among, itself included."""
+    is_counted: bool
+    """Whether it counts in the others' ranks; the rank of one that doesn't is no place among them."""
+    rank_score: Score
+    normalised: Score | None
+    """None where the task has no random anchor, or nobody who is above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One line of the leaderboard."""
+
+    entry: Entry
+    tasks: Mapping[str, TaskScore]
+    complete: bool
+    """Whether it has all tasks of the table."""
+    place: int | None
+    """Its rank by rank score; None where it isn't complete."""
+    tier: int | None
+    """Entries of one tier can't be told apart from the tier's best; None without place or two repeats on each task."""
+    rank_score: Score
+    normalised: Score | None
+    families: Mapping[str, Score]
+    """Mean rank score by family."""
+    kinds: Mapping[str, Score]
+    """Mean normalised score by kind."""
+    wins: int
+    top_2: int
+
+    @property
+    def covers(self) -> str | None:
+        """What its intervals cover; None where it has none."""
+        return covered(self.entry.is_repeated) if self.rank_score.interval else None
+
+    @property
+    def success_rate(self) -> float | None:
+        """Mean over the tasks that know success."""
+        return _mean(score.cell.success_rate for score in self.tasks.values())
+
+    def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
+        """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't tell it."""
+        told = [mean_told(of(score.cell)) for score in self.tasks.values()]
+        known = [value for value in told if value is not None]
+        return math.fsum(known) if told and len(known) == len(told) else None
+
+    @property
+    def tokens(self) -> float | None:
+        """Tokens of one pass over its tasks."""
+        return self.total(lambda cell: [run.tokens for run in cell.runs])
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars of one pass over its tasks."""
+        return self.total(lambda cell: [run.cost for run in cell.runs])
+
+    @property
+    def wall_s(self) -> float | None:
+        """Seconds of one pass over its tasks, one after the other."""
+        return self.total(lambda cell: [run.wall_s for run in cell.runs])
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """The standings, best first; those that lack tasks come after all that don't."""
+
+    tasks: tuple[TaskRow, ...]
+    standings: tuple[Standing, ...]
+    notes: tuple[str, ...]
+
+
+def mean_told(values: Sequence[float | None]) -> float | None:
+    """Return the mean of what repeats tell; None where any doesn't tell it."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
+
+
+def leaderboard(
+    table: ScoreTable, *, normalise: str = "best", partial: bool = False, resampler: Resampler | None = None
+) -> Leaderboard:
+    """Return the leaderboard of a table.
+
+    Scores are normalised by the best agent of the table, or by the best entry of another kind such as ``reference``. An
+    entry that lacks tasks is ranked against the complete ones, which don't notice it; with ``partial`` all are ranked
+    together on what they have.
+    """
+    return _Making(table, normalise, resampler or Resampler(), partial=partial).leaderboard()
+
+
+def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
+    """Return which entries count in the others' ranks: complete ones and the anchor, or all where none is complete."""
+    full = {entry.label: len(entry.cells) == len(table.tasks) for entry in table.entries}
+    alone = not any(full[entry.label] for entry in table.entries if entry is not table.anchor)
+    return {entry.label: partial or alone or full[entry.label] or entry is table.anchor for entry in table.entries}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskScale:
+    """What 0 and 1 of the normalised score are on a task."""
+
+    low: float
+    """Uniform random's mean."""
+    best: float
+    """Above ``low``."""
+    of: tuple[Entry, ...]
+    """Those whose best it is."""
+
+
+def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> TaskScale | None:
+    """Return the scale of a task: up to the best of the agents that count, or of all entries of another kind.
+
+    ``counts`` is of ``ranked_among``; where none of them is above uniform random, all agents of the task are taken.
+    None where there is no uniform random, or nobody is above it: then there is nothing to measure by.
+    """
+    if table.anchor is None or task not in table.anchor.cells:
+        return None
+    low = table.anchor.cells[task].mean
+    found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
+    counted = tuple(entry for entry in found if counts[entry.label])
+    for among in (counted, found) if kind == AGENT else (found,):
+        best = max((_number(one.cells[task].mean) for one in among), default=low)
+        if best > low:
+            return TaskScale(low, best, among)
+    return None
+
+
+class _Making:
+    """A leaderboard while it is made: means and replicates of all entries on all tasks."""
+
+    def __init__(self, table: ScoreTable, normalise: str, resampler: Resampler, *, partial: bool) -> None:
+        self._table = table
+        self._partial = partial
+        self._counts = ranked_among(table, partial=partial)
+        self._best_kind = AGENT if normalise == "best" else normalise
+        if not any(entry.kind == self._best_kind for entry in table.entries) and normalise != "best":
+            raise UsageError(
+                f"Scores were to be normalised by the best entry of kind {normalise!r}, but the table has none. What "
+                f"works: --normalise best, or a shipped table that has such entries."
+            )
+        self._replicates = {
+            (entry.label, name): resampler.means(cell.sample)
+            if cell.sample
+            else np.full(resampler.replicates, cell.mean)
+            for entry in table.entries
+            for name, cell in entry.cells.items()
+        }
+        self._ranks: dict[tuple[str, str], Floats] = {}
+        """Rank scores by entry and task, over replicates."""
+        self._norms: dict[tuple[str, str], Floats] = {}
+
+    def leaderboard(self) -> Leaderboard:
+        entries = self._table.entries
+        scores = {entry.label: {name: self._task_score(entry, name) for name in entry.cells} for entry in entries}
+        complete = {entry.label: len(entry.cells) == len(self._table.tasks) for entry in entries}
+        unplaced = [self._standing(entry, scores[entry.label], complete[entry.label]) for entry in entries]
+        ordered = sorted(unplaced, key=lambda one: (not one.complete, -one.rank_score.value))
+        return Leaderboard(
+            self._table.tasks, tuple(self._tiered(ordered)), (*self._table.notes, *self._notes(complete))
+        )
+
+    def _notes(self, complete: Mapping[str, bool]) -> Iterable[str]:
+        if not any(complete[entry.label] for entry in self._table.entries if entry is not self._table.anchor):
+            yield "No entry has all tasks: all are ranked together, each on what it has."
+        elif not all(complete.values()):
+            how = "ranked with the others" if self._partial else "ranked against the complete ones, and without a place"
+            yield f"Entries that lack tasks have means over what they have (coverage); they are {how}."
+        if bare := self._without_scale():
+            yield f"No {self._best_kind} is above uniform random on {', '.join(bare)}: no normalised score there."
+        repeats = {len(cell.runs) for entry in self._table.entries for cell in entry.cells.values() if cell.runs}
+        if repeats and min(repeats) == 1:
+            yield ONE_REPEAT
+            yield "Entries that lack a second repeat on any of their tasks have no tier."
+        if any(not entry.runs and entry is not self._table.anchor for entry in self._table.entries):
+            yield "Entries that were published as means alone have no interval, and no tier."
+
+    def _without_scale(self) -> list[str]:
+        """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
+        anchor = self._table.anchor
+        able = {name for one in self._table.entries if one.kind == self._best_kind for name in one.cells}
+        names = [task.name for task in self._table.tasks if anchor and task.name in able & anchor.cells.keys()]
+        return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
+
+    def _rivals(self, entry: Entry, task: str) -> list[Entry]:
+        """Return the entries that one is ranked among on a task, itself included."""
+        others = [
+            one for one in self._table.entries if one is not entry and self._counts[one.label] and task in one.cells
+        ]
+        return [entry, *others]
+
+    def _task_score(self, entry: Entry, task: str) -> TaskScore:
+        rivals = self._rivals(entry, task)
+        means = {one.label: one.cells[task].mean for one in rivals}
+        drawn = np.array([_worth(self._replicates[one.label, task]) for one in rivals])
+        ahead = (drawn > drawn[0]).sum(axis=0)
+        count = len(rivals)
+        over = np.ones(drawn.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
+        self._ranks[entry.label, task] = over
+        freedom = _freedom(rivals, task)
+        score = rank_scores(means)[entry.label]
+        value = Score(score, stretched(score, over, freedom, UNIT) if _has_interval(entry) else None)
+        return TaskScore(
+            entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
+            self._normalised(entry, task),
+        )  # fmt: skip
+
+    def _normalised(self, entry: Entry, task: str) -> Score | None:
+        scale = scale_on(self._table, task, self._counts, self._best_kind)
+        if scale is None:
+            return None
+        low, bests = scale.low, scale.of
+        value = normalised(_number(entry.cells[task].mean), low, scale.best)
+        top = np.max([_worth(self._replicates[one.label, task]) for one in bests], axis=0)
+        own = _worth(self._replicates[entry.label, task])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            over = np.where(top > low, np.clip((own - low) / (top - low), 0, 1), 0.0)
+        self._norms[entry.label, task] = np.nan_to_num(over)
+        rivals = [entry, *(one for one in bests if one is not entry)]
+        interval = stretched(value, self._norms[entry.label, task], _freedom(rivals, task), UNIT)
+        return Score(value, interval if _has_interval(entry) else None)
+
+    def _standing(self, entry: Entry, scores: Mapping[str, TaskScore], complete: bool) -> Standing:  # noqa: FBT001
+        rows = [task for task in self._table.tasks if task.name in scores]
+        families: dict[str, Score] = {}
+        for family in dict.fromkeys(task.family for task in rows):
+            families[family] = self._rank_mean(entry, scores, [task.name for task in rows if task.family == family])
+        kinds: dict[str, Score] = {}
+        for kind in Kind:
+            of_kind = self._norm_mean(entry, scores, [task.name for task in rows if task.kind is kind])
+            if of_kind:
+                kinds[kind.value] = of_kind
+        names = [task.name for task in rows]
+        return Standing(
+            entry, scores, complete, None, None,
+            rank_score=self._rank_mean(entry, scores, names),
+            normalised=self._norm_mean(entry, scores, names),
+            families=families,
+            kinds=kinds,
+            wins=sum(score.rank == 1 for score in scores.values()),
+            top_2=sum(score.rank <= 2 for score in scores.values()),  # noqa: PLR2004 - what it says
+        )  # fmt: skip
+
+    def _rank_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score:
+        value = fmean(scores[name].rank_score.value for name in names)
+        return Score(value, self._interval(entry, value, names, self._ranks))
+
+    def _norm_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score | None:
+        known = {name: score for name in names if (score := scores[name].normalised) is not None}
+        if not known:
+            return None
+        value = fmean(score.value for score in known.values())
+        return Score(value, self._interval(entry, value, list(known), self._norms))
+
+    def _interval(
+        self, entry: Entry, value: float, names: Sequence[str], replicates: Mapping[tuple[str, str], Floats]
+    ) -> Interval | None:
+        if not _has_interval(entry):
+            return None
+        each = [replicates[entry.label, name] for name in names]
+        freedoms = [_freedom(self._rivals(entry, name), name) for name in names]
+        freedom = joint_freedom([float(one.var()) for one in each], freedoms)
+        return stretched(value, np.mean(each, axis=0), freedom, UNIT)
+
+    def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
+        """Yield the standings with place and tier: an entry that can't be told from its tier's best is in that tier."""
+        tier, best = 0, None
+        placed = [one for one in ordered if one.complete]
+        for one in ordered:
+            place = 1 + sum(other.rank_score.value > one.rank_score.value for other in placed) if one.complete else None
+            own = None
+            if place is not None and one.entry.is_repeated:
+                if best is None or self.told_apart(best, one):
+                    tier, best = tier + 1, one
+                own = tier
+            yield Standing(
+                one.entry, one.tasks, one.complete, place, own, one.rank_score, one.normalised, one.families, one.kinds,
+                one.wins, one.top_2,
+            )  # fmt: skip
+
+    def told_apart(self, better: Standing, worse: Standing) -> bool:
+        """Return whether the interval of the difference of two rank scores lies above nothing."""
+        names = list(better.tasks)
+        each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]
+        freedoms = [_freedom([better.entry, worse.entry], name) for name in names]
+        freedom = joint_freedom([float(one.var()) for one in each], freedoms)
+        value = better.rank_score.value - worse.rank_score.value
+        return stretched(value, np.mean(each, axis=0), freedom).low > 0
+
+
+def _has_interval(entry: Entry) -> bool:
+    return any(cell.sample and cell.sample.is_estimable for cell in entry.cells.values())
+
+
+def _freedom(entries: Iterable[Entry], task: str) -> float:
+    """Return the degrees of freedom behind a comparison: the harmonic mean of those of its uncertain entries."""
+    samples = [sample for one in entries if (sample := one.cells[task].sample) is not None]
+    finite = [freedom for sample in samples if math.isfinite(freedom := sample.freedom)]
+    return len(finite) / sum(1 / freedom for freedom in finite) if finite else math.inf
+
+
+def _worth(means: Floats) -> Floats:
+    """Return means with what is not a number as worse than any."""
+    return np.where(np.isnan(means), -np.inf, means)
+
+
+def _number(mean: float) -> float:
+    return -math.inf if math.isnan(mean) else mean
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None

@@ -1,0 +1,231 @@
+"""Two entries side by side: paired by task, and by case where both were played on the same.
+
+The standings of many entries are told in ``leaderboard.py``.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evopolicygym.analysis.ranking.bootstrap import (
+    Floats,
+    Interval,
+    Resampler,
+    Sample,
+    covered,
+    joint_freedom,
+    reach_of,
+    share_interval,
+    stretched,
+)
+from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.score import normalised
+
+Verdict = Literal["first", "second", "neither"]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseDifference:
+    """A held-out case on which two entries differ."""
+
+    case: int
+    difference: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDifference:
+    """How two entries differ on one task; positive where the first is better."""
+
+    task: str
+    first: float
+    second: float
+    difference: float
+    interval: Interval | None
+    """None where either has only a published mean, or a single case of a single run."""
+    repeats: tuple[int, int]
+    """Of the first and of the second; 0 where only a mean was published."""
+    paired: bool
+    """Whether both were played on the same cases."""
+    improvement: float
+    """Share of pairs of repeats in which the first is better, ties half, on the cases that were played."""
+    normalised: float | None
+    """The difference of normalised scores."""
+    most: CaseDifference | None
+    """The case on which they differ most; None where they weren't played on the same."""
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there are two repeats of each at least."""
+        return min(self.repeats) > 1
+
+    @property
+    def covers(self) -> str | None:
+        """What the interval covers; None without one."""
+        return None if self.interval is None else covered(self.is_repeated)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Which is better as far as the interval tells; None below two repeats of each, which decide nothing."""
+        if self.interval is None or not self.is_repeated:
+            return None
+        return "first" if self.interval.low > 0 else "second" if self.interval.high < 0 else "neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """How two entries differ."""
+
+    first: Entry
+    second: Entry
+    tasks: tuple[TaskDifference, ...]
+    """Those that both have; first those on which the normalised scores differ most."""
+    improvement: Score
+    """Probability that the first improves on the second, over tasks (Agarwal et al. 2021)."""
+    normalised: Score | None
+    """Mean difference of normalised scores."""
+    of_table: tuple[str, ...] = ()
+    """What a reader has to know of the table that the entries are of."""
+
+    @property
+    def told_apart(self) -> tuple[int, int] | None:
+        """On how many tasks the first is better, and the second; None where no task has two repeats of each."""
+        known = [one.verdict for one in self.tasks if one.verdict]
+        return (known.count("first"), known.count("second")) if known else None
+
+    @property
+    def covers(self) -> str | None:
+        """What the interval of the normalised difference covers; None without one."""
+        known = self.normalised is not None and self.normalised.interval is not None
+        return covered(all(one.is_repeated for one in self.tasks)) if known else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of it."""
+        if not any(one.covers == "cases" for one in self.tasks):
+            return self.of_table
+        return (*self.of_table, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
+
+
+def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
+    """Return how two entries of a table differ; raise ``UsageError`` where they have no task in common.
+
+    Scores are normalised as in the leaderboard of the whole table.
+    """
+    one, other = table.entry(first), table.entry(second)
+    names = [task.name for task in table.tasks if task.name in one.cells and task.name in other.cells]
+    if not names:
+        raise UsageError(
+            f"{first!r} and {second!r} have no task in common: {', '.join(one.cells)} against {', '.join(other.cells)}."
+        )
+    counts = ranked_among(table, partial=False)
+    scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
+    tasks = [_difference(name, one.cells[name], other.cells[name], scales.get(name)) for name in names]
+    return Pairing(
+        one, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(one, other, tasks),
+        _normalised(one, other, scales, resampler or Resampler()), table.notes,
+    )  # fmt: skip
+
+
+def _apart(task: TaskDifference) -> tuple[float, float]:
+    size = abs(task.difference) if math.isfinite(task.difference) else math.inf
+    return (abs(task.normalised) if task.normalised is not None else 0.0), size
+
+
+def _difference(name: str, one: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
+    interval, paired, most = None, False, None
+    if one.sample and other.sample:
+        both = _joined(one.sample, other.sample)
+        paired = both is not None
+        if one.sample.is_estimable and other.sample.is_estimable:
+            reach = _reach(one.sample, other.sample, both)
+            interval = Interval(one.mean - other.mean - reach, one.mean - other.mean + reach)
+        if both is not None:
+            apart = both[0].mean(axis=0) - both[1].mean(axis=0)
+            at = int(np.argmax(np.abs(apart)))
+            most = CaseDifference(at, float(apart[at]))
+    return TaskDifference(
+        name, one.mean, other.mean, one.mean - other.mean, interval, (_repeats(one), _repeats(other)), paired,
+        improvement=_improvement(_means(one), _means(other)),
+        normalised=_norm_difference(one, other, scale) if scale else None, most=most,
+    )  # fmt: skip
+
+
+def _joined(one: Sample, other: Sample) -> tuple[Floats, Floats] | None:
+    """Return both tables of returns where they are on the same cases."""
+    if len(one.blocks) != 1 or len(other.blocks) != 1 or one.blocks[0].cases != other.blocks[0].cases:
+        return None
+    return one.blocks[0].returns, other.blocks[0].returns
+
+
+def _reach(one: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> float:
+    """Return how far the interval of two means' difference reaches; cases that both were played on cancel out."""
+    variance = one.standard_error**2 + other.standard_error**2
+    cases = min(block.returns.shape[1] for sample in (one, other) for block in sample.blocks)
+    if both is not None and cases > 1:
+        variance -= 2 * float(np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1]) / cases
+    of_runs = [one.of_runs, other.of_runs]
+    of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
+    return reach_of([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
+
+
+def _repeats(cell: Cell) -> int:
+    return len(cell.sample.runs) if cell.sample else 0
+
+
+def _means(cell: Cell) -> Floats:
+    return cell.sample.runs if cell.sample else np.array([cell.mean])
+
+
+def _improvement(one: Floats, other: Floats) -> float:
+    """Return the share of pairs in which the first is better, ties half."""
+    better, same = one[:, None] > other[None, :], one[:, None] == other[None, :]
+    return float((better + same / 2).mean())
+
+
+def _improvement_over(one: Entry, other: Entry, tasks: Sequence[TaskDifference]) -> Score:
+    """Return the mean over tasks, with the interval that repeats give: each is drawn anew, on the same cases.
+
+    On a task with m repeats on the side that has fewer, the share is a mean of means of m independent pairs, so what
+    bounds the mean of m draws between 0 and 1 per task bounds it too (Hoeffding 1963, theorem 1 and section 5b).
+    """
+    value = float(np.mean([task.improvement for task in tasks]))
+    repeats = [len(s.runs) for task in tasks for entry in (one, other) if (s := entry.cells[task.task].sample)]
+    return Score(value, share_interval(value, len(tasks) * min(repeats)) if repeats else None)
+
+
+def _freedom(one: Cell, other: Cell) -> float:
+    samples = [cell.sample for cell in (one, other) if cell.sample]
+    return joint_freedom([sample.standard_error**2 for sample in samples], [sample.freedom for sample in samples])
+
+
+def _normalised(one: Entry, other: Entry, scales: Mapping[str, TaskScale], resampler: Resampler) -> Score | None:
+    """Return the mean difference of normalised scores; scales are taken as they are, not drawn."""
+    if not scales:
+        return None
+    values, over = [], []
+    for name, scale in scales.items():
+        mine, theirs = one.cells[name], other.cells[name]
+        values.append(_norm_difference(mine, theirs, scale))
+        drawn = [_over(scale, cell, resampler) for cell in (mine, theirs)]
+        over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
+    value = float(np.mean(values))
+    if not any(one.cells[name].sample or other.cells[name].sample for name in scales):
+        return Score(value, None)
+    freedoms = [_freedom(one.cells[name], other.cells[name]) for name in scales]
+    freedom = joint_freedom([float(each.var()) for each in over], freedoms)
+    return Score(value, stretched(value, np.mean(over, axis=0), freedom, (-1.0, 1.0)))
+
+
+def _norm_difference(one: Cell, other: Cell, scale: TaskScale) -> float:
+    return normalised(one.mean, scale.low, scale.best) - normalised(other.mean, scale.low, scale.best)
+
+
+def _over(scale: TaskScale, cell: Cell, resampler: Resampler) -> Floats:
+    """Return a cell's normalised score over replicates."""
+    drawn = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
+    return np.clip((drawn - scale.low) / (scale.best - scale.low), 0, 1)

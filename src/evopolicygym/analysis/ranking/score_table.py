@@ -1,0 +1,288 @@
+"""The table of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
+
+What is made of it (ranks, norms, intervals) is not told here but in ``leaderboard.py``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from evopolicygym.analysis.experiments import shown as experiments_shown
+from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, PublishedEntry, PublishedTable
+from evopolicygym.analysis.ranking.bootstrap import Block, Interval, Sample
+from evopolicygym.analysis.ranking.comparability import not_alike
+from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.isolation import parted
+
+RANDOM = "Uniform random"
+SPLIT_BY: tuple[str, ...] = (
+    "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "policy_packages", "agent", "model",
+    "effort",
+)  # fmt: skip
+"""What entries can be told apart by besides their label."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow:
+    """A task of a table."""
+
+    name: str
+    family: str
+    kind: Kind
+    idle: Anchor | None = None
+    """The idle action's mean, where a run's record tells it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one entry has on one task."""
+
+    mean: float
+    standard_error: float | None
+    """None where only a mean was published, or a single case was played."""
+    runs: tuple[RunResult, ...] = ()
+    """Its repeats; empty where it was not played here."""
+    sample: Sample | None = None
+    """What intervals are made of; None where there are no cases to draw from."""
+    published_success_rate: float | None = None
+    """Where only that was published."""
+
+    @property
+    def interval(self) -> Interval | None:
+        """The mean's 95 % interval."""
+        return self.sample.interval() if self.sample and self.sample.is_estimable else None
+
+    @property
+    def covers(self) -> str | None:
+        """What the interval covers; None where there is none."""
+        return self.sample.covers if self.sample and self.sample.is_estimable else None
+
+    @property
+    def success_rate(self) -> float | None:
+        """The mean over repeats, of one without a score uniform random's; None where the environment knows none."""
+        known = [rate for run in self.runs if (rate := _success_rate(run)) is not None]
+        return sum(known) / len(known) if known else self.published_success_rate
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the table."""
+
+    label: str
+    kind: str
+    """``agent``, ``anchor`` for uniform random, or what a shipped table calls it."""
+    cells: Mapping[str, Cell]
+    """By task."""
+    source: str = ""
+    """Where a shipped entry comes from; empty for one that was played here."""
+
+    @property
+    def runs(self) -> tuple[RunResult, ...]:
+        """All its runs."""
+        return tuple(run for cell in self.cells.values() for run in cell.runs)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether it was run twice at least on each of its tasks; nothing is decided about an agent by a single run."""
+        return all(cell.sample is not None and cell.sample.is_repeated for cell in self.cells.values())
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it ships as runs, which were played with this program, and not as means that others published."""
+        return self.is_shipped and bool(self.runs)
+
+    @property
+    def shown(self) -> str:
+        """What it is called in tables, which say of whom a shipped entry is."""
+        return f"{self.label} (ours)" if self.is_ours else self.label
+
+    @property
+    def is_shipped(self) -> bool:
+        """Whether it comes from a shipped table, as means or as runs."""
+        return bool(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTable:
+    """Entries by tasks."""
+
+    tasks: tuple[TaskRow, ...]
+    entries: tuple[Entry, ...]
+    """The random anchor last, where there is one."""
+    notes: tuple[str, ...] = ()
+    """What a reader has to know of it."""
+
+    @property
+    def anchor(self) -> Entry | None:
+        """Uniform random."""
+        return next((entry for entry in self.entries if entry.kind == ANCHOR), None)
+
+    def entry(self, label: str) -> Entry:
+        """Return an entry by its label; raise ``UnknownName`` where there is none."""
+        for entry in self.entries:
+            if entry.label == label:
+                return entry
+        raise UnknownName("entry", label, [entry.label for entry in self.entries])
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which rows and columns are wanted."""
+
+    by: Sequence[str] = ()
+    """What entries are told apart by besides their label, of ``SPLIT_BY``."""
+    family: str | None = None
+    mix: bool = False
+    """Whether entries that were not measured alike may stand in one table."""
+    notes: list[str] = field(default_factory=list)
+
+
+def score_table(
+    runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
+) -> ScoreTable:
+    """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
+    choice = choice or Choice()
+    runs, notes = _of_the_same_games(labelled(tuple(runs), choice.by), shipped)
+    tasks = _tasks(runs, shipped)
+    outside = sorted({run.task for run in runs} - {task.name for task in tasks})
+    if outside:
+        notes.append(
+            f"Left out, as {' and '.join(one.source for one in shipped)} has none of it: {', '.join(outside)}."
+        )
+    if choice.family is not None:
+        families = sorted({task.family for task in tasks})
+        if choice.family not in families:
+            raise UnknownName("family", choice.family, families)
+        tasks = tuple(task for task in tasks if task.family == choice.family)
+    names = {task.name for task in tasks}
+    runs = tuple(run for run in runs if run.task in names)
+    notes += not_alike(runs, choice.by, mix=choice.mix)
+    entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
+    anchor = _anchor(runs, shipped, names)
+    if not entries:
+        raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
+    if any(run.status != "scored" for run in runs):
+        notes.append("A run that ended without a checkpoint to score counts as uniform random.")
+    if shipped and runs:
+        notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
+    if any(run.split == "public" for run in runs):
+        notes.append("Some runs played the public split: its cases are known to everybody.")
+    if any(run.isolation == "none" for run in runs):
+        notes.append("Some runs were played at isolation none: unverified.")
+    if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
+        notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
+    if changed := sorted({one.label for one in entries if len({run.program_sha256 for run in one.runs}) > 1}):
+        notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
+    return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
+
+
+def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+    """Return runs under all that their entry is called."""
+    for name in by:
+        if name not in SPLIT_BY:
+            raise UnknownName("property of runs to tell entries apart by", name, SPLIT_BY)
+    named = {run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)}
+    experiments = experiments_shown(named)
+
+    def told(run: RunResult, name: str) -> str:
+        return f"{name} {experiments[run.experiment] if name == 'experiment' else getattr(run, name)}"
+
+    return [replace(run, label=", ".join([run.label, *(told(run, name) for name in by)])) for run in runs]
+
+
+def _of_the_same_games(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
+) -> tuple[tuple[RunResult, ...], list[str]]:
+    """Return the runs of the games that shipped tables mean by their names, and what is said of those left out."""
+    meant = {name: (task.game, one.source) for one in shipped for name, task in one.tasks.items()}
+    kept, notes = [], []
+    for run in runs:
+        game, source = meant.get(run.task, (run.game, ""))
+        if game.is_same(run.game):
+            kept.append(run)
+        else:
+            notes.append(f"Left out, as {source} means another game by {run.task}: runs of {run.game}, not of {game}.")
+    return tuple(kept), list(dict.fromkeys(notes))
+
+
+def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
+    """Return the tasks of the shipped tables where there are some, else those of the runs."""
+    idle = {run.task: run.idle_anchor for run in runs}
+    found = {
+        name: TaskRow(name, of.family, of.kind, idle.get(name)) for one in shipped for name, of in one.tasks.items()
+    }
+    if not found:
+        found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
+        return tuple(sorted(found.values(), key=lambda task: (task.family, task.name)))
+    return tuple(found.values())
+
+
+def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
+    pooled: dict[str, dict[str, list[RunResult]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        pooled[run.label][run.task].append(run)
+    return [
+        Entry(label, kind, {task: _cell(repeats) for task, repeats in tasks.items()}, source)
+        for label, tasks in pooled.items()
+    ]
+
+
+def _cell(repeats: Sequence[RunResult]) -> Cell:
+    longest = max((len(run.held_out_returns) for run in repeats), default=0) or 1
+    blocks: dict[tuple[str, str, int], list[tuple[float, ...]]] = defaultdict(list)
+    for run in repeats:
+        returns = run.held_out_returns or (run.random_anchor.mean if run.random_anchor else float("nan"),) * longest
+        blocks[run.task, run.commitment, len(returns)].append(returns)
+    sample = Sample(tuple(Block(cases, np.array(returns, dtype=float)) for cases, returns in blocks.items()))
+    return Cell(sample.mean, sample.standard_error if sample.is_estimable else None, tuple(repeats), sample)
+
+
+def _success_rate(run: RunResult) -> float | None:
+    if run.held_out_returns or run.random_anchor is None:
+        return run.success_rate
+    return run.random_anchor.success_rate
+
+
+def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
+    taken, found = {run.label for run in runs}, []
+    for table in shipped:
+        means = [Entry(one.name, one.kind, _means(one, names), table.source) for one in table.entries]
+        played = _played([run for run in table.runs if run.task in names], table.kind, table.source)
+        for entry in (*means, *played):
+            if entry.kind == ANCHOR or not entry.cells:
+                continue
+            label = f"{entry.label} [{table.source}]" if entry.label in taken else entry.label
+            taken.add(label)
+            found.append(replace(entry, label=label))
+    return found
+
+
+def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:
+    return {
+        task: Cell(mean, entry.standard_errors.get(task), published_success_rate=entry.success_rates.get(task))
+        for task, mean in entry.scores.items()
+        if task in names
+    }
+
+
+def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
+    """Return uniform random: as runs' specs have it, else as the last shipped table has it, else its runs' specs."""
+    cells = _measured(run for table in shipped for run in table.runs)
+    for table in shipped:
+        for entry in table.entries:
+            cells |= _means(entry, names) if entry.kind == ANCHOR else {}
+    cells |= _measured(runs)
+    cells = {task: cell for task, cell in cells.items() if task in names}
+    return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None
+
+
+def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
+    anchors = {run.task: run.random_anchor for run in runs if run.random_anchor}
+    return {
+        task: Cell(one.mean, one.standard_error, published_success_rate=one.success_rate)
+        for task, one in anchors.items()
+    }

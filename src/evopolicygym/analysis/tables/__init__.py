@@ -1,0 +1,1 @@
+"""Tables as they are printed and written: their columns and their formats."""

@@ -1,0 +1,159 @@
+"""The one writer of tables: CSV, Markdown and LaTeX, each with its own escaping.
+
+What stands in a table is told in ``sheets.py``; terminals are served by ``cli/tables.py``, JSON by
+``records/jsontext.py``.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.ranking.bootstrap import Interval
+from evopolicygym.core.decimals import decimals
+from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.printable import printable
+
+FORMATS = ("csv", "markdown", "latex")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}",
+}  # fmt: skip
+_MARKDOWN = {char: f"\\{char}" for char in "\\`*_{}[]()#+!|~$^="} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number with what is known of its uncertainty."""
+
+    value: float
+    digits: int | None = 3
+    """Decimals; None for those that the standard error or the interval leaves."""
+    error: float | None = None
+    """Its standard error."""
+    interval: Interval | None = None
+    percent: bool = False
+
+
+Cell = str | int | float | Number | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its key for programs, its heading for people."""
+
+    key: str
+    heading: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table that is ready to be written."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def written(sheets: Sequence[Sheet], form: str) -> str:
+    """Return sheets in a format; raise ``UnknownName`` where there is no such format."""
+    writers: Mapping[str, Callable[[Sheet], str]] = {"csv": _csv, "markdown": _markdown, "latex": _latex}
+    if form not in writers:
+        raise UnknownName("format", form, writers)
+    return "\n".join(writers[form](sheet) for sheet in sheets)
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as people read it; a dash for nothing. Text that can't be printed is spelled out."""
+    match cell:
+        case None:
+            return "-"
+        case str():
+            return printable(cell)
+        case Number():
+            return _number(cell)
+        case float():
+            return f"{cell:,.3f}"
+        case _:
+            return f"{cell:,}"
+
+
+def _number(number: Number) -> str:
+    if number.percent:
+        return f"{100 * number.value:.3g}%"
+    digits = _decimals(number) if number.digits is None else number.digits
+    text = f"{number.value:,.{digits}f}"
+    if number.error is not None:
+        text += f" ± {number.error:,.{digits}f}"
+    if number.interval is not None:
+        text += f" [{number.interval.low:,.{digits}f}, {number.interval.high:,.{digits}f}]"
+    return text
+
+
+def _decimals(number: Number) -> int:
+    ends = number.interval
+    return decimals(number.value, (ends.high - ends.low) / 4 if ends and number.error is None else number.error)
+
+
+def _csv(sheet: Sheet) -> str:
+    """Return comma-separated values in full: a standard error and an interval's ends have columns of their own."""
+    parts = {at: _parts(row[at] for row in sheet.rows) for at in range(len(sheet.columns))}
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        f"{column.key}_{part}" if part else column.key for at, column in enumerate(sheet.columns) for part in parts[at]
+    )
+    for row in sheet.rows:
+        writer.writerow(_plain(cell, part) for at, cell in enumerate(row) for part in parts[at])
+    return stream.getvalue()
+
+
+def _parts(cells: Iterable[Cell]) -> list[str]:
+    numbers = [cell for cell in cells if isinstance(cell, Number)]
+    parts = [""]
+    parts += ["standard_error"] if any(number.error is not None for number in numbers) else []
+    return parts + (["low", "high"] if any(number.interval is not None for number in numbers) else [])
+
+
+def _plain(cell: Cell, part: str) -> str:
+    if isinstance(cell, Number):
+        ends = (cell.interval.low, cell.interval.high) if cell.interval else (None, None)
+        value = {"": cell.value, "standard_error": cell.error, "low": ends[0], "high": ends[1]}[part]
+        return "" if value is None else repr(float(value))
+    if cell is None or part:
+        return ""
+    if isinstance(cell, str):  # a spreadsheet takes text that begins so for a formula
+        return f"'{printable(cell)}" if cell.startswith(("=", "+", "-", "@")) else printable(cell)
+    return repr(cell)
+
+
+def _markdown(sheet: Sheet) -> str:
+    lines = [f"**{_escaped(sheet.title, _MARKDOWN)}**", ""]
+    lines.append("| " + " | ".join(_escaped(column.heading, _MARKDOWN) for column in sheet.columns) + " |")
+    lines.append("|" + "|".join(" --- " if column.is_text else " ---: " for column in sheet.columns) + "|")
+    lines += ["| " + " | ".join(_escaped(shown(cell), _MARKDOWN) for cell in row) + " |" for row in sheet.rows]
+    lines += ["", *(f"- {_escaped(note, _MARKDOWN)}" for note in sheet.notes)] if sheet.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _latex(sheet: Sheet) -> str:
+    layout = "".join("l" if column.is_text else "r" for column in sheet.columns)
+    lines = [f"% {printable(sheet.title)}; needs \\usepackage{{booktabs}}"]
+    lines += [f"\\begin{{tabular}}{{{layout}}}", "\\toprule"]
+    lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in sheet.columns) + r" \\")
+    lines.append("\\midrule")
+    lines += [" & ".join(_escaped(shown(cell), _LATEX) for cell in row) + r" \\" for row in sheet.rows]
+    lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in sheet.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def in_markdown(text: str) -> str:
+    """Return a text as Markdown that shows it as it is, in one line."""
+    return _escaped(text, _MARKDOWN)
+
+
+def _escaped(text: str, table: Mapping[str, str]) -> str:
+    return "".join(table.get(char, char) for char in printable(text))

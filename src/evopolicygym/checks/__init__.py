@@ -1,0 +1,1 @@
+"""What an outsider runs on a thing of their own: an environment, a sandbox, an executor, an agent."""

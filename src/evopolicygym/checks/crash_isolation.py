@@ -1,0 +1,78 @@
+"""A simulator that is killed once in the middle of an episode, as a machine may be: what executors are checked with.
+
+Its marker, a file beside its worker's directory for temporary files, which goes with the worker, tells the second
+attempt from the first and is gone after it. No catalogue lists it, and nobody is measured on it.
+"""
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from evopolicygym.core.environment import EnvironmentSpec, Kind
+
+STEPS, FATAL_STEP = 6, 3
+FATAL_SEED = 1
+"""The only case in which it is killed."""
+
+
+def spec(token: str) -> EnvironmentSpec:
+    """Return what declares it; ``token`` names its marker, a new one for every check."""
+    return EnvironmentSpec(
+        name="mortal",
+        id="Mortal-v0",
+        family="checks",
+        kind=Kind.TUNING,
+        max_steps=STEPS,
+        objective="Nothing.",
+        reward="The size of the action, negative.",
+        termination="Never.",
+        observation=("drift",),
+        action=("push",),
+        idle_action=[0.0],
+        imports=("evopolicygym.checks.crash_isolation",),
+        arguments={"token": token},
+    )
+
+
+class Mortal(gymnasium.Env[Any, Any]):
+    """A number that drifts by the seed."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, token: str) -> None:
+        self._marker = Path(tempfile.gettempdir()).with_name(f"evopolicygym-mortal-{token}")
+        self._fatal, self._steps = False, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed, options=options)
+        self._fatal, self._steps = seed == FATAL_SEED, 0
+        return self._observe(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - gymnasium's contract
+        """Drift; or be killed, the first time."""
+        self._steps += 1
+        if self._fatal and self._steps == FATAL_STEP:
+            self._die_once()
+        return self._observe(), -float(np.abs(action).sum()), False, False, {}
+
+    def _observe(self) -> Any:  # noqa: ANN401 - as above
+        return self.np_random.uniform(-1.0, 1.0, 1).astype(np.float32)
+
+    def _die_once(self) -> None:
+        try:
+            self._marker.touch(exist_ok=False)
+        except FileExistsError:
+            self._marker.unlink()
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+gymnasium.register("Mortal-v0", entry_point="evopolicygym.checks.crash_isolation:Mortal")

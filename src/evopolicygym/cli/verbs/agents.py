@@ -1,0 +1,103 @@
+"""``evopolicygym agents``: who can play."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evopolicygym.cli.console import out, say_json
+
+if TYPE_CHECKING:
+    from evopolicygym.agents.listing import Listed
+
+EXAMPLES = """
+Examples:
+
+evopolicygym agents
+
+evopolicygym agents --json | jq '.[] | select(.missing == []) | .name'
+
+evopolicygym check agent codex   (plays a short run with a scripted model: no key, no cost)
+"""
+MISSING = " *"
+"""Stands after what an agent needs and what was not found here."""
+FOOT = (
+    f"{MISSING.strip()} not found here (of a key: no variable of that name; --model-key names another). evopolicygym "
+    f"check agent NAME says how to install what is missing, else plays a short run that costs nothing."
+)
+
+
+def agents(
+    as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of them as JSON.")] = False,
+) -> None:
+    """List the agents, built-in and installed, with what they need and what of it is missing here."""
+    from itertools import groupby
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from evopolicygym.agents.listing import listed
+
+    found = sorted(listed(), key=_group)
+    if as_json:
+        say_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
+        return
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    table.add_column("name", no_wrap=True)
+    table.add_column("what it is")
+    table.add_column("needs")
+    for group, members in groupby(found, _group):
+        table.add_row(Text(GROUPS[group], "bold"))
+        for one in members:
+            table.add_row(Text(f"  {one.name}"), Text(one.about.summary), Text(", ".join(_needs(one)), "dim"))
+    out().print(table)
+    out().print(FOOT, markup=False, soft_wrap=True)
+
+
+GROUPS = ("no model", "tool and model", "model", "your program", "installed")
+"""Headings of the table, in order."""
+
+
+def _group(one: "Listed") -> int:
+    from evopolicygym.agents.kit.about import Model
+
+    if not one.is_built_in:
+        return 4
+    if one.about.model is Model.OPTIONAL:
+        return 3
+    return (1 if one.about.program else 2) if one.about.model is Model.NEEDED else 0
+
+
+def _needs(one: "Listed") -> Iterator[str]:
+    """Yield what an agent needs, what is missing marked."""
+    from evopolicygym.agents.kit.about import Model
+
+    about = one.about
+    if not one.is_built_in:
+        yield f"see {one.source}"
+    if about.model is Model.NEEDED and not about.program:
+        yield "--model"
+    if about.needs:
+        yield about.needs
+    if about.program:
+        yield about.program + (MISSING if one.program_path is None else "")
+    if not one.extra_installed:
+        yield f"[{about.extra}]{MISSING}"
+    if about.key:
+        yield about.key + ("" if one.key_set else MISSING)
+
+
+def _document(one: "Listed") -> dict[str, object]:
+    about = one.about
+    program = {"name": about.program, "path": one.program_path, "install": about.install}
+    return {
+        "name": one.name,
+        "summary": about.summary,
+        "source": one.source,
+        "model": about.model.value if one.is_built_in else None,
+        "needs": about.needs or None,
+        "program": program if about.program else None,
+        "extra": {"name": about.extra, "is_installed": one.extra_installed} if about.extra else None,
+        "key": {"variable": about.key, "is_set": one.key_set} if about.key else None,
+        "missing": list(one.missing),
+    }

@@ -1,0 +1,81 @@
+"""``evopolicygym leaderboard``: entries across tasks."""
+
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.console import out, say, say_json
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
+
+EXAMPLES = """
+Examples:
+
+evopolicygym leaderboard runs --with paper
+
+evopolicygym leaderboard --with paper --per-task --family minigrid
+
+evopolicygym leaderboard --with paper,anchors,references --scores --format markdown
+
+evopolicygym leaderboard runs/mine --format latex > table.tex
+"""
+
+
+def leaderboard(
+    runs: RunsOrShipped = None,
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
+    per_task: Annotated[bool, typer.Option("--per-task", help="Show each task's table too.")] = False,
+    scores: Annotated[bool, typer.Option("--scores", help="Show tasks by entries only: means and success.")] = False,
+    family: Annotated[str | None, typer.Option(help="Show the tasks of one family only.")] = None,
+    by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
+    normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
+    partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
+) -> None:
+    """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
+    from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+    from evopolicygym.analysis.ranking.leaderboard import leaderboard as made
+    from evopolicygym.analysis.ranking.score_table import Choice
+    from evopolicygym.analysis.ranking.side_by_side import score_tables
+    from evopolicygym.analysis.results import load_results
+    from evopolicygym.analysis.tables.formats import FORMATS, written
+    from evopolicygym.analysis.tables.sheets import (
+        leaderboards_document,
+        scores_sheets,
+        standings_sheet,
+        standings_sheets,
+        task_sheets,
+        titled,
+        with_table,
+    )
+    from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_notes, tell_problems
+    from evopolicygym.core.errors import UnknownName
+
+    form = "json" if as_json else form
+    if form not in (known := ("table", "json", *FORMATS)):
+        raise UnknownName("format", form, known)
+    beside = [shipped_table(name) for name in names(shipped)]
+    results = load_results(places_meant(runs, below, needed=not beside))
+    if form != "json":
+        tell_problems(results.problems)
+    tables = score_tables(results.runs, beside, Choice(names(by), family, mix))
+    boards = {title: made(table, normalise=normalise, partial=partial) for title, table in tables.items()}
+    if form == "json":
+        say_json(leaderboards_document(boards, problems_document(results.problems)))
+        return
+    sheets = []
+    for title, board in boards.items():
+        whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
+        ranked = scores_sheets(board) if scores else whole
+        made_of = [*ranked, *(task_sheets(board) if per_task else [])]
+        sheets += [with_table(title, one) for one in made_of] if form == "csv" else titled(title, made_of)
+    if form == "table":
+        for sheet in sheets:
+            print_sheet(out(), sheet)
+        return
+    say(written(sheets, form), end="")
+    if form == "csv":
+        tell_notes(sheets)

@@ -1,0 +1,156 @@
+"""``evopolicygym report``: all tables and figures of some runs in one directory, and the viewer's pages."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
+
+if TYPE_CHECKING:
+    from evopolicygym.report.contents import Contents
+    from evopolicygym.viewer.site.document_cache import Episodes, Tally
+
+Each = TypeVar("Each")
+EXAMPLES = """
+Examples:
+
+evopolicygym report runs -o report --with paper
+
+evopolicygym report runs/mine -o figures --only learning_curve,edits --format png
+
+evopolicygym report runs -o tables --no-figures --no-pages
+
+evopolicygym report runs --single-file runs.html --episodes all --most-mb 100
+
+Exit codes: 0 written, 1 it can't be written, 2 asked for what can't be done, 130 interrupted (the same command again).
+"""
+
+
+def report(
+    runs: RunsOrShipped = None,
+    *,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The directory to write into.")] = None,
+    single_file: Annotated[
+        Path | None, typer.Option("--single-file", help="An HTML file to write the viewer's pages into, as one.")
+    ] = None,
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
+    form: Annotated[str, typer.Option("--format", help="Of figures: svg, png, or both with a comma.")] = "svg,png",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A table's and figure's name, such as edits; several with commas, or again. No pages then."),
+    ] = None,
+    no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures; needs no matplotlib.")] = False,
+    no_pages: Annotated[bool, typer.Option("--no-pages", help="Write no pages into the directory.")] = False,
+    episodes: Annotated[
+        str, typer.Option(help="Episodes whose steps the pages hold: selected (the selected checkpoint's), none, all.")
+    ] = "selected",
+    most_mb: Annotated[
+        float | None, typer.Option(help="MB that the pages may have: 256 unless given, 32 in a single file.")
+    ] = None,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write tables, figures and the viewer's pages of runs into a directory with an index, or the pages as one file."""
+    from dataclasses import asdict, replace
+
+    from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+    from evopolicygym.analysis.ranking.score_table import Choice
+    from evopolicygym.analysis.results import load_results
+    from evopolicygym.cli.tables import names, tell_problems
+    from evopolicygym.core.errors import UsageError
+    from evopolicygym.report.write import wanted, write_report
+    from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages, write_single_file
+
+    def follow(what: str, each: Sequence[Each], /) -> Iterable[Each]:
+        from rich.progress import track
+
+        return track(each, what, len(each), console=err(), disable=as_json)
+
+    if output is None and single_file is None:
+        raise UsageError("Where to is not said; what works: -o DIR, or --single-file FILE.html for the pages alone.")
+    beside = [shipped_table(name) for name in names(shipped)]
+    found = places_meant(runs, below, needed=not beside)
+    pages = Pages(found, names(shipped), _episodes(episodes), _bytes(most_mb))
+    told: dict[str, Any] = {}
+    with interruptible():
+        if output is not None:
+            parts = wanted(names(",".join(only or ())), names(form), figures=not no_figures, pages=not no_pages)
+            results = load_results(found)
+            if not as_json:
+                tell_problems(results.problems)
+            contents = write_report(
+                output, results, beside, parts, command=_command(), choice=Choice(mix=mix), force=force, follow=follow,
+            )  # fmt: skip
+            clear_pages(output)
+            told |= {"directory": str(output), **asdict(contents)}
+            if not as_json:
+                _print(contents, output)
+            if parts.has_pages:
+                tally = write_pages(output, replace(pages, report=told["parts"]), follow)
+                told["pages"] = _told(output / "index.html", tally, quiet=as_json)
+        if single_file is not None:
+            told["single_file"] = _told(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
+    if as_json:
+        say_json(told)
+
+
+def _episodes(name: str) -> "Episodes":
+    from evopolicygym.core.errors import UnknownName
+    from evopolicygym.viewer.site.document_cache import Episodes
+
+    if name not in list(Episodes):
+        raise UnknownName("choice of episodes", name, list(Episodes))
+    return Episodes(name)
+
+
+def _bytes(most_mb: float | None) -> int | None:
+    from evopolicygym.core.errors import UsageError
+
+    if most_mb is not None and not 0 < most_mb < float("inf"):
+        raise UsageError(f"--most-mb {most_mb:g} is no room for pages; what works: a number above 0, such as 100.")
+    return None if most_mb is None else int(most_mb * (1 << 20))
+
+
+def _told(page: Path, tally: "Tally", *, quiet: bool) -> dict[str, Any]:
+    """Print, unless quiet, what the pages hold; return it for programs."""
+    from dataclasses import asdict
+
+    from rich.text import Text
+
+    if not quiet:
+        films = f", {tally.films} films" if tally.films else ""
+        left_out = f"; {tally.left_out} documents left out by --most-mb" if tally.left_out else ""
+        size = f"{tally.bytes / (1 << 20):.1f} MB"
+        out().print(Text(f"{page}: pages of {tally.documents} documents{films}, {size}{left_out}"), soft_wrap=True)
+    return {"page": str(page), **asdict(tally)}
+
+
+def _command() -> str:
+    """Return what was typed."""
+    import shlex
+    import sys
+
+    return shlex.join(["evopolicygym", *sys.argv[1:]])
+
+
+def _print(contents: "Contents", directory: Path) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 1), header_style="dim")
+    for heading in ("part", "", "files"):
+        table.add_column(heading, no_wrap=True)
+    for part in contents.parts:
+        table.add_row(Text(part.name), part.kind, Text(", ".join(Path(file).suffix[1:] for file in part.files)))
+    out().print(table)
+    left_out = f", {len(contents.problems)} problems" if contents.problems else ""
+    out().print(
+        Text(f"{contents.runs} runs{left_out}; begin with {directory / (contents.page or 'README.md')}"), soft_wrap=True
+    )

@@ -1,0 +1,101 @@
+"""``evopolicygym train``: a baseline that learns by reinforcement, written as a policy project."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evopolicygym.cli.completion import complete_environment
+from evopolicygym.cli.console import err, number, out, say_json
+from evopolicygym.cli.interruption import interruptible
+
+if TYPE_CHECKING:
+    from evopolicygym.baselines.training import Progress
+
+EXAMPLES = """
+Examples:
+
+evopolicygym train acrobot --episodes 128 -o baselines/acrobot
+
+evopolicygym train reacher --algorithm sac --minutes 10 --seed 1 -o baselines/reacher
+
+evopolicygym run reacher --agent policy --option project=baselines/reacher --model "SAC 10 minutes" --budget 1
+"""
+SHOWN = 20
+"""Episodes over whose returns the view's mean goes, the latest."""
+EVERY = 100
+"""Steps from one look at the view to the next."""
+
+
+def train(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An environment's name, or a spec's .toml file.", autocompletion=complete_environment
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Where the policy project goes.")],
+    algorithm: Annotated[
+        str | None, typer.Option(help="ppo or sac.", show_default="the one that fits the environment")
+    ] = None,
+    episodes: Annotated[int | None, typer.Option(help="Train episodes, counted exactly.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Steps of training, in all environments together.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Minutes of processor time; training uses one core.")] = None,
+    seed: Annotated[int, typer.Option(help="Of weights and exploration, not of the cases.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON, and no progress.")] = False,
+) -> None:
+    """Train a baseline (PPO or SAC) on public train cases, and write it as a policy that needs only numpy."""
+    from evopolicygym.baselines.budget import budget_of
+    from evopolicygym.baselines.export import export, refuse_occupied
+    from evopolicygym.baselines.settings import algorithm_named, fitting
+    from evopolicygym.baselines.training import train as learn
+    from evopolicygym.specs import catalog
+
+    budget = budget_of(episodes, steps, minutes)
+    spec = catalog.load(name)
+    chosen = algorithm_named(algorithm) if algorithm else fitting(spec.name)
+    refuse_occupied(output)
+    with interruptible(), followed(f"{chosen.upper()} {budget}", quiet=as_json) as observe:
+        told = export(learn(spec, chosen, budget, seed, observe), output)
+    if as_json:
+        say_json(told)
+    else:
+        _print(told, output)
+
+
+@contextmanager
+def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
+    """Show a training's progress on stderr; yield what is to be told of it."""
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as View
+
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
+    with View(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
+        task = view.add_task(title, total=1.0, note="")
+
+        def observe(progress: "Progress") -> None:
+            if progress.steps % EVERY == 0 or progress.done >= 1:
+                last = progress.returns[-SHOWN:]
+                mean = number(sum(last) / len(last)) if last else "-"
+                note = f"{progress.steps:,} steps, {len(progress.returns):,} episodes, mean return of the last {mean}"
+                view.update(task, completed=progress.done, note=note)
+
+        yield observe
+
+
+def _print(told: dict[str, Any], directory: Path) -> None:
+    from rich.text import Text
+
+    first, last = (number(told[f"mean_return_of_{which}_episodes"]) for which in ("first", "last"))
+    played = f"{told['episodes']:,} episodes, {told['steps']:,} steps, {told['updates']:,} updates"
+    naming = f"--agent policy --option project={directory} --model '{told['label']}'"
+    lines = (
+        f"{told['label']}: {played}, {told['processor_seconds']} s of processor time",
+        f"mean return of the first episodes {first}, of the last {last}",
+        f"policy: {directory}",
+        f"score it: evopolicygym run {told['environment']} {naming} --budget 1 --validation 1",
+    )
+    for line in lines:
+        out().print(Text(line), soft_wrap=True)

@@ -1,0 +1,50 @@
+"""``evopolicygym view``: runs in a browser."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
+from evopolicygym.core.places import DEFAULT_RUNS
+
+EXAMPLES = """
+Examples:
+
+evopolicygym view runs
+
+evopolicygym view runs --with paper --port 8000 --no-open
+"""
+
+
+def view(
+    runs: RunsOrAll = None,
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
+    no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
+    below: RunsBelow = DEFAULT_RUNS,
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
+) -> None:
+    """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
+    import tempfile
+    import webbrowser
+
+    from evopolicygym.cli.console import say
+    from evopolicygym.cli.interruption import interruptible
+    from evopolicygym.cli.tables import names
+    from evopolicygym.viewer.site.access import leading_to
+    from evopolicygym.viewer.site.serving import ServedViewer
+
+    with (
+        interruptible(),
+        ServedViewer(places_meant(runs, below, needed=True), port, names(shipped)) as viewer,
+        tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
+    ):
+        say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
+        if not no_open:
+            page = Path(private) / "open.html"  # any user of this machine can read the words that a browser starts with
+            page.write_text(leading_to(viewer.entrance), encoding="utf-8")
+            webbrowser.open(page.as_uri())
+        try:
+            viewer.wait()
+        except KeyboardInterrupt:
+            say("")

@@ -1,0 +1,57 @@
+"""Shortcuts: simulators that do the same with less work, so that an episode costs less and not one bit of it changes.
+
+Each module has a class that derives from a simulator's own and writes anew the part that takes most of its time. It is
+used only with the versions of packages it was compared with; with others the simulator plays as it is. How episodes
+come to be is not told here but in ``environments/environment.py``, and what a shortcut gains in docs/benchmarks.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+
+from evopolicygym.environments.versions import provider
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """A class to play instead of a registered one."""
+
+    entry_point: str
+    """``module:class``, as gymnasium registers it."""
+    compared_with: Mapping[str, str]
+    """Distributions that settle its bits, with their versions: the code that it stands in for, and what computes or
+    draws for both."""
+
+
+_HERE = "evopolicygym.environments.fast"
+_BOTH = {"gymnasium": "1.3.0", "numpy": "2.4.6"}
+_CARS = _BOTH | {"box2d": "2.3.10", "pygame": "2.6.1"}
+_HIGHWAY, _MINIGRID = _BOTH | {"highway-env": "1.11", "pandas": "3.1.1"}, _BOTH | {"minigrid": "3.1.0"}
+SHORTCUTS = {
+    "gymnasium.envs.box2d.car_racing:CarRacing": Shortcut(f"{_HERE}.car_racing:CarRacing", _CARS),
+    "highway_env.envs.parking_env:ParkingEnv": Shortcut(f"{_HERE}.highway:ParkingEnv", _HIGHWAY),
+    "highway_env.envs.roundabout_env:RoundaboutEnv": Shortcut(f"{_HERE}.highway:RoundaboutEnv", _HIGHWAY),
+    "minigrid.envs:DoorKeyEnv": Shortcut(f"{_HERE}.minigrid:DoorKeyEnv", _MINIGRID),
+    "minigrid.envs:FourRoomsEnv": Shortcut(f"{_HERE}.minigrid:FourRoomsEnv", _MINIGRID),
+    "minigrid.envs:KeyCorridorEnv": Shortcut(f"{_HERE}.minigrid:KeyCorridorEnv", _MINIGRID),
+    "minigrid.envs:ObstructedMaze_Full_V1": Shortcut(f"{_HERE}.minigrid:ObstructedMazeEnv", _MINIGRID),
+}
+"""By the entry point that is registered."""
+
+
+@cache
+def entry_point(registered: str) -> str:
+    """Return what to play for a registered entry point: its shortcut, or itself where there is none to be used."""
+    shortcut = SHORTCUTS.get(registered)
+    if shortcut is None or not all(_is_installed(*one) for one in shortcut.compared_with.items()):
+        return registered
+    return shortcut.entry_point
+
+
+def _is_installed(distribution: str, compared: str) -> bool:
+    """Return whether a distribution is here in the version that was compared, its files not replaced by another's."""
+    try:
+        return provider(distribution) == distribution and version(distribution) == compared
+    except PackageNotFoundError:
+        return False

@@ -1,0 +1,1 @@
+"""The export formats. A file defines ``Exporter``; its name is the format's."""

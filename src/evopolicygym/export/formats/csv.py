@@ -1,0 +1,63 @@
+"""Tables as CSV (RFC 4180, UTF-8): a line of names, then a line a row.
+
+Null is an empty field; numbers are written so that they are read back bit for bit; a list of numbers is its JSON. Text
+stands as it is: a program that takes ``=…`` for a formula must be told not to.
+"""
+
+import csv
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evopolicygym.export.exporters import RowWriter, TablesExporter
+from evopolicygym.export.schema.columns import columns
+from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.records.jsontext import dumps
+
+
+class Writer(RowWriter):
+    """One file."""
+
+    def __init__(self, table: str, path: Path) -> None:
+        super().__init__(path)
+        self._names = [one.name for one in columns(TABLES[table])]
+        self._file = self.part.open("w", encoding="utf-8", newline="")
+        self._lines = csv.writer(self._file, lineterminator="\n")
+        self._lines.writerow(self._names)
+
+    def write(self, row: object) -> None:
+        """Write one row."""
+        self._lines.writerow([_field(getattr(row, name)) for name in self._names])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class Exporter(TablesExporter):
+    """Writes CSV; steps only where they are asked for."""
+
+    suffix: ClassVar[str] = "csv"
+    tables: ClassVar[tuple[str, ...]] = ("runs", "submissions", "episodes")
+
+    def writer(self, table: str, path: Path) -> RowWriter:
+        """Return what writes a table into a file."""
+        return Writer(table, path)
+
+
+def _field(value: Any) -> str:  # noqa: ANN401 - a cell of any column
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return repr(value)
+        case datetime():
+            return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case np.ndarray():
+            return dumps(value)
+        case _:
+            return str(value)

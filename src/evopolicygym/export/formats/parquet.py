@@ -1,0 +1,100 @@
+"""Tables as Parquet: typed columns with their meanings in the schema, compressed, written group of rows by group.
+
+At most one group of rows is held at a time, however long an episode is.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from evopolicygym.export.exporters import RowWriter, TablesExporter, needs
+from evopolicygym.export.schema.columns import Column, Kind, columns
+from evopolicygym.export.schema.rows import TABLES
+
+with needs("The export format 'parquet'"):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+MOST_ROWS, MOST_BYTES = 1 << 16, 16 << 20
+"""Of a group: rows, and bytes of its lists and texts."""
+
+
+class Writer(RowWriter):
+    """One file."""
+
+    def __init__(self, table: str, path: Path) -> None:
+        super().__init__(path)
+        self._columns = columns(TABLES[table])
+        self._schema = pa.schema([_field(one) for one in self._columns], metadata={"table": f"evopolicygym {table}"})
+        self._file = parquet.ParquetWriter(self.part, self._schema, compression="zstd")
+        self._kept: list[object] = []
+        self._bytes = 0
+
+    def write(self, row: object) -> None:
+        """Keep one row, and write the group where it is full."""
+        self._kept.append(row)
+        self._bytes += _size(row, self._columns)
+        if len(self._kept) >= MOST_ROWS or self._bytes >= MOST_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write the last group and close the file."""
+        if self._file.is_open:
+            self._flush()
+            self._file.close()
+
+    def _flush(self) -> None:
+        if self._kept:
+            arrays = [_array(one, [getattr(row, one.name) for row in self._kept]) for one in self._columns]
+            self._kept, self._bytes = [], 0
+            self._file.write_batch(pa.record_batch(arrays, schema=self._schema))
+
+
+class Exporter(TablesExporter):
+    """Writes Parquet."""
+
+    suffix: ClassVar[str] = "parquet"
+    tables: ClassVar[tuple[str, ...]] = tuple(TABLES)
+
+    def writer(self, table: str, path: Path) -> RowWriter:
+        """Return what writes a table into a file."""
+        return Writer(table, path)
+
+
+TYPES = {
+    Kind.TEXT: pa.string(),
+    Kind.INTEGER: pa.int64(),
+    Kind.NUMBER: pa.float64(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.TIME: pa.timestamp("ms"),  # named UTC, it could not be fetched from DuckDB without another package
+    Kind.JSON: pa.string(),
+    Kind.NUMBERS: pa.list_(pa.float64()),
+}
+
+
+def _field(column: Column) -> Any:  # noqa: ANN401 - pyarrow has no types
+    told = {"description": column.meaning, "unit": column.unit} if column.unit else {"description": column.meaning}
+    return pa.field(column.name, TYPES[column.kind], nullable=column.optional, metadata=told)
+
+
+def _array(column: Column, values: list[Any]) -> Any:  # noqa: ANN401 - as above
+    if column.kind is not Kind.NUMBERS:
+        return pa.array(values, TYPES[column.kind])
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
+    missing = np.array([value is None for value in values])
+    present = [value for value in values if value is not None]
+    numbers = np.concatenate(present) if present else np.empty(0)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers), mask=pa.array(missing))
+
+
+def _size(row: object, columns: tuple[Column, ...]) -> int:
+    total = 0
+    for one in columns:
+        match getattr(row, one.name):
+            case np.ndarray() as numbers:
+                total += numbers.nbytes
+            case str() as text:
+                total += len(text)
+    return total

@@ -1,0 +1,1 @@
+"""The tables that are exported: their columns and their values."""

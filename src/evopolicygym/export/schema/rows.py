@@ -1,0 +1,159 @@
+"""The four tables: a class for the rows of each, whose fields are its columns.
+
+No seed of a case and no path of the host is in any of them. Where the values come from is not told here but in
+``tables.py`` and ``steps.py``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from evopolicygym.export.schema.columns import Json, Numbers, column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run."""
+
+    run: str = column("the run's id")
+    task: str = column("the environment's name")
+    environment_id: str = column("what gymnasium knows it by")
+    family: str = column("the environment's family")
+    kind: str = column("`tuning` or `synthesis`")
+    agent: str = column("what its user called the agent (`--label`), else the agent's name")
+    program_sha256: str | None = column("SHA-256 of the files that the agent's command names; null where it names none")
+    model: str | None = column("the model that the agent uses; null where it was given none")
+    effort: str | None = column("how much the model is to think; null where the run doesn't say")
+    seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")
+    split_source: str = column("where the cases come from: `private`, `public` or `directory`")
+    experiment: str = column(
+        "its name, as `--experiment` has it; its identity where the run lies apart from its others"
+    )
+    experiment_id: str = column("its identity; runs of one experiment and task play the same cases")
+    commitment: str = column("salted SHA-256 of the cases")
+    protocol_version: str = column("the protocol that the run was played by")
+    versions: Json = column("versions of Python, numpy, gymnasium and the simulator's packages, by name")
+    simulator_code: Json | None = column(
+        "hashes of the modules that make the environment; null where gymnasium alone does, and in older records"
+    )
+    spec_sha256: str = column("SHA-256 of the environment's spec")
+    isolation: str = column("the level at which policies played")
+    stage: str = column("`open`, `closed`, `selected` or `finished`")
+    status: str | None = column("how it ended: `scored` or `no_ok_submit`; null where it is not finished")
+    closed: str | None = column("why no more submissions were taken; null while they are")
+    score: float | None = column("mean held-out return of the selected checkpoint; null until it is known", "return")
+    standard_error: float | None = column("of the score; null for one case", "return")
+    success_rate: float | None = column("share of held-out episodes that succeeded; null where none can")
+    validation_mean: float | None = column("mean validation return of the selected checkpoint", "return")
+    selected_submission: int | None = column("the submission whose checkpoint was selected, the latest of equals")
+    first_reached_submission: int | None = column("the earliest submission with the selected checkpoint")
+    budget: int = column("train episodes that the agent may spend", "episodes")
+    spent: int = column("train episodes charged so far", "episodes")
+    submissions: int = column("submissions charged so far")
+    distinct_checkpoints: int = column("different checkpoints among the submissions that may be selected")
+    validation_cases: int = column("hidden cases that pick the checkpoint")
+    held_out_cases: int = column("hidden cases that score it")
+    model_requests: int | None = column("requests through the model's door; null in this and the next six without one")
+    unknown_generations: int | None = column("generations whose usage was not told: it is missing in the sums")
+    input_tokens: int | None = column("all that went into the model, cached or not", "tokens")
+    cached_input_tokens: int | None = column("the part of it that was read from a cache", "tokens")
+    output_tokens: int | None = column("all that came out, reasoning included", "tokens")
+    reasoning_tokens: int | None = column("the part of it that was reasoning", "tokens")
+    model_seconds: float | None = column("spent waiting for the model, summed over requests", "s")
+    cost: float | None = column(
+        "what the model cost, at least where usage was not told; null where no price is known", "US dollars"
+    )
+    tool_usage: Json | None = column("what the agent's own tool says that it used, by name")
+    opened_at: datetime = column("when the run was opened")
+    finished_at: datetime | None = column("when it was finished")
+    turns: int = column("turns of the agent that have ended")
+    resumes: int = column("how often the run was taken up again")
+    train_seconds: float = column("wall time of all published submissions", "s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionRow:
+    """One submission."""
+
+    run: str = column("the run's id")
+    submission: int = column("its number in the run, from 0")
+    status: str = column("`ok`, `interrupted` until its feedback is published, or why the policy could not be loaded")
+    checkpoint: str = column("SHA-256 that names the checkpoint")
+    selected: bool = column("whether it is the one that was selected")
+    episodes: int = column("episodes charged", "episodes")
+    played: int = column("episodes played so far", "episodes")
+    failed_episodes: int = column("episodes in which the policy failed", "episodes")
+    remaining_budget: int = column("after its charge", "episodes")
+    train_mean: float | None = column("mean return of the episodes played; null where none was", "return")
+    train_standard_error: float | None = column("of that mean; null for one episode", "return")
+    validation_mean: float | None = column(
+        "mean validation return of its checkpoint; null until all are played", "return"
+    )
+    validation_standard_error: float | None = column("of that mean", "return")
+    error: str | None = column("why the policy could not be loaded, in a line")
+    charged_at: datetime = column("when it was charged")
+    published_at: datetime | None = column("when its feedback was in place")
+    seconds: float | None = column("wall time of its last stretch of playing, loading included", "s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeRow:
+    """One case, played by one checkpoint."""
+
+    run: str = column("the run's id")
+    episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
+    split: str = column("`train`, `validation` or `held_out`")
+    submission: int | None = column("the submission that it belongs to; null in hidden splits")
+    checkpoint: str = column("SHA-256 that names the checkpoint that played")
+    position: int = column("its place in the submission, from 0; in hidden splits the same as `case`")
+    case: int = column("the case's index in its split")
+    episode_return: float = column("undiscounted sum of its rewards", "return")
+    length: int = column("steps played", "steps")
+    terminated: bool = column("whether the environment ended it")
+    truncated: bool = column("whether it was cut off, such as at the limit of steps")
+    success: bool | None = column("null where the environment knows no success")
+    failure: str | None = column("why the policy failed; from then on random actions played. Null where it didn't")
+    failure_step: int | None = column("the step at which it failed; 0 before the first")
+    failure_message: str | None = column("in a line; the policy's own words, where it raised")
+    actions_clipped: int = column("steps whose action was clipped into its bounds", "steps")
+    reward_components: Json = column("sums over the episode of the parts of the reward that the environment declares")
+    seconds: float = column("wall time, the environment's reset included", "s")
+    trajectory_sha256: str = column("equal for equal trajectories, bit for bit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepRow:
+    """One step of an episode."""
+
+    run: str = column("the run's id")
+    episode: str = column("the episode's id in its run, such as `train/3/0`: the key that joins steps and episodes")
+    split: str = column("`train`, `validation` or `held_out`")
+    submission: int | None = column("the submission that it belongs to; null in hidden splits")
+    checkpoint: str = column("SHA-256 that names the checkpoint that played")
+    position: int = column("the episode's place in the submission, from 0; in hidden splits the same as `case`")
+    case: int = column("the case's index in its split")
+    step: int = column("from 0")
+    observation: Numbers | None = column(
+        "what the action answered, row-major, where the space is one array or integer; null in hidden splits"
+    )
+    observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
+    action: Numbers | None = column("as the environment was given it, where the space is one array or integer")
+    action_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
+    reward: float = column("what the step gave", "return")
+    terminated: bool = column("whether the environment ended the episode at this step")
+    truncated: bool = column("whether the episode was cut off at this step")
+    action_clipped: bool | None = column("whether the action was clipped into its bounds; null in hidden splits")
+    info: Json | None = column("what the environment told beside; null in hidden splits")
+    final_observation: Numbers | None = column("what the last step led to; null at all others and in hidden splits")
+    final_observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
+
+
+Row = RunRow | SubmissionRow | EpisodeRow | StepRow
+STEPS = "steps"
+TABLES: Mapping[str, type[Row]] = {
+    "runs": RunRow,
+    "submissions": SubmissionRow,
+    "episodes": EpisodeRow,
+    STEPS: StepRow,
+}
+"""Each table's rows by its name."""

@@ -1,0 +1,158 @@
+"""Admits requests to the model, and writes down what came of each.
+
+How the answer travels is not told here but in ``passage.py``.
+"""
+
+import asyncio
+import hmac
+import re
+import time
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from evopolicygym.core.clock import now
+from evopolicygym.model_proxy.call import Kind, likely, read_query, recognise
+from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Passage
+from evopolicygym.model_proxy.forward import Forwarder
+from evopolicygym.model_proxy.inspection import inspect, parse
+from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.log import ModelLog, passed
+from evopolicygym.model_proxy.mask import Mask
+from evopolicygym.model_proxy.meter import NAME_LENGTH
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import Usage
+from evopolicygym.model_proxy.wire import CallRefused, Headers, error_body, presented
+
+BODY_S = 60.0
+"""Seconds within which a body must have come."""
+HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
+
+
+class Gate:
+    """The application behind a model's door."""
+
+    def __init__(
+        self, upstream: ModelUpstream, dummy: str, secret: str, forwarder: Forwarder, ledger: Ledger, log: ModelLog
+    ) -> None:
+        self._upstream = upstream
+        self._dummy = dummy.encode()
+        self._secret = secret
+        self._forwarder = forwarder
+        self._ledger = ledger
+        self._log = log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI has it."""
+        if scope["type"] != "http":
+            return
+        try:
+            passage = await self._admitted(Request(scope, receive))
+        except CallRefused as refused:
+            self._ledger.refuse()
+            self._log.write(_refusal_line(scope, refused))
+            await self._refusal(scope, refused)(scope, receive, send)
+            return
+
+        async def recording(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body"):
+                self._settle(passage)  # before the client knows that it is over
+            await send(message)
+
+        passing = asyncio.ensure_future(passage.run(recording))
+        leaving = asyncio.ensure_future(_left(receive))
+        try:
+            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            passing.cancel()
+            leaving.cancel()
+            await asyncio.gather(passing, leaving, return_exceptions=True)
+            self._settle(passage)
+
+    async def _admitted(self, request: Request) -> Passage:
+        headers: Headers = request.scope["headers"]
+        if not HOST.fullmatch(request.headers.get("host", "")) or "origin" in request.headers:
+            raise CallRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
+        query = read_query(request.scope["query_string"])
+        if not any(hmac.compare_digest(key, self._dummy) for key in presented(headers, query)):
+            raise CallRefused(401, "key", "This is not the key that the run gave to its agent.")
+        call = recognise(self._upstream.wire, request.method, _path(request.scope), query, headers)
+        body, model = b"", call.model
+        if call.method == "POST":
+            body = await _body(request, self._upstream.max_body_bytes)
+            model = inspect(call.wire, parse(body), call.model, self._upstream.models)
+        self._ledger.begin(generates=call.kind is Kind.GENERATE)
+        return Passage(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret))
+
+    def _refusal(self, scope: Scope, refused: CallRefused) -> JSONResponse:
+        wire = likely(self._upstream.wire, _path(scope), scope["headers"])
+        content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
+        headers = {"connection": "close"} if refused.http_status in {408, 413} else {}
+        if refused.http_status == 429:  # noqa: PLR2004 - HTTP's own number
+            headers["x-should-retry"] = "false"
+        return JSONResponse(content, refused.http_status, headers)
+
+    def _settle(self, passage: Passage) -> None:
+        """Count a request that is over, and write its line, once."""
+        if passage.settled:
+            return
+        passage.settled = True
+        seconds = time.monotonic() - passage.begun
+        meter, call = passage.meter, passage.call
+        failed = bool(passage.note)
+        usage: Usage | None = None
+        if call.kind is Kind.GENERATE and passage.billable:
+            usage = meter.finish(whole=not failed) if meter else Usage()
+        n_bytes = len(passage.body) + (meter.n_bytes if meter else 0)
+        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        if call.kind is Kind.GENERATE and passage.note != CLIENT_LEFT:
+            self._ledger.settle(passage.status, failed=failed)
+        asked = {"kind": call.kind, "model": passage.model, "answered_by": meter.model if meter else ""}
+        line = passed(call.wire, passage.status, seconds, usage, **asked, cost=cost, note=passage.note)
+        self._log.write(line)
+
+
+def _path(scope: Scope) -> str:
+    """Return a path as it was sent, escapes and all."""
+    return str(scope["raw_path"].decode("latin-1"))
+
+
+def _refusal_line(scope: Scope, refused: CallRefused) -> dict[str, object]:
+    return {
+        "time": now(),
+        "refused": refused.reason,
+        "status": refused.http_status,
+        "method": scope["method"][:NAME_LENGTH],
+        "path": _path(scope)[:NAME_LENGTH],
+    }
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _body(request: Request, most: int) -> bytes:
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise CallRefused(415, "body", "The body must not be compressed: the door looks into it.")
+    try:
+        return await asyncio.wait_for(_bounded(request, most), BODY_S)
+    except TimeoutError:
+        raise CallRefused(408, "body", "The body took too long to come.") from None
+    except ClientDisconnect:
+        raise CallRefused(400, "body", "The body broke off.") from None
+
+
+async def _bounded(request: Request, most: int) -> bytes:
+    too_large = CallRefused(413, "body", f"The body may have at most {most} bytes.")
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > most:
+        raise too_large
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise too_large
+    return bytes(body)

@@ -1,0 +1,114 @@
+"""One request on its way through a model's door: out, and the answer back chunk by chunk.
+
+Nothing is decided here: what comes was admitted by ``gate.py``.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+
+import httpx
+from starlette.types import Send
+
+from evopolicygym.model_proxy.call import Call
+from evopolicygym.model_proxy.forward import UNREACHED, Forwarder
+from evopolicygym.model_proxy.mask import Mask, mask_account
+from evopolicygym.model_proxy.meter import Meter
+from evopolicygym.model_proxy.wire import CallRefused, Headers, error_body
+
+MAX_ERROR = 64 << 10
+"""Bytes of an error that are passed on."""
+ANSWERED = range(200, 300)
+ERRORS = range(400, 600)
+CLIENT_LEFT = "client left"
+OWN_WORDS = {
+    401: "The model server does not accept the key of this run; that is for the person who started it to mend.",
+    403: "The model server refuses this to the account of this run.",
+    407: "The model server asks for more than a key.",
+}
+"""Errors that may tell whose account it is are told in our own words."""
+
+
+@dataclass(slots=True)
+class Passage:
+    """One admitted request."""
+
+    forwarder: Forwarder
+    call: Call
+    model: str
+    headers: Headers
+    body: bytes
+    mask: Mask
+    begun: float = field(default_factory=time.monotonic)
+    status: int = 0
+    """Of the answer; 0 while there is none."""
+    note: str = CLIENT_LEFT
+    """How it ended, where it didn't end well."""
+    billable: bool = True
+    """Whether the model may have worked on it, as far as can be told from here."""
+    settled: bool = False
+    """Whether it is counted."""
+    meter: Meter | None = None
+    """Of an answer that is more than an error."""
+
+    async def run(self, send: Send) -> None:
+        """Ask, and pass the answer on; an answer that breaks off is left unended, so that the client sees it."""
+        try:
+            async with self.forwarder.ask(self.call, self.headers, self.body) as response:
+                self.status = response.status_code
+                if self.status in ANSWERED:
+                    await self._stream(response, send)
+                elif self.status in ERRORS:
+                    await self._error(response, send)
+                else:
+                    self.status, self.note, self.billable = 502, "neither text nor error", False
+                    await self._say(send, 502, "The model server answered with neither a text nor an error.", [])
+        except CallRefused as refused:
+            self.status, self.note, self.billable = refused.http_status, str(refused), refused.reason != UNREACHED
+            await self._say(send, refused.http_status, str(refused), [])
+        except httpx.HTTPError:
+            self.note = "answer broke off"
+            if self.meter is None:
+                self.status = 502
+                await self._say(send, self.status, "The model server's answer broke off.", [])
+
+    async def _stream(self, response: httpx.Response, send: Send) -> None:
+        self.meter = Meter(self.call.wire, response.headers.get("content-type", ""))
+        await send(_start(self.status, self.forwarder.headers_of(response)))
+        async for chunk in response.aiter_bytes():
+            self.meter.feed(chunk)
+            if passed := self.mask.feed(chunk):
+                await send({"type": "http.response.body", "body": passed, "more_body": True})
+        self.note = ""
+        await send({"type": "http.response.body", "body": self.mask.finish()})
+
+    async def _error(self, response: httpx.Response, send: Send) -> None:
+        headers = self.forwarder.headers_of(response)
+        self.billable = False
+        body = b""
+        if self.status not in OWN_WORDS:
+            async for chunk in response.aiter_bytes():
+                body += self.mask.feed(chunk)
+                if len(body) > MAX_ERROR:
+                    body = b""
+                    break
+            else:
+                body += self.mask.finish()
+        self.note = "error"
+        if body:
+            await send(_start(self.status, headers))
+            await send({"type": "http.response.body", "body": mask_account(body)})
+        else:
+            words = OWN_WORDS.get(self.status, f"The model server answered with the error {self.status}.")
+            await self._say(send, self.status, words, headers)
+
+    async def _say(self, send: Send, status: int, message: str, headers: list[tuple[str, str]]) -> None:
+        kept = [(name, value) for name, value in headers if name != "content-type"]
+        await send(_start(status, [*kept, ("content-type", "application/json")]))
+        body = json.dumps(error_body(self.call.wire, status, "upstream", message)).encode()
+        await send({"type": "http.response.body", "body": body})
+
+
+def _start(status: int, headers: list[tuple[str, str]]) -> dict[str, object]:
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+    return {"type": "http.response.start", "status": status, "headers": pairs}

@@ -1,0 +1,125 @@
+"""Asks the model server: one address, no redirects, no proxies, no cookies, and only the headers that are named here.
+
+Whether a request may be asked at all is not told here but in ``call.py`` and ``inspection.py``.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+import httpx
+
+from evopolicygym.model_proxy.call import Call
+from evopolicygym.model_proxy.mask import LEAST
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.wire import CallRefused, Headers, credential
+
+ASKING = frozenset(
+    {
+        b"accept",
+        b"anthropic-beta",
+        b"anthropic-version",
+        b"idempotency-key",
+        b"openai-beta",
+        b"originator",
+        b"user-agent",
+        b"x-app",
+        b"x-goog-api-client",
+    }
+)
+"""Request headers that are passed on, beside ``x-stainless-…`` and those that the door sets itself."""
+ANSWERING = frozenset({"cache-control", "content-type", "retry-after", "retry-after-ms", "x-should-retry"})
+"""Headers of an answer that are passed on; none tells whose account it is."""
+DECODED = frozenset({"", "identity", "gzip", "deflate"})
+WRITE_S = 60.0
+UNREACHED = "unreached"
+"""Why a request that never came to the model server was not answered."""
+THREAD = "model door"
+"""The name of the thread in which everything here runs."""
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    return record.threadName != THREAD
+
+
+for logger in ("httpx", "httpcore.connection", "httpcore.http11"):
+    logging.getLogger(logger).addFilter(_is_of_others)  # they would log addresses, and headers of answers
+
+
+class Forwarder:
+    """Knows the real key, and never shows it to anyone but the upstream."""
+
+    def __init__(self, upstream: ModelUpstream, key: str, connections: int) -> None:
+        self._prefix = upstream.prefix
+        self._key = key
+        self._host = httpx.URL(upstream.prefix).netloc
+        self._client = httpx.AsyncClient(
+            verify=httpx.create_ssl_context(),
+            trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+            follow_redirects=False,
+            timeout=httpx.Timeout(
+                upstream.read_timeout_s,
+                connect=upstream.connect_timeout_s,
+                write=WRITE_S,
+                pool=upstream.connect_timeout_s,
+            ),
+            limits=httpx.Limits(max_connections=connections, keepalive_expiry=4.0),
+        )
+
+    @asynccontextmanager
+    async def ask(self, call: Call, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
+        """Send a request and give its answer, of which only the headers have come.
+
+        Raises ``CallRefused`` where nobody answers as a model server does.
+        """
+        request = self._request(call, headers, body)
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx.HTTPError as error:
+            raise _unavailable(error) from None
+        try:
+            if response.headers.get("content-encoding", "").strip().lower() not in DECODED:
+                raise CallRefused(502, "upstream", "The model server answered in an encoding that nobody asked for.")
+            yield response
+        finally:
+            await response.aclose()
+
+    async def close(self) -> None:
+        """End every connection."""
+        await self._client.aclose()
+
+    def headers_of(self, response: httpx.Response) -> list[tuple[str, str]]:
+        """Return the headers of an answer that may be passed on."""
+        secret = self._key if len(self._key) >= LEAST else None
+        return [
+            (name, value)
+            for name, value in response.headers.items()
+            if name in ANSWERING and not (secret and secret in value)
+        ]
+
+    def _request(self, call: Call, headers: Headers, body: bytes) -> httpx.Request:
+        passed = {
+            name.decode("ascii"): value.decode("latin-1")
+            for name, value in headers
+            if (name in ASKING or name.startswith(b"x-stainless-")) and value.isascii()
+        }
+        own = {"accept-encoding": "identity", **credential(call.wire, self._key, headers)}
+        if call.method == "POST":
+            own["content-type"] = "application/json"
+        url = httpx.URL(self._prefix + call.target)
+        if url.netloc != self._host:
+            raise CallRefused(403, "endpoint", "The model's door leads to one model server only.")
+        return self._client.build_request(
+            call.method, url, headers={"user-agent": "evopolicygym", **passed, **own}, content=body or None
+        )
+
+
+def _unavailable(error: httpx.HTTPError) -> CallRefused:
+    """Return what is told of a failure; no detail of where the model server is."""
+    reason = (
+        UNREACHED if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout) else "upstream"
+    )
+    told = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "can't be reached"
+    return CallRefused(502, reason, f"The model server {told}.")

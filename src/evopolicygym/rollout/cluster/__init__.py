@@ -1,0 +1,1 @@
+"""Playing on other machines: what a node is, what it is sent, and whether it computes the same."""

@@ -1,0 +1,50 @@
+"""How an executor is named and made. The contract itself is ``core.rollout.Executor``.
+
+An executor is one file of this room that defines ``make(config) -> Executor``, an entry point of the group
+``evopolicygym.executors``, or ``package.module:Class``, called with the same config. Results depend on none of this, so
+no record holds it: a run that was begun on one executor may be taken up on another.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.registry import Registry
+from evopolicygym.core.rollout import Executor
+from evopolicygym.core.task import Limits
+
+EXECUTORS = Registry(
+    kind="executor",
+    package="evopolicygym.rollout.executors",
+    group="evopolicygym.executors",
+    attribute="make",
+)
+LOCAL = "local"
+"""The executor that needs nothing but this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorConfig:
+    """What an executor is made for."""
+
+    spec: EnvironmentSpec
+    limits: Limits
+    isolation: str
+    scratch: Path
+    """A directory that the executor makes and removes."""
+    log: Path
+    """The file that simulators and sandboxes print into."""
+    workers: int | None = None
+    """How many episodes play at once; None for one each core that there is."""
+    address: str = ""
+    """Where it plays, in the executor's own terms; empty for its default."""
+    pinned: bool = True
+    """Whether arithmetic is kept to what every processor has (``rollout/arithmetic.py``)."""
+    policy_packages: tuple[str, ...] = ()
+    """Distributions that policies may import besides those that all may."""
+
+
+def make(name: str, config: ExecutorConfig) -> Executor:
+    """Return the executor that a name stands for, open; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
+    executor: Executor = EXECUTORS.load(name)(config)
+    return executor

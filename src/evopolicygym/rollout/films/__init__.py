@@ -1,0 +1,1 @@
+"""Films of recorded episodes: ordered, rendered in a process of their own, encoded."""

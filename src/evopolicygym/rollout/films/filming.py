@@ -1,0 +1,143 @@
+"""Having a camera film an episode: a process for each film, since a renderer may abort the one that it is in.
+
+What the camera does is not told here but in ``camera.py``; which episodes are filmed, in ``runs/film.py`` for whoever
+looks at a run and in ``judge/films.py`` for its agent.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import IO, Any
+
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import EnvironmentFault, MissingExtra
+from evopolicygym.core.film import FilmJob, Shot
+from evopolicygym.environments.rendering import rendering_variables
+from evopolicygym.rollout import arithmetic
+from evopolicygym.rollout.messages import Fault
+
+LAST_WORDS = 600
+"""Characters of what a camera printed that its death is told with."""
+END_S = 5.0
+LOOK_S = 1.0
+"""How long at most who waits for a film hears nothing, so that it can end one that makes no progress."""
+ENCODING = "av"
+"""The library that writes films, by the name that it is imported under."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a camera is told. Holds a seed, so it never leaves the trusted side."""
+
+    spec: EnvironmentSpec
+    seed: int
+    observation_schema: Mapping[str, Any]
+    action_schema: Mapping[str, Any]
+    actions: Path
+    """The episode's directory, as ``records/trajectories.py`` writes it."""
+    target: Path
+    """Where the film is written."""
+    steps_per_frame: int = 1
+    fps: float | None = None
+    """None for as quick as the environment is meant to be watched."""
+    size: tuple[int, int] | None = None
+    """Width and height that the film must fit into; None for the environment's own."""
+    sheet: Path | None = None
+    """Where a contact sheet is written besides, as a PNG; None for none."""
+    length: int = 0
+    """Steps that were recorded: a contact sheet is laid out for so many."""
+
+
+class LocalCamera:
+    """Films episodes of one environment on this machine, one at a time, a process for each."""
+
+    def __init__(
+        self,
+        spec: EnvironmentSpec,
+        observation_schema: Mapping[str, Any],
+        action_schema: Mapping[str, Any],
+        *,
+        pinned: bool = True,
+    ) -> None:
+        self._pinned = pinned
+        self._spec, self._schemas = spec, (observation_schema, action_schema)
+        self._variables: dict[str, str] | None = None
+
+    def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
+        """Film one episode, as ``core.film.Camera`` has it."""
+        if self._variables is None:
+            self._variables = needed(self._spec, pinned=self._pinned)
+        order = Order(self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length)
+        return shoot(order, self._variables, advanced)
+
+
+def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
+    """Return the environment variables under which a spec can be filmed here; ``pinned`` as episodes were played.
+
+    Raises ``UsageError``, which names what to install, where it can't be.
+    """
+    if find_spec(ENCODING) is None:
+        raise MissingExtra("Making films", "viewer", ENCODING)
+    return {**arithmetic.variables(pinned=pinned), **rendering_variables(spec, os.environ)}
+
+
+def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
+    """Film one episode; ``advanced`` is told how many steps were played, each second at least; what it raises ends it.
+
+    Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
+    """
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryFile() as log, Connection(ours.detach()) as connection:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "evopolicygym.rollout.films.camera", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **variables},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        try:
+            with suppress(BrokenPipeError):  # it died at its start: that is told below
+                connection.send(order)
+            reply, steps = None, 0
+            while reply is None:
+                if connection.poll(LOOK_S):
+                    told = connection.recv()
+                    steps, reply = (told, None) if isinstance(told, int) else (steps, told)
+                if reply is None:
+                    advanced(steps)
+        except (EOFError, ConnectionResetError):
+            raise EnvironmentFault(_death(order, _ended(process), log)) from None
+        finally:
+            process.kill()
+            process.wait()
+    if isinstance(reply, Fault):
+        raise reply.error(f"{order.spec.name} can't be filmed: ")
+    return reply  # type: ignore[no-any-return] # a Shot, by the camera's contract
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> int | None:
+    try:
+        return process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _death(order: Order, code: int | None, log: IO[bytes]) -> str:
+    log.seek(0)
+    said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
+    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
+    return (
+        f"The renderer of {order.spec.name} ended its process ({how}), so there is no film; the record is as it was."
+        + (f" It said:\n{said}" if said else "")
+    )

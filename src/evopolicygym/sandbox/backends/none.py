@@ -1,0 +1,23 @@
+"""No sandbox: a plain process with the user's own rights. Asked for by name, never fallen back to."""
+
+import sys
+from collections.abc import Mapping
+
+from evopolicygym.sandbox.backends.process import spawn
+from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.confinement.walls import Wall
+
+
+class Backend:
+    """Policies in a plain process, for one's own code on one's own machine."""
+
+    level = Level.NONE
+    walls: frozenset[Wall] = frozenset()
+
+    def findings(self) -> Mapping[str, str]:
+        """Say that nothing is enforced."""
+        return {"warning": "policies run with your own rights: scores of this level are unverified"}
+
+    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        """Start a zygote of this Python without any confinement."""
+        return Inside(spawn([sys.executable], ground, control, environment), str(ground.policy), Confinement())

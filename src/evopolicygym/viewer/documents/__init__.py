@@ -1,0 +1,1 @@
+"""What pages show, as JSON documents: pure functions over records."""

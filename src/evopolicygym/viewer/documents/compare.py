@@ -1,0 +1,45 @@
+"""Two runs side by side: their courses, and where they played the same held-out cases, the paired differences."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.errors import UsageError
+from evopolicygym.viewer.documents.suite import relabelled
+
+FIRST, SECOND = "first", "second"
+
+
+def compare_bundle(
+    runs: tuple[Mapping[str, Any], Mapping[str, Any]], results: tuple[RunResult | None, RunResult | None]
+) -> dict[str, Any]:
+    """Return two runs in short and how their held-out returns differ; ``why`` tells where they can't be compared."""
+    one, other = runs
+    why = ""
+    if one["task"] != other["task"]:
+        why = f"The runs are of two tasks, {one['task']} and {other['task']}: their returns have nothing in common."
+    elif results[0] is None or results[1] is None:
+        why = "A run is not finished yet; its held-out returns are known once it is."
+    found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": [], "notes": []}
+    if why or results[0] is None or results[1] is None:
+        return found
+    table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), Choice(mix=True))
+    try:
+        pair = pairing(table, FIRST, SECOND)
+    except UsageError as error:
+        return {**found, "why": str(error)}
+    task = pair.tasks[0]
+    returns = [result.held_out_returns for result in results if result is not None]
+    return {
+        **found,
+        "difference": {
+            "mean": task.difference,
+            "interval": [task.interval.low, task.interval.high] if task.interval else None,
+            "interval_covers": task.covers,
+            "paired": task.paired,
+        },
+        "pairs": [list(pair) for pair in zip(*returns, strict=True)] if task.paired else [],
+        "notes": list(pair.notes),
+    }

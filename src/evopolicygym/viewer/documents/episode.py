@@ -1,0 +1,96 @@
+"""One episode over time: rewards, actions and observations as columns of numbers, its pictures, its film.
+
+Which episode a name means is told in ``episode_names.py``, how steps become columns in ``step_columns.py``.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.spaces import Box, Discrete, from_schema
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.playback import steps
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.viewer.documents.episode_names import film_file, film_read, film_shown, found
+from evopolicygym.viewer.documents.pictures import block_steps, pictures_told, without_pictures
+from evopolicygym.viewer.documents.reading import MOST_TEXT, below, excerpt, shown
+from evopolicygym.viewer.documents.run import episode_line
+from evopolicygym.viewer.documents.step_columns import Kept, flat, thinned
+from evopolicygym.viewer.documents.step_files import step_files
+
+
+def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
+    """Return an episode by its name; raise ``UsageError`` where there is none of this name."""
+    place = found(record, name)
+    episode, folder = place.episode, place.folder
+    if episode is None and place.episode_return is None:
+        raise UsageError(f"Episode {name} has not been played yet, or never will be.")
+    failure = episode.failure if episode else place.failure
+    film = film_file(record, place)
+    selected = record.state.selected
+    return {
+        "name": name,
+        "split": place.split.value,
+        "submission": place.submission,
+        "selected": selected is not None and selected.checkpoint == place.checkpoint,
+        "position": place.position,
+        "case": place.case,
+        "return": place.episode_return,
+        **(episode_line(episode) or {}),
+        "seconds": episode.seconds if episode else None,
+        "failed": {"reason": failure.reason.value, "step": failure.step, "message": shown(failure.message),
+                   "traceback": shown(failure.traceback)} if failure else None,
+        "post_hoc": episode is None,
+        "series": _series(record, folder) if episode and step_files(record, folder) else None,
+        "stdout": _text(record.paths, folder / "stdout.txt"),
+        "stderr": _text(record.paths, folder / "stderr.txt"),
+        "film": film_shown(film_read(record, film), place) if film else None,
+    }  # fmt: skip
+
+
+def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
+    opened = record.state.opened
+    spaces = [from_schema(schema) for schema in (opened.observation_schema, opened.action_schema)]
+    environment = opened.task.environment
+    kept: list[Kept] = []
+    led_to: dict[str, float] = {}
+    seen = False
+    for step in steps(folder, *spaces, root=record.paths.root) or ():
+        seen = seen or step.observation is not None
+        kept.append((step.without_observation(), _numbers(step.observation, spaces[0]), dict(flat(step.action))))
+        led_to = _numbers(step.final_observation, spaces[0])
+    told = thinned(kept, led_to, environment.reward_components)
+    for key, space, meanings in (
+        ("observations", spaces[0], environment.observation),
+        ("actions", spaces[1], environment.action),
+    ):
+        _name(told[key], space, meanings)
+    action = spaces[1]
+    labels = (action.labels or environment.action) if isinstance(action, Discrete) else ()
+    told["action_labels"] = [shown(label) for label in labels]
+    told["action_start"] = action.start if isinstance(action, Discrete) else 0
+    told["pictures"] = pictures_told(spaces[0], environment) if seen else []
+    told["pictures_block"] = block_steps(spaces[0])
+    return told
+
+
+def _numbers(observation: Any, space: Any) -> dict[str, float]:  # noqa: ANN401 - a value of a space
+    if observation is None:
+        return {}
+    kept = without_pictures(observation, space)
+    return {} if kept is None else dict(flat(kept))
+
+
+def _name(columns: list[dict[str, Any]], space: Any, meanings: Sequence[str]) -> None:  # noqa: ANN401 - a space
+    """Give the elements of a vector their meanings, where the spec has one for each."""
+    if not isinstance(space, Box):
+        return
+    names = space.fields or (meanings if len(meanings) == space.size else ())
+    for column, meaning in zip(columns, names, strict=False):
+        column["name"] = shown(f"{column['name']} {meaning}")
+
+
+def _text(paths: RunPaths, path: Any) -> dict[str, object] | None:  # noqa: ANN401 - a path
+    found = excerpt(below(paths.root, path), MOST_TEXT)
+    return found.document() if found and found.text.strip() else None

@@ -1,0 +1,272 @@
+"""Documents by name, made when they are asked for and kept while they are true: a bounded amount of memory.
+
+How they are carried to a page is not told here but in ``site.py``.
+"""
+
+import hashlib
+import os
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+from evopolicygym import __version__
+from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError
+from evopolicygym.core.run import Stage
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.viewer.documents.compare import compare_bundle
+from evopolicygym.viewer.documents.episode import episode_bundle
+from evopolicygym.viewer.documents.episode_names import film_named, found
+from evopolicygym.viewer.documents.films import films_bundle
+from evopolicygym.viewer.documents.model_use import model_uses
+from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.pictures import pictures_bundle
+from evopolicygym.viewer.documents.reading import below, shown
+from evopolicygym.viewer.documents.run import edits_bundle, run_bundle
+from evopolicygym.viewer.documents.run_index import Place, Shelf
+from evopolicygym.viewer.documents.submission import submission_bundle
+from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
+from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
+
+MOST_BYTES = 48 << 20
+"""Of documents that are kept."""
+MOST_RECORDS = 6
+"""Runs whose whole record is kept."""
+MOST_INDEXES = 32
+MOST_FOLDERS = 2000
+"""Of films, that are looked at for whether one was added."""
+KINDS = ("pulse", "runs", "suite", "task", "run", "edits", "compare")
+"""Of documents, by how their names begin; two of one kind are not made at once, and edits hold nothing else up."""
+_NUMBER = re.compile(r"\d{1,7}", re.ASCII)
+
+Thing = TypeVar("Thing")
+
+
+class NoSuchDocument(EvoPolicyGymError):
+    """No document has this name."""
+
+
+class _Kept(Generic[Thing]):
+    """The last few things that were made, each as long as its stamp is the same."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._things: OrderedDict[str, tuple[str, Thing]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, name: str, stamp: str, make: Callable[[], Thing]) -> Thing:
+        """Return what is kept under a name where it is still true, else what is made."""
+        with self._lock:
+            found = self._things.get(name)
+            if found and found[0] == stamp:
+                self._things.move_to_end(name)
+                return found[1]
+        made = make()
+        with self._lock:
+            self._things[name] = stamp, made
+            while len(self._things) > self._most:
+                self._things.popitem(last=False)
+        return made
+
+
+class Library:
+    """All documents about the runs of a shelf; may be asked from any thread."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self._documents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._held = 0
+        self._lock = Lock()
+        self._making = {kind: Lock() for kind in KINDS}
+        self._records: _Kept[RunRecord] = _Kept(MOST_RECORDS)
+        self._indexes: _Kept[Index] = _Kept(MOST_INDEXES)
+        self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
+        self._results: dict[str, tuple[str, RunResult | None]] = {}
+
+    def tag(self, name: str) -> str:
+        """Return what a document's name and content go by, without making it; it changes whenever the record does."""
+        words = name.split("/")
+        places = [self.shelf.place(word) for word in self._runs_named(words)]
+        stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
+        stamp = stamp or f"{self.shelf.stamp()} {self._added_to_a_task(words)}"
+        if words[0] == "run" and words[2:3] == ["episode"]:
+            film = self.film(words[1], words[3] if len(words) > 3 else "")  # noqa: PLR2004 - run, id, episode, name
+            stamp += f" {film} {film.stat().st_mtime_ns if film else ''}"
+        return hashlib.sha256(f"{__version__} {name} {stamp}".encode()).hexdigest()[:24]
+
+    def document(self, name: str) -> bytes:
+        """Return a document as JSON text; raise ``NoSuchDocument``, or what hinders its making."""
+        tag = self.tag(name)
+        with self._lock:
+            kept = self._documents.get(name)
+            if kept and kept[0] == tag:
+                self._documents.move_to_end(name)
+                return kept[1]
+            making = self._making.get("edits" if name.endswith("/edits") else name.partition("/")[0])
+        if making is None:
+            raise NoSuchDocument(f"There is no document {name[:120]!r}.")
+        with making:  # two pages that ask for the same leaderboard have it made once
+            with self._lock:
+                kept = self._documents.get(name)
+            if kept and kept[0] == tag:
+                return kept[1]
+            content = dumps(self._made(name)).encode("utf-8", "replace")
+            self._keep(name, tag, content)
+            return content
+
+    def film(self, run: str, episode: str) -> Path | None:
+        """Return where the film of an episode lies; None where there is none."""
+        return film_named(self._record(self.shelf.place(run)), episode)
+
+    def _keep(self, name: str, tag: str, content: bytes) -> None:
+        with self._lock:
+            before = self._documents.pop(name, None)
+            self._held += len(content) - (len(before[1]) if before else 0)
+            self._documents[name] = tag, content
+            while self._held > MOST_BYTES and len(self._documents) > 1:
+                self._held -= len(self._documents.popitem(last=False)[1][1])
+
+    def _runs_named(self, words: Sequence[str]) -> list[str]:
+        match words:
+            case ["run", run, *_]:
+                return [run]
+            case ["compare", one, other]:
+                return [one, other]
+        return []
+
+    def _made(self, name: str) -> dict[str, Any]:
+        match name.split("/"):
+            case ["runs"]:
+                return runs_bundle(*self._all())
+            case ["suite"]:
+                return self._suite(())
+            case ["suite", beside]:
+                return self._suite(beside.split(","))
+            case ["task", task]:
+                return {**task_bundle(task, self._all()[0]), "films": films_bundle(self._filmed(task))}
+            case ["compare", one, other]:
+                return self._compare(one, other)
+            case ["run", run, *words]:
+                return self._of_run(self.shelf.place(run), words)
+            case ["pulse"]:
+                return {"tag": self.shelf.stamp()}
+        raise NoSuchDocument(f"There is no document {name[:120]!r}.")
+
+    def _of_run(self, place: Place, words: Sequence[str]) -> dict[str, Any]:
+        match words:
+            case ["pulse"]:
+                return {"tag": self.tag(f"run/{place.id}")}
+            case []:
+                return run_bundle(place, self._record(place), model_uses(place.paths))
+            case ["edits"]:
+                return edits_bundle(self._record(place))
+            case ["submission", number] if _NUMBER.fullmatch(number):
+                return submission_bundle(self._record(place), int(number))
+            case ["episode", episode]:
+                return episode_bundle(self._record(place), episode)
+            case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
+                record = self._record(place)
+                return pictures_bundle(record, found(record, episode), int(block))
+            case ["transcript", page] if _NUMBER.fullmatch(page):
+                return transcript_page(self._record(place), self._index(place), int(page))
+        raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
+
+    def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+        """Return all runs in short, and those that can't be read, with why."""
+        found, problems = [], []
+        for place in self.shelf.places().values():
+            one = self._overview(place)
+            if isinstance(one, str):
+                problems.append({"run": place.id, "place": shown(place.shown), "reason": one})
+            else:
+                found.append(one)
+        return found, problems
+
+    def _filmed(self, task: str) -> Iterator[tuple[dict[str, Any], RunRecord]]:
+        """Yield the runs of a task that may have films, with what is told of them in short."""
+        for place in self.shelf.places().values():
+            one = self._overview(place)
+            if isinstance(one, str) or one["task"] != task:
+                continue
+            if place.paths.journal.is_file() and (one["films"] or below(place.root, place.paths.films)):
+                try:
+                    record = self._record(place)
+                except (EvoPolicyGymError, OSError):
+                    continue  # it is listed among those that can't be read
+                yield one, record
+
+    def _added_to_a_task(self, words: Sequence[str]) -> str:
+        return " ".join(map(_added, self.shelf.places().values())) if words[0] == "task" else ""
+
+    def _overview(self, place: Place) -> dict[str, Any] | str:
+        stamp = place.stamp()
+        kept = self._overviews.get(place.id)
+        if kept is None or kept[0] != stamp:
+            try:
+                kept = stamp, overview(place, run_text(place))
+            except (EvoPolicyGymError, OSError) as error:
+                kept = stamp, shown(str(error))
+            self._overviews[place.id] = kept
+        return kept[1]
+
+    def _result(self, place: Place) -> RunResult | None:
+        """Return a run's result; None where it isn't finished."""
+        stamp = place.stamp()
+        kept = self._results.get(place.id)
+        if kept is None or kept[0] != stamp:
+            one = self._overview(place)
+            finished = isinstance(one, dict) and one["stage"] == Stage.FINISHED
+            try:
+                kept = stamp, load_result(place.root) if finished else None
+            except (EvoPolicyGymError, OSError):
+                kept = stamp, None
+            self._results[place.id] = kept
+        return kept[1]
+
+    def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
+        tables = [shipped(name) for name in beside]
+        places = list(self.shelf.places().values())
+        results = [result for place in places if (result := self._result(place)) is not None]
+        ids: dict[Path, str] = {place.root: place.id for place in places}
+        return suite_bundle(results, ids, tables)
+
+    def _compare(self, one: str, other: str) -> dict[str, Any]:
+        places = self.shelf.place(one), self.shelf.place(other)
+        runs = []
+        for place in places:
+            run = self._overview(place)
+            if isinstance(run, str):
+                raise RecordError(run)
+            runs.append(run)
+        return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])))
+
+    def _record(self, place: Place) -> RunRecord:
+        return self._records.get(place.id, place.stamp(), lambda: read_run(place.root))
+
+    def _index(self, place: Place) -> Index:
+        path = below(place.root, place.paths.transcript)
+        return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
+
+
+def _added(place: Place) -> str:
+    """Return what changes when films or returns are added to a run that is finished."""
+    found = [str(place.paths.post_hoc.lstat().st_mtime_ns)] if below(place.root, place.paths.post_hoc) else []
+    if below(place.root, place.paths.films):
+        walked = islice(os.walk(place.paths.films), MOST_FOLDERS)
+        found += [str(Path(directory).lstat().st_mtime_ns) for directory, _, _ in walked]
+    return "+".join(found)
+
+
+def _grown(place: Place) -> str:
+    """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
+    try:
+        found = place.paths.transcript.lstat()
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns}.{found.st_size}"

@@ -1,0 +1,199 @@
+"""The run's page: all submissions on a time line of episodes spent, what each was worth, and which kind of edit it was.
+
+What one submission changed and what came back is told in ``bundle_submission.py``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evopolicygym.analysis.diagnostics.edits import classify
+from evopolicygym.analysis.policy_files import Bundle, changed_paths, read_bundle
+from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.analysis.scale import scale_of
+from evopolicygym.analysis.submission_history import Milestone, course
+from evopolicygym.core.cases import Split
+from evopolicygym.core.episode import Episode
+from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
+from evopolicygym.core.score import estimate
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.run_document import held_out_returns
+from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
+from evopolicygym.viewer.documents.reading import below, shown, within
+from evopolicygym.viewer.documents.run_index import Place
+
+
+def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
+    """Return all that a run's page shows at once."""
+    state, opened = record.state, record.state.opened
+    environment, agent = opened.task.environment, opened.agent
+    scale, held_out = scale_of(environment), state.held_out()
+    selected = state.selected
+    return {
+        "id": place.id,
+        "run_id": shown(opened.run_id),
+        "place": shown(place.shown),
+        "entry": shown(agent.entry),
+        "agent": shown(agent.name),
+        "model": shown(agent.model),
+        "seed": opened.seed,
+        "experiment": shown(opened.experiment),
+        "split": opened.split.value,
+        "isolation": shown(opened.isolation),
+        "versions": {shown(name): shown(version) for name, version in opened.versions.items()},
+        "task": {
+            "name": shown(environment.name),
+            "family": shown(environment.family),
+            "kind": environment.kind.value,
+            "objective": shown(environment.objective),
+            "reward": shown(environment.reward),
+            "max_steps": environment.max_steps,
+            "random": environment.random_anchor.mean if environment.random_anchor else None,
+            "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
+            "published": scale.best if scale else None,
+            "published_source": paper().source if scale else None,
+        },
+        "stage": state.stage.value,
+        "status": state.finished.status.value if state.finished else None,
+        "closed": state.closed.reason.value if state.closed else None,
+        "opened_at": opened.time,
+        "finished_at": state.finished.time if state.finished else None,
+        "budget": state.budget,
+        "spent": state.spent,
+        "validation_cases": opened.task.validation_cases,
+        "held_out_cases": opened.task.held_out_cases,
+        "score": {
+            "mean": held_out.mean,
+            "standard_error": held_out.standard_error,
+            "returns": list(held_out_returns(state)),
+        }
+        if held_out and selected
+        else None,
+        "selected": selected.submit_index if selected else None,
+        "first_reached": state.first_reached,
+        "candidates": len(state.candidates),
+        "distinct_checkpoints": len(state.checkpoints),
+        "checkpoint": selected.checkpoint if selected else None,
+        "submissions": _submissions(record, requests),
+        "turns": _turns(record),
+        "stops": [{"at": e.time, "reason": e.reason.value, "message": shown(e.message)} for e in _stops(record)],
+        "hidden": _hidden(record),
+    }
+
+
+def edits_bundle(record: RunRecord) -> dict[str, Any]:
+    """Return each submission's edit: a document of its own, as parsing many checkpoints takes a moment."""
+    found: list[dict[str, Any]] = []
+    before: Bundle | None = None
+    for submission in record.state.submissions:
+        after = bundle_of(record, submission.charged.checkpoint)
+        found.append(_edit(before, after, is_first=not found))
+        before = after
+    return {"edits": found}
+
+
+def episode_line(episode: Episode | None) -> dict[str, Any] | None:
+    """Return an episode in short; None where it hasn't been played."""
+    if episode is None:
+        return None
+    return {
+        "return": episode.episode_return,
+        "length": episode.length,
+        "terminated": episode.terminated,
+        "truncated": episode.truncated,
+        "success": episode.succeeded,
+        "failure": episode.failure.reason.value if episode.failure else None,
+        "clipped": episode.actions_clipped,
+        "components": dict(episode.reward_components),
+    }
+
+
+def bundle_of(record: RunRecord, checkpoint: str) -> Bundle | None:
+    """Return a checkpoint's files; None where they aren't there."""
+    place = within(record.paths.root, record.paths.checkpoints.name, checkpoint)
+    return read_bundle(place, record.paths.root) if place is not None else None
+
+
+def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    first_with: dict[str, int] = {}
+    since = ""
+    for milestone in course(record.state):
+        charged = milestone.submission.charged
+        found.append(
+            {
+                **_submission(record, milestone),
+                "same_as": first_with.get(charged.checkpoint),
+                "used": uses_between(requests, since, charged.time),
+            }
+        )
+        first_with.setdefault(charged.checkpoint, milestone.submission.index)
+        since = charged.time
+    return found
+
+
+def _submission(record: RunRecord, milestone: Milestone) -> dict[str, Any]:
+    one, validation = milestone.submission, milestone.validation
+    train = estimate(one.returns) if one.returns else None
+    return {
+        "index": one.index,
+        "status": one.status.value,
+        "playing": one.published is None,
+        "from": one.first_global_episode,
+        "spent": milestone.spent,
+        "episodes": [episode_line(episode) for episode in one.episodes],
+        "cases": list(one.charged.env_instances),
+        "train": train.mean if train else None,
+        "validation": {"mean": validation.mean, "standard_error": validation.standard_error} if validation else None,
+        "best": milestone.best,
+        "new_best": milestone.is_new_best,
+        "at": one.charged.time,
+        "seconds": one.published.wall_time_s if one.published else None,
+        "checkpoint": shown(one.charged.checkpoint[:64]),
+        "selected": record.state.selected is not None and record.state.selected.submit_index == one.index,
+        "error": shown(one.published.error.message) if one.published and one.published.error else None,
+    }
+
+
+def _edit(before: Bundle | None, after: Bundle | None, *, is_first: bool) -> dict[str, Any]:
+    if is_first or before is None or after is None:
+        return {"edit": "first" if is_first else None, "changed_files": None}
+    return {"edit": classify(before, after).value, "changed_files": len(changed_paths(before, after))}
+
+
+def _turns(record: RunRecord) -> list[dict[str, Any]]:
+    starts = {event.turn: event.time for event in record.events if isinstance(event, AgentStarted)}
+    ends = {event.turn: event for event in record.events if isinstance(event, AgentEnded)}
+    return [
+        {
+            "turn": turn,
+            "started_at": start,
+            "ended_at": ends[turn].time if turn in ends else None,
+            "end": shown(ends[turn].end) if turn in ends else None,
+            "message": shown(ends[turn].message) if turn in ends else "",
+            "usage": dict(_told(ends[turn])) if turn in ends else {},
+        }
+        for turn, start in starts.items()
+    ]
+
+
+def _told(ended: AgentEnded) -> Mapping[str, float]:
+    return ended.usage or ended.tool_usage
+
+
+def _stops(record: RunRecord) -> list[RunStopped]:
+    return [event for event in record.events if isinstance(event, RunStopped)]
+
+
+def _hidden(record: RunRecord) -> dict[str, Any]:
+    """Return the selected checkpoint's hidden episodes, and whether their steps are there to be looked at."""
+    state = record.state
+    if state.selected is None:
+        return {}
+    return {
+        split.value: {
+            "checkpoint": shown(state.selected.checkpoint),
+            "episodes": [episode_line(one) for one in state.rollout(split, state.selected.checkpoint).episodes],
+            "recorded": below(record.paths.root, record.paths.evaluation / split.value) is not None,
+        }
+        for split in (Split.VALIDATION, Split.HELD_OUT)
+    }

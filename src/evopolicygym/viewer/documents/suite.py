@@ -1,0 +1,105 @@
+"""The suite's page: all runs in short, and the leaderboard of those that are finished."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.analysis.published.score_tables import PublishedTable, paper, shipped, shipped_names
+from evopolicygym.analysis.ranking.leaderboard import leaderboard
+from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.results import RunResult
+from evopolicygym.analysis.tables.sheets import leaderboard_document
+from evopolicygym.core.errors import UsageError
+
+IN_LISTS = (
+    "id", "place", "task", "family", "kind", "entry", "seed", "experiment", "split", "stage", "status", "closed",
+    "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at",
+    "tokens", "cost",
+)  # fmt: skip
+"""What a list of runs says of each; its curve and returns are the task's page's."""
+
+
+def settings_bundle(beside: Sequence[str]) -> dict[str, Any]:
+    """Return what pages begin with: the shipped tables that there are, and those that stand beside the runs at first.
+
+    Raises ``UnknownName`` where there is no table of a name.
+    """
+    for name in beside:
+        shipped(name)
+    known = shipped_names()
+    return {
+        "shipped": [{"name": name, "source": shipped(name).source} for name in known],
+        "beside": [name for name in known if name in beside],
+    }
+
+
+def suite_name(beside: Iterable[str]) -> str:
+    """Return the name of the leaderboard's document with these shipped tables beside, in the order of the settings."""
+    names = ",".join(beside)
+    return f"suite/{names}" if names else "suite"
+
+
+def runs_bundle(overviews: Iterable[Mapping[str, Any]], problems: Iterable[Mapping[str, str]]) -> dict[str, Any]:
+    """Return all runs in short, the latest first, and those that can't be read."""
+    runs = [{key: one[key] for key in IN_LISTS} for one in overviews]
+    tasks: dict[str, dict[str, Any]] = {}
+    for one in runs:
+        task = tasks.setdefault(one["task"], {"name": one["task"], "family": one["family"], "runs": 0})
+        task["runs"] += 1
+    return {
+        "runs": sorted(runs, key=lambda one: one["opened_at"], reverse=True),
+        "tasks": sorted(tasks.values(), key=lambda task: (task["family"], task["name"])),
+        "problems": list(problems),
+    }
+
+
+def suite_bundle(
+    results: Sequence[RunResult], ids: Mapping[Path, str], shipped: Sequence[PublishedTable]
+) -> dict[str, Any]:
+    """Return the leaderboard of finished runs beside shipped tables; what hinders it stands under ``trouble``."""
+    trouble = ""
+    try:
+        try:
+            table = score_table(results, shipped)
+        except UsageError as error:
+            table = score_table(results, shipped, Choice(mix=True))
+            trouble = str(error)
+        board = leaderboard(table)
+    except UsageError as error:
+        return {"tasks": [], "entries": [], "notes": [], "trouble": str(error)}
+    found = leaderboard_document(board)
+    del found["problems"]
+    for entry in found["entries"]:
+        for score in entry["tasks"].values():
+            score["runs"] = [ids[Path(root)] for root in score["runs"] if Path(root) in ids]
+    return {**found, "trouble": trouble.replace("--mix", "what is done here")}
+
+
+def task_bundle(name: str, overviews: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return all runs of a task with their curves and returns; raise ``UsageError`` where there is none."""
+    own = [one for one in overviews if one["task"] == name]
+    if not own:
+        raise UsageError(f"No run here is of a task named {name[:80]!r}.")
+    entries = defaultdict(list)
+    for one in own:
+        entries[one["entry"]].append(one)
+    published = paper().scores(name) if all(one["is_published"] for one in own) else {}
+    return {
+        "name": name,
+        "family": own[0]["family"],
+        "kind": own[0]["kind"],
+        "random": next((one["random"] for one in own if one["random"] is not None), None),
+        "idle": next((one["idle"] for one in own if one["idle"] is not None), None),
+        "budget": max(one["budget"] for one in own),
+        "commitments": len({one["commitment"] for one in own}),
+        "entries": [{"entry": entry, "runs": runs} for entry, runs in sorted(entries.items())],
+        "published": [{"entry": entry, "score": score} for entry, score in published.items()],
+        "published_source": paper().source,
+    }
+
+
+def relabelled(result: RunResult, label: str) -> RunResult:
+    """Return a run under another entry's name, to be compared with one of the same entry."""
+    return replace(result, label=label)

@@ -1,0 +1,1 @@
+"""The viewer's pages over HTTP, and as files."""

@@ -1,0 +1,149 @@
+"""The viewer's site: read-only, for who holds its token; it carries documents and the pages' own files, no more.
+
+Every answer forbids a page to load or to run anything from elsewhere, or any script that is no file of ours.
+"""
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from evopolicygym.core.errors import EvoPolicyGymError, UsageError
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.viewer.documents.library import Library, NoSuchDocument
+from evopolicygym.viewer.documents.reading import shown
+from evopolicygym.viewer.site.access import REFUSED, Access, refused
+
+TYPES: Mapping[str, str] = MappingProxyType({
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+})  # fmt: skip
+POLICY = (
+    "default-src 'self'; img-src 'self'; media-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS: Mapping[str, str] = MappingProxyType({
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+})  # fmt: skip
+
+
+@cache
+def static_files() -> Mapping[str, bytes]:
+    """Return the pages' own files by name."""
+    folder = files("evopolicygym.viewer") / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
+
+
+def application(library: Library, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
+    """Return the site over a library; ``settings`` is what its pages are told to begin with."""
+    told = dumps(settings or {}).encode()
+
+    async def page(_: Request) -> Response:
+        return Response(static_files()["index.html"], media_type=TYPES[".html"])
+
+    async def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in static_files():
+            return _problem("There is no such file.", 404)
+        return Response(static_files()[name], media_type=TYPES[name[name.rindex(".") :]])
+
+    async def begin(_: Request) -> Response:
+        return Response(told, media_type="application/json")
+
+    async def data(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            tag = f'"{await run_in_threadpool(library.tag, name)}"'
+            if tag in request.headers.get("if-none-match", ""):
+                return Response(status_code=304, headers={"ETag": tag})
+            content = await run_in_threadpool(library.document, name)
+        except (NoSuchDocument, UsageError) as error:
+            return _problem(str(error), 404)
+        except (EvoPolicyGymError, OSError) as error:
+            return _problem(str(error), 422)
+        return Response(content, media_type="application/json", headers={"ETag": tag})
+
+    async def film(request: Request) -> Response:
+        try:
+            path = await run_in_threadpool(library.film, request.path_params["run"], request.path_params["episode"])
+        except EvoPolicyGymError as error:
+            return _problem(str(error), 404)
+        return FileResponse(path) if path and path.is_file() else _problem("There is no such film.", 404)
+
+    routes = [
+        Route("/", page),
+        Route("/static/{name}", static),
+        Route("/data/settings.json", begin),
+        Route("/data/{name:path}.json", data),
+        Route("/film/{run}/{episode}.mp4", film),
+    ]
+
+    async def unknown(_: Request, error: Exception) -> Response:
+        return _problem("There is nothing here; pages begin at /.", getattr(error, "status_code", 404))
+
+    app = Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
+    app.router.redirect_slashes = False
+    return _Guarded(app, access)
+
+
+class _Guarded:
+    """Lets through what comes from this machine, from no other site's page and with the token, all with the headers."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def headed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        answer: Callable[[Scope, Receive, Send], Awaitable[None]] = self._app
+        if scope["type"] != "http":
+            return
+        if not _from_here(Headers(scope=scope), scope):
+            answer = _problem("Requests from elsewhere are not answered; open the address that view printed.", 403)
+        elif entrance := self._access.entrance(scope):
+            answer = entrance
+        elif not self._access.granted(scope):
+            answer = refused() if scope["path"] == "/" else _problem(REFUSED, 403)
+        await answer(scope, receive, headed)
+
+
+def _from_here(headers: Headers, scope: Scope) -> bool:
+    """Return whether a request names this site as its host, and comes from a page of it or from nobody's."""
+    host = headers.get("host", "")
+    port = scope["server"][1] if scope.get("server") else None
+    if host not in {f"127.0.0.1:{port}", f"localhost:{port}"}:
+        return False
+    if headers.get("origin", f"http://{host}") != f"http://{host}":
+        return False
+    same = headers.get("sec-fetch-site", "none") in {"none", "same-origin"}
+    return same or (scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate")
+
+
+def _problem(message: str, status: int) -> Response:
+    return Response(dumps({"error": shown(message)}), status, media_type="application/json")
+
+
+def listener(port: int) -> socket.socket:
+    """Return a socket on this machine's loopback; raise ``UsageError`` where the port is taken."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"Port {port} can't be had ({error}); what works: another --port, or 0 for any.") from error

@@ -1,0 +1,277 @@
+"""Which documents static pages keep, and in which order: those of all runs, then run by run within a share of a bound.
+
+The documents are those that ``view`` serves, by the same names. How they come onto a disk is told in ``pages.py``.
+"""
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain, combinations
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.follow import Follow, unseen
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.viewer.documents.library import Library
+from evopolicygym.viewer.documents.reading import shown
+from evopolicygym.viewer.documents.suite import suite_name
+
+MOST_COMPARED = 16
+"""Runs of a task, the best first, that are compared two by two."""
+_SAFE = re.compile(r"[^A-Za-z0-9_]+")
+
+
+class Episodes(StrEnum):
+    """Of which episodes the steps are kept."""
+
+    NONE = "none"
+    SELECTED = "selected"
+    """Those of the selected checkpoint: train, validation and held-out."""
+    ALL = "all"
+    """Of every submission, and the hidden ones of the selected checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A document that is kept."""
+
+    name: str
+    address: str
+    """Relative to the page."""
+    packed: str
+    """Its JSON, gzipped, in base64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Film:
+    """A film that is kept."""
+
+    address: str
+    """Relative to the page."""
+    path: Path
+
+
+@dataclass(slots=True)
+class Tally:
+    """How much is kept."""
+
+    documents: int = 0
+    films: int = 0
+    bytes: int = 0
+    left_out: int = 0
+    """Documents that the bound left no room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The documents that tell of all runs."""
+
+    documents: tuple[Kept, ...]
+    problems: Mapping[str, str]
+    """What hindered the making of others, by name."""
+    runs: tuple[str, ...]
+    """Ids of runs, whose own documents come after."""
+    films: tuple[Film, ...]
+    """Those that a task's page shows side by side."""
+
+
+@dataclass(slots=True)
+class _Contents:
+    """Which documents of a run are kept."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """Addresses by name."""
+    problems: dict[str, str] = field(default_factory=dict)
+
+
+class Keeper:
+    """Makes the documents of a library's runs that are kept, and counts them."""
+
+    def __init__(self, library: Library, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
+        self.tally = Tally()
+        self._library = library
+        self._episodes = episodes
+        self._most_bytes = most_bytes
+        self._films = films
+        self._pairs: Mapping[str, Sequence[str]] = {}
+
+    def common(self, shipped: Sequence[str], follow: Follow = unseen) -> Common:
+        """Return the list of runs, the leaderboard with each choice of shipped tables beside it, and all tasks."""
+        listed = json.loads(self._library.document("runs"))
+        self._pairs = pairs(listed["runs"])
+        choices = chain.from_iterable(combinations(shipped, count) for count in range(len(shipped) + 1))
+        names = ["runs", *(suite_name(one) for one in choices), *(f"task/{one['name']}" for one in listed["tasks"])]
+        documents, films, problems = list[Kept](), list[Film](), dict[str, str]()
+        for name in follow("leaderboards and tasks", names):
+            made = self._made(name, problems)
+            if made is not None:
+                films += self._side_by_side(made)
+                documents.append(Kept(name, f"data/{_file(name)}.js", _packed(made)))
+        self._count(documents)
+        for one in films:
+            self._count_film(one)
+        return Common(tuple(documents), problems, tuple(self._library.shelf.places()), tuple(films))
+
+    def of_runs(self, runs: Sequence[str], follow: Follow = unseen) -> Iterator[Kept | Film]:
+        """Yield each run's documents, and which of them there are: each run has an equal share of what room is left."""
+        for place, run in enumerate(follow("pages of runs", runs)):
+            room = max(0, self._most_bytes - self.tally.bytes) // (len(runs) - place)
+            contents = _Contents()
+            yield from self._of_run(run, room, contents)
+            name = f"run/{run}/contents"
+            last = Kept(name, f"data/{name}.js", _packed({"names": contents.names, "problems": contents.problems}))
+            self._count([last])
+            yield last
+
+    def _of_run(self, run: str, room: int, contents: _Contents) -> Iterator[Kept | Film]:
+        until = self.tally.bytes + room
+        always = [f"run/{run}", f"run/{run}/edits", *(f"compare/{run}/{other}" for other in self._pairs.get(run, ()))]
+        yield from self._held(always, None, contents)
+        if f"run/{run}" in contents.problems:
+            return
+        told = json.loads(self._library.document(f"run/{run}"))
+        yield from self._held([f"run/{run}/submission/{one['index']}" for one in told["submissions"]], until, contents)
+        transcript = f"run/{run}/transcript"
+        first = self._made(f"{transcript}/0", contents.problems)
+        pages = [f"{transcript}/{page}" for page in range(max(1, first["pages"]))] if first else []
+        half = self.tally.bytes + max(0, until - self.tally.bytes) // 2
+        yield from self._held(pages, half, contents)
+        episodes = [f"run/{run}/episode/{name}" for name in episode_names(told, self._episodes)]
+        yield from self._held(episodes, until, contents)
+
+    def _held(self, names: Sequence[str], until: int | None, contents: _Contents) -> Iterator[Kept | Film]:
+        """Yield documents, an episode's pictures after it, up to the first for which there is no room."""
+        left = deque(names)
+        while left:
+            if until is not None and self.tally.bytes >= until:
+                self.tally.left_out += len(left)
+                return
+            name = left.popleft()
+            made = self._made(name, contents.problems)
+            if made is None:
+                continue
+            film = self._film(name, made)
+            document = Kept(name, f"data/{name}.js", _packed(made))
+            size = len(document.packed) + (film.path.stat().st_size if film else 0)
+            if until is not None and self.tally.bytes + size > until:
+                self.tally.left_out += 1 + len(left)
+                return
+            left.extendleft(reversed(picture_names(name, made)))
+            contents.names[name] = document.address
+            self._count([document])
+            yield document
+            if film:
+                self._count_film(film)
+                yield film
+
+    def _count_film(self, film: Film) -> None:
+        self.tally.films += 1
+        self.tally.bytes += film.path.stat().st_size
+
+    def _side_by_side(self, made: dict[str, Any]) -> list[Film]:
+        """Return the films of a task's document."""
+        return [
+            Film(f"film/{one['run']}/{one['name']}.mp4", path)
+            for case in made.get("films", ())
+            for one in case["films"]
+            if (path := self._library.film(one["run"], one["name"]))
+        ]
+
+    def _film(self, name: str, made: dict[str, Any]) -> Film | None:
+        """Return the film of an episode; where it is gone, the document says that there is none."""
+        if not made.get("film"):
+            return None
+        _, run, _, episode = name.split("/")
+        path = self._library.film(run, episode)
+        if path is None:
+            made["film"] = None
+            return None
+        return Film(f"film/{run}/{episode}.mp4", path)
+
+    def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
+        """Return a document; where films are not kept, it says that there is none."""
+        try:
+            made: dict[str, Any] = json.loads(self._library.document(name))
+        except (EvoPolicyGymError, OSError) as error:
+            problems[name] = shown(str(error))
+            return None
+        if not self._films:
+            made.update({key: nothing for key, nothing in (("film", None), ("films", [])) if key in made})
+        return made
+
+    def _count(self, documents: Iterable[Kept]) -> None:
+        for one in documents:
+            self.tally.documents += 1
+            self.tally.bytes += len(one.packed)
+
+
+def episode_names(run: Mapping[str, Any], which: Episodes) -> list[str]:
+    """Return the names of episodes whose steps are wanted, those of the selected checkpoint first, held-out before all.
+
+    ``run`` is a run's document. Episodes that have not been played have none.
+    """
+    if which is Episodes.NONE:
+        return []
+    hidden = [
+        f"{split}-{run['selected']}-{case}"
+        for split, one in reversed(run["hidden"].items())
+        for case, episode in enumerate(one["episodes"])
+        if episode
+    ]
+    submissions = sorted(run["submissions"], key=lambda one: (not one["selected"], one["index"]))
+    train = [
+        f"train-{one['index']}-{position}"
+        for one in submissions
+        if which is Episodes.ALL or one["selected"]
+        for position, episode in enumerate(one["episodes"])
+        if episode
+    ]
+    return [*hidden, *train]
+
+
+def picture_names(name: str, document: Mapping[str, Any]) -> list[str]:
+    """Return the names of the documents that hold what the policy saw in an episode; none of any other document."""
+    series = document.get("series")
+    if not series or not series["pictures"]:
+        return []
+    return [f"{name}/pictures/{block}" for block in range(-(-len(series["t"]) // series["pictures_block"]))]
+
+
+def pairs(runs: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return for each run those of the same task that it is compared with, each two once, in the order of their ids."""
+    tasks = defaultdict(list)
+    for run in runs:
+        tasks[run["task"]].append(run)
+    found = defaultdict(list)
+    for own in tasks.values():
+        best = sorted(own, key=_worst_last)[:MOST_COMPARED]
+        for one, other in combinations(sorted(run["id"] for run in best), 2):
+            found[one].append(other)
+    return dict(found)
+
+
+def _worst_last(run: Mapping[str, Any]) -> tuple[bool, float, str]:
+    score = run["score"]  # a text where it is no finite number
+    is_known = isinstance(score, int | float)
+    return not is_known, -score if is_known else 0.0, run["id"]
+
+
+def _packed(document: Mapping[str, Any]) -> str:
+    content = dumps(document).encode("utf-8", "replace")
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
+
+
+def _file(name: str) -> str:
+    """Return a file's name for a document whose name holds what a stranger wrote, a task's for one."""
+    kind, _, rest = name.partition("/")
+    if not rest:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{kind}/{_SAFE.sub('-', rest).strip('-')[:60]}-{digest}"
