@@ -5,11 +5,10 @@ BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
 # Tests of what rights decide: they pass for an ordinary user, and for root too.
-ROOT_TESTS := $(wildcard tests/test_attacks*.py tests/test_sandbox*.py) $(addprefix tests/test_, addresses.py \
-	cgroup.py channels.py high_water.py level_process.py process_numbers.py regular_file.py rights.py simulators_hidden.py \
-	temporary_files.py workplace.py)
+ROOT_TESTS := tests/attacks tests/sandbox tests/checks/test_attacks_check.py tests/core/test_regular_file.py \
+	tests/records/test_high_water.py tests/records/test_rights.py
 
-# Packages of other people's environments, each played from a TOML of tests/own_environments; no extra of ours brings them.
+# Packages of other people's environments, each played from a TOML of tests/support/own_environments; no extra of ours brings them.
 OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 
 .PHONY: help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean

@@ -268,8 +268,8 @@ of the paper's 32 were (-43.75 = -50 · 28/32), which lies 1.9 standard errors o
 
 Seven of the simulators play with shortcuts: parts of parking, roundabout, car_racing and the MiniGrid four are written
 anew, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
-changes. `tests/test_shortcuts.py` plays both side by side; with versions of these packages, or of numpy, pandas, Box2D
-or pygame where they have a part in it, that were not compared, the original plays
+changes. `tests/environments/test_fast_simulators.py` plays both side by side; with versions of these packages, or of
+numpy, pandas, Box2D or pygame where they have a part in it, that were not compared, the original plays
 ([decisions/0003-shortcuts.md](decisions/0003-shortcuts.md)).
 """
 

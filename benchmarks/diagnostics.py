@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from time import process_time
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from diagnosed import FROM_NOTHING, closing, recorded, submitted
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS

@@ -1,0 +1,130 @@
+"""Each command-line tool, as it is installed, plays a whole run inside bubblewrap against a scripted model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
+from evopolicygym.agents.kit.scripted_model.conversation import Script, Shell, Step
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.core.event import AgentEnded
+from evopolicygym.records.run_document import run_document
+from evopolicygym.runs import turns
+from evopolicygym.sandbox.base import Level
+from model_proxies import REAL_KEY, VARIABLE
+from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
+from whole_runs import Told, events
+
+GENERATING = ("/responses", "/chat/completions", "/messages", ":generateContent", ":streamGenerateContent")
+
+
+def run_by(
+    agent: str, program: str, tmp_path: Path, steps: Sequence[Step] = SCRIPT
+) -> tuple[Told, dict[str, Any], int]:
+    """Return a run that a tool has played, its document, and how many generations the model has served."""
+    with ScriptedModel(Script(steps)) as model:
+        told = played_with(agent, found(program) or "", model, tmp_path / "runs")
+    served = sum(asked.target.partition("?")[0].endswith(GENERATING) for asked in model.asked)
+    return told, run_document(told.paths), served
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, REAL_KEY)
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    ("agent", "program", "missed", "output"),
+    [
+        pytest.param("codex", "codex", 0, OUTPUT, marks=needs("codex")),
+        pytest.param("claude_code", "claude", 0, OUTPUT, marks=needs("claude")),
+        pytest.param("gemini", "gemini", 0, OUTPUT - REASONING, marks=needs("gemini")),
+        pytest.param("qwen", "qwen", 0, OUTPUT, marks=needs("qwen")),
+        pytest.param("opencode", "opencode", 1, OUTPUT, marks=needs("opencode")),
+        pytest.param("kimi_code", "kimi", None, 0, marks=needs("kimi")),
+    ],
+)
+def test_whole_run(
+    agent: str, program: str, missed: int | None, output: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It edits, submits, gives up, is asked to go on in its conversation, submits again; all is in the record."""
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 60.0)  # it is to end by itself, having told its usage
+    told, document, served = run_by(agent, program, tmp_path)
+    ends = [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
+    usage, transcript = document["usage"], told.paths.transcript.read_text(encoding="utf-8")
+
+    assert ends[0] == ("finished", ENOUGH), transcript[-2000:]
+    assert len(ends) == 2
+    assert [one.charged.env_instances for one in told.state.submissions] == [(0,), (1,)]
+    assert (document["outcome"]["closed"], told.state.held_out() is not None) == ("budget_spent", True)
+    assert DONE in transcript or "submission 1: ok" in transcript
+    assert usage["generations"] == served
+    assert (usage["input"], usage["output"]) == (served * INPUT, served * OUTPUT)
+    assert usage["cached_input"] == served * CACHED
+    assert key_in(told) == []
+    if missed is None:
+        assert document["tool_usage"] is None
+    else:
+        assert document["tool_usage"]["input"] == (served - missed) * INPUT
+        assert document["tool_usage"]["output"] == (served - missed) * output
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@needs("mini")
+def test_whole_run_without_events(tmp_path: Path) -> None:
+    """mini-SWE-agent, which takes up no conversation and tells nothing as JSON, plays its run in one turn."""
+    steps = (Shell(EDIT), Shell("./judge submit 0"), Shell("./judge submit 1"), Shell("sleep 30"))
+    told, document, served = run_by("mini_swe_agent", "mini", tmp_path, steps)
+
+    assert [one.charged.env_instances for one in told.state.submissions] == [(0,), (1,)]
+    assert (document["usage"]["input"], document["usage"]["output"]) == (served * INPUT, served * OUTPUT)
+    assert (document["tool_usage"], told.state.held_out() is not None, key_in(told)) == (None, True, [])
+    assert "submission 0: ok" in told.paths.transcript.read_text(encoding="utf-8")
+
+
+def places(body: object, word: str, path: str = "") -> list[str]:
+    """Return where a word stands alone in a request."""
+    if isinstance(body, dict):
+        return [place for name, value in body.items() for place in places(value, word, f"{path}.{name}".strip("."))]
+    return [path] if isinstance(body, str) and body.lower() == word else []
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    ("agent", "program", "place"),
+    [
+        pytest.param("codex", "codex", "reasoning.effort", marks=needs("codex")),
+        pytest.param("claude_code", "claude", "output_config.effort", marks=needs("claude")),
+        pytest.param("gemini", "gemini", "generationConfig.thinkingConfig.thinkingLevel", marks=needs("gemini")),
+        pytest.param("qwen", "qwen", "reasoning.effort", marks=needs("qwen")),
+        pytest.param("opencode", "opencode", "reasoning_effort", marks=needs("opencode")),
+        pytest.param("mini_swe_agent", "mini", "reasoning_effort", marks=needs("mini")),
+    ],
+)
+def test_effort_reaches_the_model(agent: str, program: str, place: str, tmp_path: Path) -> None:
+    """How much a model is to think comes to its server where that server looks for it, by each tool as it is."""
+    with ScriptedModel(Script((Shell("./judge submit 0"), Shell("sleep 30")))) as model:
+        played_with(agent, found(program) or "", model, tmp_path / "runs", budget=1, effort="low")
+    asked = [places(one.body, "low") for one in model.asked if one.target.partition("?")[0].endswith(GENERATING)]
+
+    assert [place] in asked, asked
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@needs("codex")
+@pytest.mark.parametrize("level", [Level.PROCESS, Level.NONE])
+def test_weaker_levels(level: Level, tmp_path: Path) -> None:
+    """Codex plays its run at the levels that hide nothing, too, with its home in the record and no key in it."""
+    with ScriptedModel(Script(SCRIPT)) as model:
+        told = played_with("codex", found("codex") or "", model, tmp_path / "runs", level)
+
+    assert (told.state.opened.isolation, len(told.state.submissions)) == (level.value, 2)
+    assert (told.state.held_out() is not None, key_in(told)) == (True, [])
+    assert (told.paths.root / "home" / ".codex" / "config.toml").is_file()

@@ -1,0 +1,34 @@
+"""The example of docs/diagnostics.md: its numbers are those that its commands print."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evopolicygym.cli.main import app
+from places import ROOT
+
+PAGE = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+EXAMPLE = PAGE.partition("## An example")[2].partition("## ")[0]
+
+
+def printed(*words: object) -> str:
+    """Return what the program printed, its lines joined: how wide a terminal is doesn't matter."""
+    left = CliRunner().invoke(app, [*map(str, words)])
+    assert left.exit_code == 0, left.output
+    return " ".join(left.stdout.split())
+
+
+@pytest.mark.slow
+def test_the_examples_numbers_are_what_is_printed(tmp_path: Path) -> None:
+    """Both runs of the page are played, and diagnosed as the page says."""
+    play, diagnose, many = (one.split()[1:] for one in re.findall(r"`(evopolicygym [^`]+)`", EXAMPLE))
+    for seed in (0, 1):
+        printed(*play, "--runs", tmp_path / "runs", "--seed", seed)
+    (first,) = (file.parent for file in (tmp_path / "runs").rglob("run.json") if '"seed": 0' in file.read_text())
+    block = EXAMPLE.partition("```\n")[2].partition("```")[0]
+    table = "\n".join(line for line in EXAMPLE.splitlines() if line.startswith("|"))
+
+    assert printed(*(first if word == "RUN" else word for word in diagnose)) == " ".join(block.split())
+    assert printed(*(tmp_path / "runs" if word == "runs" else word for word in many)).endswith(" ".join(table.split()))

@@ -1,0 +1,68 @@
+"""What a single run can't tell: nothing is decided between agents below two repeats of each."""
+
+import runpy
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from places import ROOT
+from records_of_runs import changed, real_document, write
+from shell import Shell
+
+SCRIPT = runpy.run_path(str(ROOT / "benchmarks" / "false_positives.py"))
+FAR = {"good": -80.0, "bad": -400.0}
+
+
+def runs(tmp_path: Path, repeats: int) -> Path:
+    """Write runs of two agents that lie far apart."""
+    document = real_document(tmp_path / "real")
+    for agent, mean in FAR.items():
+        for seed in range(repeats):
+            returns = [mean + seed + case / 4 for case in range(8)]
+            write(tmp_path / "runs", changed(document, "acrobot", agent, returns, seed))
+    return tmp_path / "runs"
+
+
+@pytest.mark.parametrize(("repeats", "verdict", "covers"), [(1, None, "cases"), (2, "first", "runs and cases")])
+def test_compare_decides_nothing_by_one_run(
+    tmp_path: Path, shell: Shell, repeats: int, verdict: str | None, covers: str
+) -> None:
+    """Compare names the better one from two repeats of each on; its intervals are labelled by what they cover."""
+    found: dict[str, Any] = shell.json("compare", "good", "bad", runs(tmp_path, repeats))
+    (task,) = found["tasks"]
+
+    assert (task["verdict"], task["repeats"], task["interval_covers"]) == (verdict, [repeats] * 2, covers)
+    assert found["tasks_first_better"] == (1 if verdict else None)
+    assert any("not what another run would do" in note for note in found["notes"]) is (verdict is None)
+
+
+def test_compare_prints_the_note(tmp_path: Path, shell: Shell) -> None:
+    """On a terminal there is no column for verdicts of single runs, and the reason stands below the table."""
+    told = shell.printed("compare", "good", "bad", runs(tmp_path, 1))
+
+    assert "told apart" not in told
+    assert "A is better" not in told
+    assert "Tasks with fewer than two repeats of each entry have no verdict." in told
+
+
+@pytest.mark.parametrize(("repeats", "tiers"), [(1, {None}), (2, {1, 2, None})])
+def test_single_runs_have_no_tier(tmp_path: Path, shell: Shell, repeats: int, tiers: set[int | None]) -> None:
+    """The leaderboard puts entries into tiers from two repeats on, and says why it doesn't before."""
+    found = shell.json("leaderboard", runs(tmp_path, repeats))
+    printed = shell.printed("leaderboard", tmp_path / "runs", "--per-task")
+
+    assert {one["tier"] for one in found["entries"]} == tiers
+    assert ("Entries that lack a second repeat on any of their tasks have no tier." in printed) is (repeats == 1)
+    assert {one["intervals_cover"] for one in found["entries"]} == {None, "cases" if repeats == 1 else "runs and cases"}
+
+
+def test_an_agent_is_seldom_better_than_itself() -> None:
+    """Of shipped entries that are split in two, at most 5 % have a verdict, and none where a side is one run."""
+    said: dict[bool, list[Any]] = {True: [], False: []}
+    for one, other in (pair for entry in islice(SCRIPT["entries"](), 4) for pair in SCRIPT["splits"](entry)):
+        said[min(len(one), len(other)) > 1].append(SCRIPT["verdict"](one, other))
+
+    assert (len(said[True]), set(said[False])) == (100, {None})
+    assert sum(one != "neither" for one in said[True]) <= 5

@@ -1,0 +1,21 @@
+"""Every attack, submitted to a real judge: its status, its charge, what the agent may read of it, what it leaves."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from attacked import Besieged, besieged
+from evopolicygym.checks.attack import Attack, attacks
+
+
+@pytest.fixture(scope="module")
+def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Besieged]:
+    """A run behind bubblewrap that all attacks of this file are submitted to."""
+    with besieged("bubblewrap", tmp_path_factory.mktemp("walled")) as run:
+        yield run
+
+
+@pytest.mark.parametrize("hostile", attacks(), ids=lambda one: one.id)
+def test_attack(walled: Besieged, hostile: Attack) -> None:
+    """An attack comes to its safe outcome, is charged once, shows and leaves nothing; the next policy plays on."""
+    walled.assert_held(hostile)

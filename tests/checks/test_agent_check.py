@@ -1,0 +1,227 @@
+"""The check of an agent: what it says of those that keep their contract, and of those that break it."""
+
+import gzip
+import json
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enclosed import needs_bubblewrap
+from evopolicygym.checks.agent import check
+from evopolicygym.checks.environment import Finding
+from evopolicygym.checks.leftover_processes import below
+from evopolicygym.checks.word_search import holding
+from evopolicygym.cli import main as cli
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.sandbox.base import Level
+from places import SUPPORT
+from scripted_tools import program
+from shell import Shell
+from tool_runs import found, needs
+
+ALL = ["made", "starts", "answers", "resumes", "leaves no process", "hidden files", "no key"]
+REMEMBERS = """
+from pathlib import Path
+notes = home / "notes"
+
+def ask():
+    said = [{"type": "function_call_output"}] * (notes.exists() and int(notes.read_text()))
+    shell = [{"type": "function", "name": "shell", "parameters": {"properties": {"command": {}}}}]
+    body = json.dumps({"model": "scripted", "input": said, "tools": shell}).encode()
+    with urllib.request.urlopen(urllib.request.Request(address + "/responses", body, key)) as answer:
+        (item,) = json.load(answer)["output"]
+    if "arguments" not in item:
+        return False
+    REMEMBER
+    command = json.loads(item["arguments"])["command"]
+    print(subprocess.run(command, shell=True, text=True, stdout=subprocess.PIPE).stdout, flush=True)
+    return True
+
+while ask():
+    pass
+"""
+"""A tool's loop, for ``scripted_tools.py``: its conversation is how many results it has."""
+
+WITHOUT_CONVERSATION = {"kimi_code", "mini_swe_agent"}
+"""One names its conversation when its first call ends, and has none where that is cut short; the other has none."""
+FORGETS = "(home / 'notes').unlink(missing_ok=True)\n"
+
+
+@pytest.fixture(autouse=True)
+def _path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(SUPPORT))
+
+
+def failed(findings: list[Finding]) -> dict[str, str]:
+    """Return what failed."""
+    return {one.name: one.detail for one in findings if not one.ok}
+
+
+def checked(agent: AgentConfig, patience_s: float = 120.0, isolation: str = "auto") -> list[Finding]:
+    """Check an agent; nothing of it may be left by the check itself."""
+    before = below(os.getpid())
+    findings = list(check(agent, patience_s, isolation))
+
+    assert below(os.getpid()) <= before
+    return findings
+
+
+@pytest.mark.slow
+def test_agents_of_the_house() -> None:
+    """The tuner keeps its contract: all that is looked at is well."""
+    findings = checked(AgentConfig("tuner"))
+
+    assert [one.name for one in findings] == ALL
+    assert failed(findings) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["random", "scripted"])
+def test_other_agents_of_the_house(name: str) -> None:
+    """The built-ins that ask no model keep their contract too."""
+    assert failed(checked(AgentConfig(name))) == {}
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.slow)])
+def test_reference_harness(wire: Wire) -> None:
+    """The reference harness keeps its contract with a scripted model, in both formats."""
+    findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
+
+    assert failed(findings) == {}
+    assert "told where to look, it found nothing" in findings[ALL.index("hidden files")].detail
+
+
+@needs_bubblewrap
+def test_tool(tmp_path: Path) -> None:
+    """A tool that goes on in its conversation passes."""
+    script = REMEMBERS.replace("REMEMBER", "notes.write_text(str(len(said) + 1))")
+    findings = checked(AgentConfig("codex", options={"program": program(tmp_path, script)}))
+
+    assert failed(findings) == {}
+    assert "in the same conversation" in findings[ALL.index("resumes")].detail
+
+
+@pytest.mark.slow
+@needs_bubblewrap
+def test_tool_that_forgets(tmp_path: Path) -> None:
+    """A tool that names a conversation and begins another when it is told to go on doesn't pass."""
+    script = REMEMBERS.replace("REMEMBER", "notes.write_text(str(len(said) + 1))")
+    findings = checked(AgentConfig("codex", options={"program": program(tmp_path, FORGETS + script)}))
+
+    assert list(failed(findings)) == ["resumes"]
+
+
+MISBEHAVING = {
+    "players:make_raiser": ("answers", "the model is gone"),
+    "misbehaving:make_litterer": ("leaves no process", "1 processes"),
+    "misbehaving:make_waiter": ("answers", "had not ended after"),
+    "misbehaving:make_snoop": ("hidden files", "workspace/found.txt"),
+    "misbehaving:make_talker": ("no key", "workspace/found.txt"),
+    "misbehaving:make_exit": ("starts", "ended with 7"),
+    "misbehaving:nobody": ("made", "can't be loaded"),
+}
+LONGER = {"misbehaving:make_snoop", "misbehaving:make_waiter"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONGER)) for name in MISBEHAVING]
+)
+def test_misbehaving(name: str) -> None:
+    """Each way to break the contract is found by the finding that is named after it, and told."""
+    broken, said = MISBEHAVING[name]
+    found = failed(checked(AgentConfig(name), 15.0 if "waiter" in name else 120.0))
+
+    assert broken in found
+    assert said in found[broken]
+    assert set(found) <= {broken, "starts", "resumes", "answers"}
+
+
+def test_missing_tool(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tool that isn't installed is a finding that tells the command that installs it, and exit code 1."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", "check", "agent", "codex", "--json"])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+
+    assert (left.value.code, document["ok"]) == (1, False)
+    assert "npm install -g @openai/codex@" in document["findings"][0]["detail"]
+
+
+def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any program can be checked, as the agent ``command``."""
+    script = "for _ in 1 2 3; do ./judge submit 0-7; done; true"
+    words = ["check", "agent", "command", "--patience", "120", "--", "sh", "-c", script]
+    monkeypatch.setattr(sys, "argv", ["evopolicygym", *words])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    printed = capsys.readouterr().out
+
+    assert left.value.code in {0, None}, printed
+    assert "taken up from there" in printed
+
+
+def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
+    """A file that the command names is found from where the check is typed, as by ``run``."""
+    (tmp_path / "agent.sh").write_text("./judge submit 0-3\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert shell("check", "agent", "command", "--", "sh", "agent.sh").code == 0
+
+
+def test_budget_that_is_left() -> None:
+    """An agent that ends in good order may leave of its budget what it likes; the finding tells how much."""
+    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation=Level.NONE.value)
+
+    assert failed(findings) == {}
+    assert findings[ALL.index("answers")].detail == "2 submissions, 16 episodes left (finished)"
+
+
+def test_level_that_hides_nothing() -> None:
+    """At a level that hides nothing, nothing is looked for, and that is told."""
+    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-23")), isolation=Level.NONE.value)
+
+    assert failed(findings) == {}
+    assert "level none hides none" in findings[ALL.index("hidden files")].detail
+
+
+@pytest.mark.slow
+@pytest.mark.tools
+@pytest.mark.parametrize(
+    ("agent", "tool"),
+    [
+        pytest.param(agent, tool, marks=needs(tool))
+        for agent, tool in (
+            *(("codex", "codex"), ("claude_code", "claude"), ("gemini", "gemini"), ("qwen", "qwen")),
+            *(("opencode", "opencode"), ("kimi_code", "kimi"), ("mini_swe_agent", "mini")),
+        )
+    ],
+)
+def test_tools_as_installed(agent: str, tool: str) -> None:
+    """A tool as it is installed keeps its contract, and goes on in its conversation where it can."""
+    findings = checked(AgentConfig(agent, options={"program": found(tool)}), 300.0)
+
+    assert failed(findings) == {}
+    told = findings[ALL.index("resumes")].detail
+    assert ("in the same conversation" in told) is (agent not in WITHOUT_CONVERSATION), told
+
+
+def test_search(tmp_path: Path) -> None:
+    """A word is found in a file, across chunks, in what is compressed, in names and in links."""
+    word = "a-word-to-be-found"
+    (tmp_path / "plain").write_bytes(b"x" * ((1 << 20) - 5) + word.encode())
+    (tmp_path / "packed").write_bytes(gzip.compress(word.encode()))
+    with zipfile.ZipFile(tmp_path / "archive", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside", word * 9)
+    (tmp_path / f"named-{word}").mkdir()
+    (tmp_path / "link").symlink_to(f"/nowhere/{word}")
+    (tmp_path / "clean").write_bytes(b"\x1f\x8bnot compressed")
+
+    names = {path.name for path, _ in holding(tmp_path, {"the word": word})}
+    assert names == {"plain", "packed", "archive", f"named-{word}", "link"}

@@ -1,0 +1,267 @@
+"""The check of an environment: it passes what is sound, and each part of it finds what it is there to find."""
+
+import os
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evopolicygym.checks.environment import Finding, check
+from evopolicygym.checks.patient_check import check_in_time
+from evopolicygym.checks.trace import trace, trace_elsewhere
+from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.core.errors import UsageError
+from evopolicygym.environments.environment import Environment
+from evopolicygym.specs import catalog
+from places import ROOT
+
+SLOW = {"car_racing", "parking", "roundabout"}
+
+ODD = '''
+"""A simulator with one fault, of its argument's name; none by default."""
+import os
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+EPISODES = []
+
+
+class Odd(gymnasium.Env):
+    observation_space = spaces.Box(-9.0, 9.0, (2,), np.float32)
+    action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, fault=""):
+        self.fault = fault
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        EPISODES.append(seed)
+        return self.observe(), {}
+
+    def observe(self):
+        noise = {
+            "unseeded": lambda: os.urandom(1)[0],
+            "remembers": lambda: len(set(EPISODES)),
+            "hashes": lambda: hash("a") % 1_000_003,
+        }.get(self.fault, lambda: 0)()
+        dtype = np.float64 if self.fault == "dtype" else np.float32
+        return np.array([self.np_random.random(), noise], dtype)
+
+    def step(self, action):
+        self.steps += 1
+        if self.fault == "raises":
+            raise RuntimeError("out of fuel")
+        reward = np.nan if self.fault == "nan" else float(action[0])
+        terminated = self.fault == "terminates" and self.steps == 3
+        return self.observe(), reward, terminated, self.fault == "truncates" and self.steps == 3, {"part": reward}
+
+
+gymnasium.registry.pop("Odd-v0", None)
+gymnasium.register("Odd-v0", Odd)
+'''
+
+
+def odd(fault: str = "", **changes: Any) -> EnvironmentSpec:
+    sound = EnvironmentSpec(
+        *("odd", "Odd-v0", "quick", Kind.TUNING, 20, "objective", "reward", "termination"),
+        observation=("one", "two"),
+        action=("push",),
+        idle_action=[0.0],
+        imports=("odd_simulator",),
+        reward_components=("part",),
+        arguments={"fault": fault},
+    )
+    return replace(sound, **changes)
+
+
+@pytest.fixture(autouse=True)
+def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "odd_simulator.py").write_text(ODD, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
+
+
+@pytest.mark.parametrize("how", ["time.sleep(3600)", "any(iter(int, 1))"])
+def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> None:
+    """The check gives up, says for how long it waited and where the simulator stood, and leaves no process behind."""
+    text = ODD.replace("self.steps += 1", f"import time; {how}").replace("Odd-v0", "Hanging-v0")
+    (tmp_path / "odd_simulator.py").write_text(text, encoding="utf-8")
+    found = list(check_in_time(odd(id="Hanging-v0"), patience_s=5.0))
+
+    assert [(one.name, one.ok) for one in found] == [("loads", True), ("answers", False)]
+    assert "Hanging-v0 gave no answer for 5 s; it stood in" in found[-1].detail
+    assert "odd_simulator.py" in found[-1].detail
+
+
+def test_a_check_in_time_finds_the_same() -> None:
+    """A process of its own changes nothing of what is found."""
+    found = {one.name: one.ok for one in check_in_time(odd())}
+
+    assert found == {one.name: one.ok for one in check(odd())}
+    assert all(found.values())
+
+
+def test_a_module_of_ones_own_that_is_not_found_is_told_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever makes the environment, a run too, says that the directory of a file has to be on Python's path."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"needs walks: .* PYTHONPATH=\. puts it there"):
+        Environment(odd(imports=("walks",)))
+
+
+def bad(findings: Iterable[Finding]) -> dict[str, str]:
+    return {finding.name: finding.detail for finding in findings if not finding.ok}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in catalog.names()]
+)
+def test_every_environment_of_ours_passes(name: str) -> None:
+    """What we ask of an outsider's spec, ours keep."""
+    assert bad(check(name)) == {}
+
+
+def test_a_sound_environment_passes_every_part() -> None:
+    """All that the check looks at is named, and nothing is found wrong with a sound simulator."""
+    names = [finding.name for finding in check(odd()) if finding.ok]
+
+    assert names == [
+        *("loads", "plays", "observations", "observation texts", "action texts", "reward components", "success"),
+        *("idle action", "truncation", "repeats", "repeats after another episode", "repeats in another process"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "words"),
+    [
+        (odd("dtype"), "observations", "float64"),
+        (odd(observation=("one",)), "observation texts", "1 meanings in 'observation' for 2"),
+        (odd(action=("one", "two")), "action texts", "2 meanings in 'action' for 1"),
+        (odd(reward_components=("part", "whole")), "reward components", "no whole; it has part"),
+        (odd("terminates", success=Success(SuccessRule.INFO, "won")), "success", "no 'won' in 3 steps"),
+        (odd(idle_action=[0.0, 0.0]), "idle action", "shape (2,)"),
+        (odd("truncates"), "truncation", "itself truncates after 3 steps, before max_steps = 20"),
+        (odd("nan"), "plays", "must be finite"),
+        (odd("remembers"), "repeats after another episode", "other bits"),
+        (odd("hashes"), "repeats in another process", "other bits"),
+    ],
+)
+def test_a_fault_is_found_by_its_part(spec: EnvironmentSpec, name: str, words: str) -> None:
+    """Each fault is found by the part of the check that is named after it."""
+    assert words in bad(check(spec))[name]
+
+
+def test_an_unseeded_simulator_never_repeats() -> None:
+    """Randomness from outside the seed is found by every comparison."""
+    assert bad(check(odd("unseeded"))).keys() == {
+        "repeats",
+        "repeats after another episode",
+        "repeats in another process",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "words"),
+    [
+        ("no_such_environment", "loads", "There is no environment named"),
+        ("no_such_file.toml", "loads", "can't be read"),
+        (odd(id="NoSuch-v0"), "plays", "which is not known"),
+        (odd(imports=("no_such_module",)), "plays", "needs no_such_module: a module of that name was looked for"),
+        (odd(imports=("no_such_module",)), "plays", "is not; PYTHONPATH=. puts it there"),
+        (odd(imports=("odd_simulator", "no_such.module")), "plays", "needs no_such: a module of that name"),
+        (odd(imports=("no_such_module",), extra="core16"), "plays", "pip install 'evopolicygym[core16]'"),
+        (odd("raises"), "plays", "RuntimeError: out of fuel"),
+    ],
+)
+def test_where_nothing_can_be_played_the_check_ends(
+    asked: Any, name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A spec that can't be read, made or stepped yields its reason last."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    *_, last = check(asked)
+
+    assert (last.name, last.ok) == (name, False)
+    assert words in last.detail
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
+    """Who writes a spec is told of every field that is missing, unknown or impossible, and not one at a time."""
+    file = tmp_path / "mine.toml"
+    file.write_text('id = "Odd-v0"\nname = "x"\nmax_step = 5\nkind = "tunin"\nsuccess = { rules = "info" }\n')
+    (finding,) = check(file)
+    told = [line.strip() for line in finding.detail.splitlines()]
+
+    assert f"{file}:" == told[0]
+    assert told[1].startswith("the field 'name' must go")
+    assert told[2] == "there is no field 'success.rules'. Did you mean 'rule'? Known: rule, key, meaning."
+    assert told[3].startswith("there is no field 'max_step'. Did you mean 'max_steps'? Known: id, family, kind, ")
+    assert told[4] == (
+        "the field 'family' is missing, and so are: 'max_steps', 'objective', 'reward', 'termination', 'observation', "
+        "'action', 'idle_action', 'success.rule'."
+    )
+    assert told[5].startswith("the field 'kind' holds 'tunin': ")
+    assert len(told) == 6
+
+
+PAGE = (ROOT / "docs" / "own_environment.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
+    """The simulator and the spec that docs/own_environment.md shows, with its anchors, pass the check."""
+    program, spec, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "walk.py").write_text(program, encoding="utf-8")
+    (tmp_path / "walk.toml").write_text(spec + anchors, encoding="utf-8")
+
+    assert bad(check(tmp_path / "walk.toml")) == {}
+
+
+@pytest.mark.parametrize("field", [one.name for one in fields(EnvironmentSpec) if one.name != "name"])
+def test_the_page_tells_of_every_field(field: str) -> None:
+    """Each field of a spec has its words in docs/own_environment.md."""
+    assert re.search(rf"^\| .*`{field}`.* \|", PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (odd("terminates"), "not reached: the idle action terminates the episode after 3 steps"),
+        (odd(max_steps=10**9), "not tried: 1000000000 steps would take about"),
+        (odd(), "after 20 steps"),
+    ],
+)
+def test_truncation_says_what_was_seen(spec: EnvironmentSpec, words: str) -> None:
+    """A limit that was not reached, or would take too long, is not called found."""
+    details = {finding.name: finding.detail for finding in check(spec)}
+
+    assert words in details["truncation"]
+
+
+def test_a_success_key_may_come_at_the_end() -> None:
+    """A key of ``info`` that no step showed is no fault while no episode terminated."""
+    details = {finding.name: finding for finding in check(odd(success=Success(SuccessRule.INFO, "won")))}
+
+    assert details["success"].ok
+    assert "may come when an episode terminates" in details["success"].detail
+
+
+def test_a_trace_tells_seeds_apart() -> None:
+    """Another seed is another trace, and so is another number of steps."""
+    digests = {trace(odd(), seed, steps) for seed, steps in ((1, 5), (2, 5), (1, 6))}
+
+    assert len(digests) == 3
+
+
+def test_a_trace_elsewhere_that_fails_says_why() -> None:
+    """Where the other process fails, its last word is the reason."""
+    with pytest.raises(ChildProcessError, match="RuntimeError: out of fuel"):
+        trace_elsewhere(odd("raises"), 1, 5)

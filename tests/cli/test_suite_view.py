@@ -1,0 +1,183 @@
+"""What a person sees of a suite, from its plan to its end."""
+
+import json
+import re
+import tomllib
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evopolicygym.cli import main as cli
+from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
+from evopolicygym.core.run import Stage
+from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Stopped, Word, decode, encode
+from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.suite import SuiteTable, plan
+from places import ROOT
+from suites import suite
+
+DOCS = ROOT / "docs"
+
+
+def screen(*, terminal: bool) -> Console:
+    return Console(file=StringIO(), force_terminal=terminal, width=120, color_system=None)
+
+
+def shown(console: Console) -> str:
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
+    """Type a command; return its exit code."""
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr("sys.argv", ["evopolicygym", *map(str, arguments)])
+    try:
+        cli.main()
+    except SystemExit as leaving:
+        return leaving.code or 0
+    return 0
+
+
+@pytest.mark.parametrize(
+    "word",
+    [Begun(7, (0, 3)), Opened("runs/a"), Standing(Stage.CLOSED, 3, 16), Stopped("limited", "later\nor never")],
+)
+def test_words_travel_as_lines(word: Word) -> None:
+    """What a run says is one line of JSON, and is read as what was said."""
+    line = encode(word)
+
+    assert line.count(b"\n") == 1
+    assert decode(line) == word
+
+
+def test_a_line_that_is_no_word() -> None:
+    """What is no word of ours is refused, not guessed at."""
+    for line in (b'{"kind": "sung"}', b'{"kind": "standing"}', b"no"):
+        with pytest.raises(ValueError, match="validation error"):
+            decode(line)
+
+
+def test_cells(tmp_path: Path) -> None:
+    """A cell tells the score, how far a run is, why it failed, or that it waits; of repeats, their mean."""
+    runs = plan(suite(tmp_path, "tuner", "random", "codex:a", "codex:b", "scripted", repeats=2))
+    begun = {run.number: RunResult(run) for run in runs}
+    console = screen(terminal=True)
+    view = SuiteView(console, begun)
+    for run in runs[:2]:
+        view.observe(run, Begun(1, (0,)))
+        view.observe(run, Standing(Stage.OPEN, 2, 6))
+    view.observe(runs[1], Standing(Stage.CLOSED, 1, 4))
+    for number, score in ((2, 1.0), (7, 3.0)):
+        view.observe(runs[number], RunResult(runs[number], Verdict.FINISHED, tmp_path, score, 0.5))
+    view.observe(runs[3], RunResult(runs[3], Verdict.FAILED, tmp_path, reason="limited", message="for now"))
+    console.print(view._draw())
+    text = shown(console)
+
+    assert re.search(r"tuner +random +codex:a +codex:b +scripted", text)
+    assert re.search(
+        r"cartpole +2/6, 1 waiting +validation 1/4, 1 waiting +2.00 ± 1.00 \(2\) +failed: limited, 1 waiting", text
+    )
+    assert "2 waiting" in text
+    assert "2/10 runs" in text
+
+
+def test_a_log_gets_a_line_for_each_run(tmp_path: Path) -> None:
+    """Without a terminal, a line is printed when a run has ended, and no other."""
+    runs = plan(suite(tmp_path, "tuner", "random"))
+    console = screen(terminal=False)
+    view = SuiteView(console, {run.number: RunResult(run) for run in runs})
+    with view.live():
+        view.observe(runs[0], Standing(Stage.OPEN, 1, 6))
+        view.observe(runs[0], RunResult(runs[0], Verdict.FINISHED, tmp_path, 7.0, 1.0))
+        view.observe(runs[1], RunResult(runs[1], Verdict.FAILED, None, reason="UsageError", message="no\nand more"))
+
+    assert shown(console).splitlines() == [
+        "1/2 cartpole · tuner · repeat 0: 7.00 ± 1.00",
+        "1/2 cartpole · random · repeat 0: failed: UsageError: no",
+    ]
+
+
+def test_the_end(tmp_path: Path) -> None:
+    """At the end stand all scores, and what is not finished with why, and how to go on."""
+    runs = plan(suite(tmp_path, "tuner", "random", "scripted"))
+    results = [
+        RunResult(runs[0], Verdict.FINISHED, tmp_path, None, None, "crashed", "the model is gone"),
+        RunResult(runs[1], Verdict.FAILED, Path("runs/it"), reason="limited", message="for now"),
+        RunResult(runs[2]),
+    ]
+    console = screen(terminal=False)
+    console.print(score_table(results), failures(results))
+    text = shown(console)
+
+    assert re.search(r"cartpole +no score +failed: limited +waiting", text)
+    assert re.search(
+        r"cartpole · random · repeat 0 +failed: limited: for now +the same command, or: evopolicygym", text
+    )
+    assert "tuner · repeat" not in text
+
+
+def test_scores_say_what_stands_behind_them(tmp_path: Path) -> None:
+    """The header of each table with scores says that ± is the standard error, of one run and of repeats alike."""
+    runs = plan(suite(tmp_path, "tuner", repeats=2))
+    results = [RunResult(run, Verdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
+    for table in (score_table(results), plan_table(results)):
+        console = screen(terminal=False)
+        console.print(table)
+        text = shown(console)
+
+        assert "held-out mean ± s.e." in text.splitlines()[0]
+        assert re.search(r"1\.0+ ± 0\.", text)
+
+
+def test_the_list_of_suites(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """suites tells what there is, to a person and to a script."""
+    assert typed(monkeypatch, "suites") == 0
+    text = capsys.readouterr().out
+    assert typed(monkeypatch, "suites", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+
+    assert re.search(r"core16 +16 +128 +All sixteen", text)
+    assert {one["name"]: len(one["environments"]) for one in listed}["smoke"] == 3
+
+
+def test_a_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """--dry-run says what would be played, and leaves nothing behind."""
+    asked = ("suite", "smoke", "--agent", "tuner", "--agent", "random", "--repeats", 2, "--runs", tmp_path / "runs")
+    assert typed(monkeypatch, *asked, "--dry-run") == 0
+    text = capsys.readouterr().out
+    assert typed(monkeypatch, *asked, "--dry-run", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+
+    assert text.count("new") == 12
+    assert [(one["agent"], one["seed"], one["verdict"]) for one in listed[:2]] == [
+        ("tuner", 0, "waiting"),
+        ("random", 0, "waiting"),
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_suite_that_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What can't be asked for is answered with exit code 2, before anything is played."""
+    for wrong in (["smok"], ["smoke", "--agent", "nobody"], ["smoke", "--environment", "nowhere"], ["no.toml"]):
+        assert typed(monkeypatch, "suite", *wrong, "--runs", tmp_path / "runs") == 2
+        assert "Error: " in capsys.readouterr().err
+
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_example_in_the_docs() -> None:
+    """The file that docs/suites.md shows is one."""
+    (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "suites.md").read_text(encoding="utf-8"), re.DOTALL)
+    shown_suite = SuiteTable.model_validate({**tomllib.loads(example), "experiment": "thinking"})
+    planned = plan(shown_suite)
+
+    assert len(planned) == 27
+    assert {run.entry for run in planned} == {"tuner", "little thought", "much thought"}
+    assert planned[2].config.agent.effort == "high"
+    assert planned[2].config.agent.allowance.cost == 5.0
+    assert planned[1].config.agent.allowance.cost is None

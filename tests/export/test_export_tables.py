@@ -1,0 +1,224 @@
+"""The tables of runs, as a program gets them: what a record says, and nothing of what it hides."""
+
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evopolicygym
+from evopolicygym import load_runs
+from evopolicygym.core.agent import AgentConfig, AgentEnd
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.event import AgentEnded, AgentStarted
+from evopolicygym.export.schema.columns import columns, markdown
+from evopolicygym.export.schema.rows import TABLES
+from evopolicygym.export.schema.tables import Runs
+from evopolicygym.runs import experiment
+from exported import fields, film, recorded
+from fakes import TIME, charged, opening, submitted, trained, whole_run
+from places import ROOT
+from whole_runs import Told, all_seeds, config, numbers, played, state_kept_in
+
+BLOCKED = """
+import sys
+
+class Wall:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"gymnasium", "pyarrow", "minari", "pandas", "starlette", "evopolicygym.runs"}:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Wall())
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where a run lies with its secret."""
+    return tmp_path_factory.mktemp("export")
+
+
+@pytest.fixture(scope="module")
+def run(place: Path) -> Told:
+    """Return a finished run on cartpole."""
+    with state_kept_in(place / "state"):
+        return played(config(place / "runs"))
+
+
+def test_tables_say_what_the_record_says(run: Told) -> None:
+    """Every submission, episode and step of a record is in the tables, with its own numbers."""
+    loaded, state = load_runs(run.paths.root), run.state
+    (row,) = loaded.runs
+    episodes = {(one.split, one.submission, one.checkpoint, one.position): one for one in loaded.episodes}
+    steps = list(loaded.steps())
+    rewards = {
+        key: [s.reward for s in steps if (s.split, s.submission, s.checkpoint, s.position) == key] for key in episodes
+    }
+    held_out = state.held_out()
+
+    assert held_out
+    assert (row.score, row.standard_error, row.spent) == (held_out.mean, held_out.standard_error, state.spent)
+    assert [one.index for one in state.submissions] == [one.submission for one in loaded.submissions]
+    assert {"ok", "import_error"} == {one.status for one in loaded.submissions}
+    assert len(loaded.episodes) == sum(len(one.returns) for one in (*state.submissions, *state.hidden))
+    assert {key: (one.length, one.episode_return) for key, one in episodes.items()} == {
+        key: (len(given), math.fsum(given)) for key, given in rewards.items()
+    }
+
+
+def test_an_experiment_is_called_as_it_was_named(run: Told, tmp_path: Path) -> None:
+    """A table has the name that was given with --experiment, and of a run that was copied elsewhere its identity."""
+    shutil.copytree(run.paths.root, tmp_path / "copied")
+    (here,), (copied,) = load_runs(run.paths.root).runs, load_runs(tmp_path / "copied").runs
+    identity = run.state.opened.experiment
+
+    assert (here.experiment, here.experiment_id) == ("default", identity)
+    assert (copied.experiment, copied.experiment_id) == (identity, identity)
+
+
+def test_hidden_steps_have_no_observation(run: Told) -> None:
+    """Steps of hidden episodes hold action and reward alone, and those of train episodes what was seen besides."""
+    hidden = [step for step in load_runs(run.paths.root).steps() if step.split != "train"]
+    train = [step for step in load_runs(run.paths.root).steps() if step.split == "train"]
+
+    assert hidden
+    assert train
+    assert {(s.observation is None, s.final_observation is None, s.info, s.action_clipped) for s in hidden} == {
+        (True, True, None, None)
+    }
+    assert all(step.observation is not None and step.observation.shape == (4,) for step in train)
+    assert all((step.final_observation is not None) == (step.terminated or step.truncated) for step in train)
+    assert all(step.action is not None for step in hidden)
+
+
+def test_tables_hold_no_seed_of_a_case(run: Told, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No number of any table is the seed of a case."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
+    seeds = all_seeds(experiment.begin(place / "runs", "default").cases("cartpole", SplitSource.PRIVATE))
+    loaded = load_runs(run.paths.root)
+    rows = [fields(row) for row in (*loaded.runs, *loaded.submissions, *loaded.episodes, *loaded.steps())]
+    text = "\n".join(f"{name} {value}" for row in rows for name, value in row.items())
+
+    assert seeds
+    assert numbers(text) & seeds == set()
+
+
+def test_pandas_takes_the_tables(run: Told) -> None:
+    """A data frame is made of a table as it is, with the names of its columns."""
+    loaded = load_runs(run.paths.root)
+    frame = pd.DataFrame(loaded.submissions)
+
+    assert [one.name for one in columns(TABLES["submissions"])] == list(frame.columns)
+    assert frame.train_mean.dropna().tolist() == [s.train_mean for s in loaded.submissions if s.train_mean is not None]
+    assert len(pd.DataFrame(loaded.steps())) == sum(episode.length for episode in loaded.episodes)
+
+
+def test_tables_are_read_without_a_simulator(run: Told) -> None:
+    """No simulator, server or library of data is imported to read runs."""
+    code = f"import evopolicygym; r = evopolicygym.load_runs({str(run.paths.root)!r}); print(len(list(r.steps())))"
+    left = subprocess.run(
+        [sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert int(left.stdout) == len(list(load_runs(run.paths.root).steps()))
+
+
+def test_values_that_are_no_numbers_stay_what_they_are(tmp_path: Path) -> None:
+    """Returns that are NaN or infinite come out as such, in the means too."""
+    paths = recorded(tmp_path, [opening(), *submitted(0, [math.nan, 1.0]), *submitted(1, [math.inf, 1.0])])
+    loaded = load_runs(paths.root)
+
+    assert [math.inf, 1.0] == [one.episode_return for one in loaded.episodes if one.submission == 1]
+    assert math.isnan(loaded.episodes[0].episode_return)
+    assert math.isnan(loaded.submissions[0].train_mean or 0.0)
+
+
+def test_an_unfinished_run_has_what_it_has(tmp_path: Path) -> None:
+    """A run that is still open has its rows, and nulls where nothing is known yet."""
+    paths = recorded(tmp_path, [opening(), charged(0, 2), trained(0, 1, 7.0)])
+    loaded = load_runs(paths.root)
+    (run,), (submission,), (episode,) = loaded.runs, loaded.submissions, loaded.episodes
+
+    assert (run.stage, run.status, run.score, run.finished_at) == ("open", None, None, None)
+    assert (submission.status, submission.played, submission.train_mean) == ("interrupted", 1, 7.0)
+    assert (episode.position, episode.episode_return) == (1, 7.0)
+    assert list(loaded.steps()) == []
+
+
+def test_usage_is_summed_over_turns(tmp_path: Path) -> None:
+    """Tokens of all turns are summed; without a model's door they are null."""
+    usage = {"requests": 2, "input": 10, "output": 5, "seconds": 0.5, "cost": 0.25}
+    turns = [
+        event
+        for turn in range(2)
+        for event in (AgentStarted(TIME, turn), AgentEnded(TIME, turn, AgentEnd.FINISHED, usage=usage))
+    ]
+    with_door = load_runs(recorded(tmp_path / "a", [opening(agent=AgentConfig("a", effort="high")), *turns]).root).runs[
+        0
+    ]
+    without = load_runs(recorded(tmp_path / "b", whole_run()).root).runs[0]
+
+    assert (with_door.input_tokens, with_door.output_tokens, with_door.model_seconds) == (20, 10, 1.0)
+    assert (with_door.cost, with_door.effort, without.effort) == (0.5, "high", None)
+    assert (without.input_tokens, without.cost) == (None, None)
+
+
+def test_two_runs_of_one_id_are_refused(tmp_path: Path) -> None:
+    """A run and its copy can't be told apart in the tables; the same directory named twice is one run."""
+    recorded(tmp_path / "a", [opening()])
+    recorded(tmp_path / "b", [opening()])
+
+    assert len(load_runs(tmp_path / "a", tmp_path / "b" / ".." / "a").runs) == 1
+    with pytest.raises(UsageError, match="same id"):
+        load_runs(tmp_path)
+
+
+def test_steps_that_are_not_those_of_the_journal_are_refused(tmp_path: Path) -> None:
+    """A file of steps that lacks one is no episode's, and neither is one that is cut off or no JSON."""
+    paths = film(tmp_path, 4, 12)
+    trajectory = paths.trained(0, 0) / "trajectory.jsonl"
+    lines = trajectory.read_text().splitlines(keepends=True)
+    for broken in ("".join(lines[:-1]), "".join(lines) + "{", "nonsense\n"):
+        trajectory.write_text(broken)
+        with pytest.raises(RecordError, match="ep_000"):
+            list(load_runs(tmp_path).steps())
+
+
+def test_pictures_are_read_row_by_row(tmp_path: Path) -> None:
+    """Observations that stand in an archive beside the steps are the same, the last one too."""
+    paths = film(tmp_path, 5, 40)
+    steps = list(load_runs(tmp_path).steps())
+    with np.load(paths.trained(0, 0) / "observations.npz") as archive:
+        pictures = archive["observations"]
+
+    assert [pictures[place].ravel().tolist() for place in range(5)] == [
+        step.observation.tolist() for step in steps if step.observation is not None
+    ]
+    assert steps[-1].final_observation is not None
+    assert steps[-1].final_observation.tolist() == pictures[5].ravel().tolist()
+
+
+def test_the_package_gives_what_it_promises() -> None:
+    """``load_runs`` is there when asked for, and nothing else is made up."""
+    assert evopolicygym.load_runs is load_runs
+    with pytest.raises(AttributeError, match="load_walks"):
+        _ = evopolicygym.load_walks
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_docs_tell_every_column(table: str) -> None:
+    """docs/data.md has each table's columns with their types, units and meanings, as the code has them."""
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+
+    assert f"### {table}\n\n{markdown(TABLES[table])}" in text
+
+
+def test_the_package_shows_what_is_public() -> None:
+    """``dir`` names what can be used, before it is loaded; many runs are shown in one short line."""
+    assert dir(evopolicygym) == ["__version__", "load_runs"]
+    assert repr(Runs()) == "<Runs: 0 runs, 0 submissions, 0 episodes>"

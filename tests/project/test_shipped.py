@@ -1,0 +1,162 @@
+"""What ships of results: the tables are those of the records, and the records are in order and of the policies here."""
+
+import json
+from importlib.resources import files
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from evopolicygym import references
+from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
+from evopolicygym.analysis.results import load_results
+from evopolicygym.cli.main import app
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.executor import is_pinned
+from evopolicygym.runs.replay import replay
+from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.verify import findings
+from evopolicygym.specs import catalog
+from places import ROOT
+
+RESULTS = ROOT / "results"
+SECOND_SPLIT = RESULTS / "second_split"
+"""Holds records of references on other hidden cases, which no table shows."""
+RECORDS = {run.task: run.root for run in load_results([RESULTS / "references"]).runs}
+ALL_RECORDS = [*RECORDS.values(), *(run.root for run in load_results([SECOND_SPLIT]).runs)]
+
+
+def _named(root: Path) -> str:
+    """Return where below results/ a record lies, without its own name."""
+    return root.parent.relative_to(RESULTS).as_posix()
+
+
+def test_every_reference_has_a_record() -> None:
+    """Each environment of Core16 has one, on 256 held-out cases."""
+    assert {
+        run.task: len(run.held_out_returns) for run in load_results([RESULTS / "references"]).runs
+    } == dict.fromkeys(references.names(), 256)
+
+
+@pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
+def test_a_record_is_in_order(root: Path) -> None:
+    """All that can be said without playing holds, its cases included; the hidden episodes' files were left out."""
+    assert [one for one in findings(root) if not one.ok and not one.settled_by_replay] == []
+
+
+@pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
+def test_a_record_is_of_the_reference_that_ships(root: Path) -> None:
+    """What was scored is what `--agent reference` plays."""
+    (checkpoint,) = read_run(root).paths.checkpoints.iterdir()
+
+    assert {file.name: file.read_bytes() for file in checkpoint.iterdir()} == references.files_of(root.parent.name)
+
+
+@pytest.mark.parametrize("root", RECORDS.values(), ids=_named)
+def test_a_references_record_is_of_every_processor(root: Path) -> None:
+    """It was played with pinned arithmetic."""
+    assert is_pinned(read_run(root).state.opened)
+
+
+@pytest.mark.parametrize("task", ["pusher", "door_key", "fetch_push"])
+def test_a_record_plays_again_in_part(task: str) -> None:
+    """Held-out cases that are played again are those that were scored, bit for bit, on whatever Python."""
+    again = replay(RECORDS[task], Means(1))
+
+    assert [one.same for one in islice(again, 3)] == [True] * 3
+    again.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
+def test_records_play_again(root: Path) -> None:
+    """So do some of every record's."""
+    again = replay(root, Means(2))
+
+    assert all(one.same for one in islice(again, 12))
+    again.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("table", [one.name for one in RESULTS.iterdir() if one.is_dir() and one != SECOND_SPLIT])
+def test_tables_are_those_of_the_records(table: str) -> None:
+    """A shipped table of runs holds what its folder of results holds."""
+    kept = sorted(json.dumps(json.loads(file.read_bytes())) for file in (RESULTS / table).rglob("run.json"))
+    _, *shipping = (files("evopolicygym.analysis") / "data" / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
+
+    assert sorted(json.dumps(json.loads(line)) for line in shipping) == kept
+    assert len(shipped(table).runs) == len(kept)
+
+
+@pytest.mark.parametrize("task", RECORDS)
+def test_reference_anchors_are_the_records_scores(task: str) -> None:
+    """A spec's reference anchor is what the record says."""
+    anchor = catalog.load(task).reference_anchor
+    (run,) = load_results([RECORDS[task]]).runs
+
+    assert anchor is not None
+    assert run.score == pytest.approx(anchor.mean, rel=1e-5)
+
+
+def test_anchors_ship_as_the_specs_have_them() -> None:
+    """The table of anchors is written from the specs."""
+    random = next(one for one in shipped("anchors").entries if one.kind == "anchor")
+
+    for task, mean in random.scores.items():
+        anchor = catalog.load(task).random_anchor
+        assert anchor is not None
+        assert mean == pytest.approx(anchor.mean, rel=1e-5)
+
+
+def test_tables_say_what_is_ours() -> None:
+    """What ships as runs of this program is marked in every table, and what others published is not."""
+    told = CliRunner().invoke(app, ["leaderboard", "--with", "paper,references", "--per-task"]).stdout
+    found = CliRunner().invoke(app, ["leaderboard", "--with", "paper,references", "--json"]).stdout
+
+    assert told.count("reference (ours)") == 3 + len(RECORDS)
+    assert "GPT-5.5 (Codex) (ours)" not in told
+    assert {one["entry"] for one in json.loads(found)["entries"] if one["ours"]} == {"reference"}
+
+
+def test_differences_in_standard_errors_say_whose() -> None:
+    """Where the docs quote a difference from the paper in standard errors, they say that the paper's own is unknown."""
+    docs = RESULTS.parent / "docs"
+    references, environments = ((docs / name).read_text() for name in ("references.md", "environments.md"))
+
+    assert "| of our standard errors above it |" in references
+    assert "those of the paper's means are unknown" in references
+    assert "its own is unknown" in environments
+
+
+def test_the_table_of_everything_is_what_its_command_prints() -> None:
+    """docs/results.md holds a command, and what it prints."""
+    text = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    command = text.partition("```sh\nevopolicygym ")[2].partition("\n```")[0]
+
+    assert CliRunner().invoke(app, command.split()).stdout == text[text.index("**Held-out mean") :]
+
+
+def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
+    """docs/baselines.md tells the steps, the processor time and the score of every trained policy's run."""
+    text = (RESULTS.parent / "docs" / "baselines.md").read_text(encoding="utf-8")
+
+    for run in load_results([RESULTS / "baselines" / "policy"]).runs:
+        (file,) = run.root.glob("checkpoints/*/training.json")
+        training = json.loads(file.read_bytes())
+        trained = f"| {run.task} | {training['label']} | {training['steps']:,} | {training['processor_seconds']:,} s | "
+        (row,) = (line for line in text.splitlines() if line.startswith(trained))
+        assert float(row.removeprefix(trained).partition(" ")[0]) == pytest.approx(run.score, rel=1e-3)
+
+
+@pytest.mark.parametrize("task", RECORDS)
+def test_the_table_of_references_is_that_of_the_records(task: str) -> None:
+    """docs/references.md tells the score of every reference beside the best that the paper has."""
+    text = (RESULTS.parent / "docs" / "references.md").read_text(encoding="utf-8")
+    (run,) = load_results([RECORDS[task]]).runs
+    best = max(one.scores[task] for one in paper().entries if one.kind == AGENT)
+
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| {task} | "))
+    held_out, _, published, above = (cell.strip() for cell in row.split("|")[2:-1])
+    mean = float(held_out.partition(" ")[0])
+    assert (mean, float(published)) == (pytest.approx(run.score, rel=2e-3), pytest.approx(best, rel=2e-3))
+    assert (float(above) > 0) == (run.score > best)

@@ -1,0 +1,106 @@
+"""Killed before and after every single write of a run and taken up again, it ends with the same record."""
+
+from places import SUPPORT
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dying import play_toy, take_up_toy
+from evopolicygym.records.paths import RunPaths
+from moments import WatchedDisk, lived, played_on
+from sameness import assert_the_same
+
+CALLS = {"write": 33, "flush": 149, "rename": 27, "link": 1}
+"""The writes of the fake's run. Whoever adds one adds it here, and so to the moments below."""
+MOMENTS = 2 * sum(CALLS.values())
+SLICES = 6
+SAMPLE_STEP = 31
+"""Every so manieth moment is tried each time; by and by odd and even ones, so before and after a write."""
+TWICE = random.Random(11)  # noqa: S311 - no secret
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the record of the fake's run, as it ends when nobody dies."""
+    root = tmp_path_factory.mktemp("toy") / "run"
+    play_toy(root)
+    return root
+
+
+def test_no_write_slips_past(tmp_path: Path) -> None:
+    """As many writes as are counted here pass the one place; a new one would change the number."""
+    disk = WatchedDisk()
+    played_on(disk, play_toy, tmp_path / "run")
+
+    assert Counter(disk.calls) == CALLS
+
+
+def test_nothing_else_reaches_the_disk_for_good() -> None:
+    """No other code of the project flushes, renames or links files of a record but by that one place."""
+    source = SUPPORT.parent / "src" / "evopolicygym"
+    calls = ("os.fsync", "os.fdatasync", "os.pwrite", "os.rename", "os.replace", "os.link")
+    words = (*calls, ".hardlink_to(", ".rename(", ".replace(t")
+    # A node's scratch, what is exported, the kernel's numbers of processes.
+    no_record = {"rollout/cluster/node.py", "export/exporters.py", "rollout/guest/pid_namespace.py"}
+    allowed = {"records/durable.py", *no_record}
+    found = {
+        f"{path.relative_to(source)}: {line.strip()}"
+        for path in source.rglob("*.py")
+        if str(path.relative_to(source)) not in allowed
+        for line in path.read_text(encoding="utf-8").splitlines()
+        for word in words
+        if word in line and "durable." not in line
+    }
+
+    assert found == set()
+
+
+@pytest.mark.parametrize("first", range(0, 2 * SAMPLE_STEP, SAMPLE_STEP))
+def test_death_at_a_sample_of_moments(tmp_path: Path, undisturbed: Path, first: int) -> None:
+    """Killed at moments spread over the whole run, before and after writes, it ends with the same record."""
+    moments = [str(moment) for moment in range(first, MOMENTS, 2 * SAMPLE_STEP)]
+    lived(tmp_path / "lives", *moments)
+
+    for moment in moments:
+        assert_the_same(tmp_path / "lives" / moment, undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(SLICES))
+def test_death_at_every_moment(tmp_path: Path, undisturbed: Path, first: int) -> None:
+    """Killed before and after every write of the run in turn, it ends with the same record."""
+    moments = [str(moment) for moment in range(first, MOMENTS, SLICES)]
+    lived(tmp_path / "lives", *moments)
+
+    for moment in moments:
+        assert_the_same(tmp_path / "lives" / moment, undisturbed)
+
+
+def test_there_is_no_moment_after_the_last(tmp_path: Path) -> None:
+    """The moments end with the run: at a later one nobody dies, and that would be noticed."""
+    with pytest.raises(AssertionError, match=f"there is no moment {MOMENTS}"):
+        lived(tmp_path / "lives", str(MOMENTS))
+
+
+@pytest.mark.parametrize("lives", [["0,0,1,2", "30,3,9", "150,0,1,12"], pytest.param(["many"], marks=pytest.mark.slow)])
+def test_death_while_it_is_taken_up(tmp_path: Path, undisturbed: Path, lives: list[str]) -> None:
+    """Killed again while it is taken up, and once more, a run still ends with the same record."""
+    if lives == ["many"]:
+        lives = [f"{moment},{TWICE.randrange(8)},{TWICE.randrange(8)}" for moment in range(0, MOMENTS - 40, 7)]
+    lived(tmp_path / "lives", *lives)
+
+    for life in lives:
+        assert_the_same(tmp_path / "lives" / life, undisturbed)
+
+
+def test_taking_up_what_is_finished_changes_nothing(undisturbed: Path, tmp_path: Path) -> None:
+    """A run that is finished is the same after it was taken up."""
+    root = tmp_path / "run"
+    play_toy(root)
+    before = RunPaths(root).journal.read_bytes(), RunPaths(root).document.read_bytes()
+    take_up_toy(root)
+
+    assert before == (RunPaths(root).journal.read_bytes(), RunPaths(root).document.read_bytes())
+    assert_the_same(root, undisturbed)
