@@ -36,8 +36,8 @@ from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 SPECS = ROOT / "src" / "evopolicygym" / "environments" / "specs"
-STARTER = ROOT / "src" / "evopolicygym" / "runs" / "desk" / "system"
-TABLE = ROOT / "docs" / "environments.md"
+STARTER = ROOT / "src" / "evopolicygym" / "runs" / "workspace_template" / "system"
+TABLE = ROOT / "docs" / "reference" / "environments.md"
 SHIPPED = ROOT / "src" / "evopolicygym" / "analysis" / "data" / "anchors.toml"
 CASES = 256
 KINDS = ("random", "idle", "degenerate")
@@ -225,7 +225,7 @@ def rated(found: Anchor | None) -> str:
 
 
 def document() -> str:
-    """Return docs/environments.md, from the anchors that the specs hold."""
+    """Return docs/reference/environments.md, from the anchors that the specs hold."""
     specs = sorted((catalog.load(name) for name in catalog.names()), key=lambda spec: (spec.family, spec.name))
     rows = []
     for spec in specs:
@@ -245,13 +245,13 @@ def document() -> str:
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first 256 held-out cases of the public split, by `make anchors`, which
-plays all anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or
-no-op action at every step; *reference* is the policy that a person wrote ([references](references.md)), on the cases
-of the runs in `results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall)
-pays more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
-standard errors ours lies from it; its own is unknown (over 32 cases, some three times as large). Success rates
-are those of random, idle, reference and degenerate, where the environment knows success.
+Mean returns with standard errors over the first 256 held-out cases of the public split, by `make anchors`, which plays
+all anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or no-op action
+at every step; *reference* is the policy that a person wrote ([references](../measure/references.md)), on the cases of
+the runs in `results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) pays
+more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
+standard errors ours lies from it; its own is unknown (over 32 cases, some three times as large). Success rates are
+those of random, idle, reference and degenerate, where the environment knows success.
 
 | name | gymnasium id | family | kind | steps | random ± s.e. | paper | apart | \
 idle ± s.e. | reference ± s.e. | degenerate ± s.e. | success |
@@ -270,7 +270,7 @@ Seven of the simulators play with shortcuts: parts of parking, roundabout, car_r
 anew, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
 changes. `tests/environments/test_fast_simulators.py` plays both side by side; with versions of these packages, or of
 numpy, pandas, Box2D or pygame where they have a part in it, that were not compared, the original plays
-([decisions/0003-shortcuts.md](decisions/0003-shortcuts.md)).
+([decisions/0003-shortcuts.md](../decisions/0003-shortcuts.md)).
 """
 
 

@@ -25,19 +25,19 @@ from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
-DATA = ROOT / "src" / "evopolicygym" / "analysis" / "data"
+DATA = ROOT / "src" / "evopolicygym" / "analysis" / "published" / "data"
 KEPT = ("journal.jsonl", "run.json", "checkpoints", "workspace/feedback")
 EXPERIMENT = ("experiment.json", "revealed.json")
 KINDS = {"references": "reference", "baselines": "baseline"}
 """The tables that are made, and what their entries are."""
 SECOND_SPLIT = "second_split"
 """Records of references on other hidden cases, which no table shows."""
-DOCUMENT = ROOT / "docs" / "results.md"
-REFERENCES = ROOT / "docs" / "references.md"
+DOCUMENT = ROOT / "docs" / "measure" / "results.md"
+REFERENCES = ROOT / "docs" / "measure" / "references.md"
 REFERENCES_HEAD = """\
 | environment | held-out ± s.e. | success | paper | of our standard errors above it |
 |---|---|---|---|---|"""
-BASELINES = ROOT / "docs" / "baselines.md"
+BASELINES = ROOT / "docs" / "measure" / "baselines.md"
 BASELINES_HEAD = """\
 | environment | | steps | processor time | held-out ± s.e. | success | uniform random ± s.e. |
 |---|---|---|---|---|---|---|"""
@@ -52,10 +52,10 @@ What was measured, as
 evopolicygym {COMMAND}
 ```
 
-prints it from what ships: the paper's four agents (means over 32 cases), anchors ([environments](environments.md)),
-policies that people wrote ([references](references.md)), trained ones ([baselines](baselines.md)), and optimisers that
-had an agent's 128 episodes. Where runs ship, their mean is over all repeats' held-out cases; their records lie in
-[results/](../results/README.md).
+prints it from what ships: the paper's four agents (means over 32 cases), anchors
+([environments](../reference/environments.md)), policies that people wrote ([references](references.md)), trained ones
+([baselines](baselines.md)), and optimisers that had an agent's 128 episodes. Where runs ship, their mean is over all
+repeats' held-out cases; their records lie in [results/](../../results/README.md).
 
 """
 

@@ -18,7 +18,7 @@ from fakes import OpenRun, RunMaker
 from places import ROOT
 from whole_runs import config, played
 
-DOCS = ROOT / "docs" / "optimisers.md"
+DOCS = ROOT / "docs" / "extend" / "optimisers.md"
 
 
 def evaluator(run: OpenRun) -> Evaluator:
@@ -27,7 +27,7 @@ def evaluator(run: OpenRun) -> Evaluator:
 
 
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The optimiser in docs/optimisers.md is short and plays a run as it stands there, better than random play: 23."""
+    """The optimiser in docs/extend/optimisers.md is short and plays a run as it stands, better than random play: 23."""
     (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "hill.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))

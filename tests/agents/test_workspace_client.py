@@ -18,7 +18,7 @@ NOBODY = "http://127.0.0.1:9/nobody/info"
 def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]":
     """Run the desk's client as an agent would, in an empty environment."""
     environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
-    with as_file(files("evopolicygym.runs") / "desk" / "judge") as client:
+    with as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client:
         command = [sys.executable, "-I", str(client), *words]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
@@ -153,7 +153,7 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
         "module['ask'].__globals__['PAUSE_S'] = 0.0\n"
         "print(module['get']('/info')['episode_budget'], len(calls))\n"
     )
-    with as_file(files("evopolicygym.runs") / "desk" / "judge") as client:
+    with as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client:
         named = tmp_path / "judge.py"
         named.write_text(client.read_text(encoding="utf-8"), encoding="utf-8")
     environment = run.door.endpoint.environment

@@ -1,4 +1,4 @@
-"""The example of docs/diagnostics.md: its numbers are those that its commands print."""
+"""The example of docs/measure/diagnostics.md: its numbers are those that its commands print."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from evopolicygym.cli.main import app
 from places import ROOT
 
-PAGE = (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "measure" / "diagnostics.md").read_text(encoding="utf-8")
 EXAMPLE = PAGE.partition("## An example")[2].partition("## ")[0]
 
 

@@ -213,11 +213,11 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
     assert len(told) == 6
 
 
-PAGE = (ROOT / "docs" / "own_environment.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extend" / "own_environment.md").read_text(encoding="utf-8")
 
 
 def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
-    """The simulator and the spec that docs/own_environment.md shows, with its anchors, pass the check."""
+    """The simulator and the spec that docs/extend/own_environment.md shows, with its anchors, pass the check."""
     program, spec, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "walk.py").write_text(program, encoding="utf-8")
     (tmp_path / "walk.toml").write_text(spec + anchors, encoding="utf-8")
@@ -227,7 +227,7 @@ def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", [one.name for one in fields(EnvironmentSpec) if one.name != "name"])
 def test_the_page_tells_of_every_field(field: str) -> None:
-    """Each field of a spec has its words in docs/own_environment.md."""
+    """Each field of a spec has its words in docs/extend/own_environment.md."""
     assert re.search(rf"^\| .*`{field}`.* \|", PAGE, re.MULTILINE)
 
 

@@ -171,8 +171,8 @@ def test_a_suite_that_is_refused(
 
 
 def test_the_example_in_the_docs() -> None:
-    """The file that docs/suites.md shows is one."""
-    (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "suites.md").read_text(encoding="utf-8"), re.DOTALL)
+    """The file that docs/use/suites.md shows is one."""
+    (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "use" / "suites.md").read_text(encoding="utf-8"), re.DOTALL)
     shown_suite = SuiteTable.model_validate({**tomllib.loads(example), "experiment": "thinking"})
     planned = plan(shown_suite)
 

@@ -212,8 +212,8 @@ def test_the_package_gives_what_it_promises() -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_the_docs_tell_every_column(table: str) -> None:
-    """docs/data.md has each table's columns with their types, units and meanings, as the code has them."""
-    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    """docs/use/data.md has each table's columns with their types, units and meanings, as the code has them."""
+    text = (ROOT / "docs" / "use" / "data.md").read_text(encoding="utf-8")
 
     assert f"### {table}\n\n{markdown(TABLES[table])}" in text
 

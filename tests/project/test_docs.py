@@ -60,16 +60,16 @@ def test_what_stands_behind_plus_and_minus_is_said(page: Path) -> None:
 
 @pytest.mark.parametrize("name", catalog.names())
 def test_every_environment_is_told(name: str) -> None:
-    """Each environment stands in docs/environments.md, with the id that gymnasium knows it by."""
-    text = docs()[ROOT / "docs" / "environments.md"]
+    """Each environment stands in docs/reference/environments.md, with the id that gymnasium knows it by."""
+    text = docs()[ROOT / "docs" / "reference" / "environments.md"]
 
     assert re.search(rf"`?{name}`? ", text)
     assert catalog.load(name).id in text
 
 
 def test_every_attack_is_held_by_a_test() -> None:
-    """Each attack and fault has a row of its own in docs/security.md, which names tests that there are."""
-    text = docs()[ROOT / "docs" / "security.md"]
+    """Each attack and fault has a row of its own in docs/reference/security.md, which names tests that there are."""
+    text = docs()[ROOT / "docs" / "reference" / "security.md"]
     found = re.findall(r"^\| ([A-Z]\d\d) (\|.*)$", text, re.MULTILINE)
     rows = dict(found)
     named = {case: re.findall(r"`(tests/[\w/]+\.py)::(\w+)", row) for case, row in rows.items()}

@@ -20,7 +20,7 @@ FEW_HIDDEN = "--validation 1 --held-out 1"
 FEW = f"--budget 4 {FEW_HIDDEN}"
 RULES = (
     Rule("git clone … && cd evopolicygym", "the address is the reader's; CI clones", run=False),
-    Rule("make run", "installs, and then runs the command of docs/viewer.md; CI does so", run=False),
+    Rule("make run", "installs, and then runs the command of docs/use/viewer.md; CI does so", run=False),
     Rule("make test", "runs these very tests; CI does so", run=False),
     Rule("python3 -m venv .venv && . .venv/bin/activate", "begins an installation; CI does so by make", run=False),
     Rule("pip install -c constraints.txt -e *", "takes minutes and a package index; CI does so by make", run=False),
@@ -66,11 +66,11 @@ RULES = (
 
 WORDS = {
     "README.md": {"M": "scripted", "VARIABLE": "MODEL_KEY"},
-    "docs/agents.md": {"my_package.my_module:make": "evopolicygym.agents.builtin.random_search:make"},
-    "docs/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "2-episodes-seed-0"},
-    "docs/neutral.md": {"NAME": "scripted"},
-    "docs/optimisers.md": {"NAME": "scripted"},
-    "docs/references.md": {"NAME": "continuous_car"},
+    "docs/use/agents.md": {"my_package.my_module:make": "evopolicygym.agents.builtin.random_search:make"},
+    "docs/measure/baselines.md": {"OUT": "trained", "NAME": "reacher", "BUDGET": "2-episodes-seed-0"},
+    "docs/reference/neutral.md": {"NAME": "scripted"},
+    "docs/extend/optimisers.md": {"NAME": "scripted"},
+    "docs/measure/references.md": {"NAME": "continuous_car"},
 }
 """What a reader of a page puts for its words in capitals.
 
@@ -83,32 +83,32 @@ TWO_RUNS = [
 ]
 OPENAI_KEY = "export OPENAI_API_KEY=sk-of-nobody"
 BEFORE = {
-    "docs/agents.md": [
+    "docs/use/agents.md": [
         "mkdir baselines",
         "cp -r $(ls -d results/baselines/policy/acrobot/*/checkpoints/* | head -n 1) baselines/acrobot",
     ],
-    "docs/command_line.md": [OPENAI_KEY],
-    "docs/data.md": TWO_RUNS,
-    "docs/diagnostics.md": TWO_RUNS,
-    "docs/films.md": TWO_RUNS,
-    "docs/leaderboard.md": TWO_RUNS,
-    "docs/model_door.md": [OPENAI_KEY],
-    "docs/report.md": TWO_RUNS,
-    "docs/suites.md": [OPENAI_KEY],
+    "docs/reference/command_line.md": [OPENAI_KEY],
+    "docs/use/data.md": TWO_RUNS,
+    "docs/measure/diagnostics.md": TWO_RUNS,
+    "docs/use/films.md": TWO_RUNS,
+    "docs/measure/leaderboard.md": TWO_RUNS,
+    "docs/use/model_proxy.md": [OPENAI_KEY],
+    "docs/use/report.md": TWO_RUNS,
+    "docs/use/suites.md": [OPENAI_KEY],
 }
 """What a reader of a page has done before."""
 
 SLOW = (
-    "docs/agents.md",
-    "docs/baselines.md",
-    "docs/cluster.md",
-    "docs/optimisers.md",
-    "docs/suites.md",
+    "docs/use/agents.md",
+    "docs/measure/baselines.md",
+    "docs/use/cluster.md",
+    "docs/extend/optimisers.md",
+    "docs/use/suites.md",
     "results/README.md",
 )
 """Pages whose commands take minutes."""
 
-CLUSTER = "docs/cluster.md"
+CLUSTER = "docs/use/cluster.md"
 READ = {page: [command for block in blocks(page) for command in commands(block)] for page in PAGES}
 """The commands of every page, in order."""
 

@@ -82,7 +82,9 @@ def test_records_play_again(root: Path) -> None:
 def test_tables_are_those_of_the_records(table: str) -> None:
     """A shipped table of runs holds what its folder of results holds."""
     kept = sorted(json.dumps(json.loads(file.read_bytes())) for file in (RESULTS / table).rglob("run.json"))
-    _, *shipping = (files("evopolicygym.analysis") / "data" / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
+    _, *shipping = (
+        (files("evopolicygym.analysis.published") / "data" / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
+    )
 
     assert sorted(json.dumps(json.loads(line)) for line in shipping) == kept
     assert len(shipped(table).runs) == len(kept)
@@ -121,7 +123,8 @@ def test_tables_say_what_is_ours() -> None:
 def test_differences_in_standard_errors_say_whose() -> None:
     """Where the docs quote a difference from the paper in standard errors, they say that the paper's own is unknown."""
     docs = RESULTS.parent / "docs"
-    references, environments = ((docs / name).read_text() for name in ("references.md", "environments.md"))
+    references = (docs / "measure" / "references.md").read_text()
+    environments = (docs / "reference" / "environments.md").read_text()
 
     assert "| of our standard errors above it |" in references
     assert "those of the paper's means are unknown" in references
@@ -129,16 +132,16 @@ def test_differences_in_standard_errors_say_whose() -> None:
 
 
 def test_the_table_of_everything_is_what_its_command_prints() -> None:
-    """docs/results.md holds a command, and what it prints."""
-    text = (RESULTS.parent / "docs" / "results.md").read_text(encoding="utf-8")
+    """docs/measure/results.md holds a command, and what it prints."""
+    text = (RESULTS.parent / "docs" / "measure" / "results.md").read_text(encoding="utf-8")
     command = text.partition("```sh\nevopolicygym ")[2].partition("\n```")[0]
 
     assert CliRunner().invoke(app, command.split()).stdout == text[text.index("**Held-out mean") :]
 
 
 def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
-    """docs/baselines.md tells the steps, the processor time and the score of every trained policy's run."""
-    text = (RESULTS.parent / "docs" / "baselines.md").read_text(encoding="utf-8")
+    """docs/measure/baselines.md tells the steps, the processor time and the score of every trained policy's run."""
+    text = (RESULTS.parent / "docs" / "measure" / "baselines.md").read_text(encoding="utf-8")
 
     for run in load_results([RESULTS / "baselines" / "policy"]).runs:
         (file,) = run.root.glob("checkpoints/*/training.json")
@@ -150,8 +153,8 @@ def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
 
 @pytest.mark.parametrize("task", RECORDS)
 def test_the_table_of_references_is_that_of_the_records(task: str) -> None:
-    """docs/references.md tells the score of every reference beside the best that the paper has."""
-    text = (RESULTS.parent / "docs" / "references.md").read_text(encoding="utf-8")
+    """docs/measure/references.md tells the score of every reference beside the best that the paper has."""
+    text = (RESULTS.parent / "docs" / "measure" / "references.md").read_text(encoding="utf-8")
     (run,) = load_results([RECORDS[task]]).runs
     best = max(one.scores[task] for one in paper().entries if one.kind == AGENT)
 

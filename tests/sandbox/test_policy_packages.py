@@ -23,7 +23,7 @@ from playground import one_worker
 from shell import Shell
 
 SMALL = ("--budget", 1, "--validation", 1, "--held-out", 1, "--workers", 1)
-DOCS = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
+DOCS = (ROOT / "docs" / "use" / "agents.md").read_text(encoding="utf-8")
 NOT_ASKED = {"antigravity", "this", "idlelib", "tkinter", "turtle", "turtledemo"}
 """Modules that open or print something as they are imported, or need libraries that lie elsewhere on some machines."""
 POLICY = """

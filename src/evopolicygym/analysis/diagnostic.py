@@ -2,7 +2,7 @@
 
 A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
 ``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is told in each file, and with its
-formulas in docs/diagnostics.md; how a table becomes a sheet, in
+formulas in docs/measure/diagnostics.md; how a table becomes a sheet, in
 ``analysis/tables/sheets.py``.
 """
 

@@ -1,4 +1,4 @@
 """Which contract this is."""
 
 PROTOCOL_VERSION = "1.0"
-"""Of the protocol in ``docs/protocol.md``: the first number changes when an agent written before would break."""
+"""Of ``docs/reference/protocol.md``: the first number changes when an agent written before would break."""

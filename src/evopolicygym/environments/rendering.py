@@ -116,7 +116,7 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
     found = "; ".join(f"{MUJOCO_GL}={way}: {words}" for way, words in said.items())
     raise UsageError(
         f"{spec.name} is drawn by MuJoCo, which can't render here: {found}. On Debian and Ubuntu install libegl1 and "
-        f"libgl1-mesa-dri (EGL by a software driver), or libosmesa6; docs/films.md tells of other systems."
+        f"libgl1-mesa-dri (EGL by a software driver), or libosmesa6; docs/use/films.md tells of other systems."
     )
 
 

@@ -2,7 +2,7 @@
 
 A folder holds an environment's ``policy.py`` and what lies beside it; a folder of ``SHARED`` is laid into several
 projects too. All of it is data: ``files_of`` reads it and nothing here is imported. Who plays it is not told here but
-in ``agents/builtin/reference.py``; what it scores, in docs/references.md.
+in ``agents/builtin/reference.py``; what it scores, in docs/measure/references.md.
 """
 
 from collections.abc import Mapping

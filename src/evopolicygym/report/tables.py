@@ -108,7 +108,7 @@ OF_BOARD: Mapping[str, ReportTable] = {
     "leaderboard": ReportTable(
         "Leaderboard",
         "Places, tiers, rank scores and normalised scores of all entries with 95 % intervals, and what they took.",
-        "As `evopolicygym leaderboard` does, by the formulas of docs/leaderboard.md.",
+        "As `evopolicygym leaderboard` does, by the formulas of docs/measure/leaderboard.md.",
         _leaderboard,
     ),
     "tasks": ReportTable(
@@ -141,8 +141,8 @@ def tables() -> dict[str, ReportTable]:
         name: ReportTable(
             name.replace("_", " ").capitalize(),
             _SAY.get(name, f"What the diagnostic {name} measured."),
-            "As `evopolicygym diagnose` does, by the formulas of docs/diagnostics.md: a row for each entry and kind of "
-            "task.",
+            "As `evopolicygym diagnose` does, by the formulas of docs/measure/diagnostics.md: a row for each entry and "
+            "kind of task.",
             _diagnostic(name),
         )
         for name in DIAGNOSTICS.names()

@@ -60,7 +60,7 @@ def try_packages(task: Task, executor: Executor) -> None:
             raise UsageError(
                 f"Policies were to import {name}, which can't be imported in their sandbox (isolation "
                 f"{grounds.isolation}): {error.status}: {error.message}. A policy may ask no more of the system than "
-                f"docs/security.md lists, and has {task.limits.memory_mb} MiB; leave it out."
+                f"docs/reference/security.md lists, and has {task.limits.memory_mb} MiB; leave it out."
             )
 
 

@@ -1,8 +1,8 @@
 """A run as an evaluator of programs: write a candidate's source, have it played, read what came of it.
 
 Whoever writes an optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` of here and nothing else; a whole
-example is in ``docs/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and only
-there. How a search proposes candidates is not told here.
+example is in ``docs/extend/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and
+only there. How a search proposes candidates is not told here.
 """
 
 import hashlib

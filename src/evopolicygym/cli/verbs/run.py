@@ -43,13 +43,13 @@ evopolicygym run acrobot --model-url https://api.openai.com/v1 --model-key OPENA
 
 evopolicygym run acrobot --agent neutral --model NAME --model-url https://api.openai.com/v1 --model-key OPENAI_API_KEY
 
-evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/agents.md)
+evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; see docs/use/agents.md)
 
 evopolicygym run acrobot --agent codex --model gpt-5.5 --effort high --max-cost 5 --max-time 2h
 
-evopolicygym run --config run.toml   (all of it from a file; see docs/command_line.md)
+evopolicygym run --config run.toml   (all of it from a file; see docs/reference/command_line.md)
 
-evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/protocol.md)
+evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/reference/protocol.md)
 """
 
 

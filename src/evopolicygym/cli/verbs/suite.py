@@ -29,7 +29,7 @@ evopolicygym suite minigrid --agent neutral:NAME --model-url URL --model-key VAR
 
 evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
 
-evopolicygym suite mine.toml   (again: goes on where it stopped; see docs/suites.md)
+evopolicygym suite mine.toml   (again: goes on where it stopped; see docs/use/suites.md)
 """
 
 

@@ -2,7 +2,8 @@
 
 Each module has a class that derives from a simulator's own and writes anew the part that takes most of its time. It is
 used only with the versions of packages it was compared with; with others the simulator plays as it is. How episodes
-come to be is not told here but in ``environments/environment.py``, and what a shortcut gains in docs/benchmarks.md.
+come to be is not told here but in ``environments/environment.py``, and what a shortcut gains in
+docs/measure/benchmarks.md.
 """
 
 from collections.abc import Mapping
