@@ -82,9 +82,8 @@ def test_records_play_again(root: Path) -> None:
 def test_tables_are_those_of_the_records(table: str) -> None:
     """A shipped table of runs holds what its folder of results holds."""
     kept = sorted(json.dumps(json.loads(file.read_bytes())) for file in (RESULTS / table).rglob("run.json"))
-    _, *shipping = (
-        (files("evopolicygym.analysis.published") / "data" / f"{table}.jsonl").read_text(encoding="utf-8").splitlines()
-    )
+    shipping_file = files("evopolicygym.analysis.published") / "data" / f"{table}.jsonl"
+    _, *shipping = shipping_file.read_text(encoding="utf-8").splitlines()
 
     assert sorted(json.dumps(json.loads(line)) for line in shipping) == kept
     assert len(shipped(table).runs) == len(kept)
