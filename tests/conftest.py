@@ -12,6 +12,7 @@ from browsers import browser
 from busy import busy
 from evopolicygym.cli import console
 from fakes import RunMaker
+from ordinary_user import ordinary_user
 from shell import Shell
 
 if TYPE_CHECKING:
@@ -70,3 +71,9 @@ def chromium() -> "Iterator[Browser]":
     """Start a browser for a file's tests; they are skipped where there is none."""
     with browser() as running:
         yield running
+
+
+@pytest.fixture
+def ordinary() -> list[str]:
+    """Return the words before a command that run it as an ordinary user; the test is skipped where there are none."""
+    return ordinary_user()

@@ -6,28 +6,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_suite_records import lay, opened
 
 from evopolicygym import load_runs
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
+from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import document_of
-from evopolicygym.runs.config import AgentTable
+from evopolicygym.runs.config import configured_run
 from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.suites.records import found
 from evopolicygym.runs.suites.suite import plan
+from planned_records import lay, opened
 from records_of_runs import changed, real_document, write
 from suites import suite
 from whole_runs import config, played, state_kept_in
+
+
+def agent_asked(**options: Any) -> AgentConfig:
+    """Return the agent of a run that asks for it."""
+    return configured_run({"task": "cartpole", "agent": options}, "here").agent
 
 
 def test_a_label_is_kept_and_shown(tmp_path: Path) -> None:
     """A labelled program's runs go by the label in tables and exports, with the hash of its files."""
     script = tmp_path / "agent.py"
     script.write_text("print('nothing to submit')\n")
-    agent = AgentTable(command=["python3", str(script)], label="mine-v2").config()
+    agent = agent_asked(command=["python3", str(script)], label="mine-v2")
     with state_kept_in(tmp_path / "state"):
         run = played(replace(config(tmp_path / "runs", budget=2), agent=agent))
     (result,) = load_results([tmp_path / "runs"]).runs
@@ -91,4 +97,4 @@ def test_documents_of_old_records_stay_as_they_are(tmp_path: Path) -> None:
 def test_a_label_that_can_t_be_shown_is_refused(label: str) -> None:
     """A label is printed in tables: it has to be printable, and not endless."""
     with pytest.raises(UsageError, match="from 1 to 80"):
-        AgentTable(label=label).config()
+        agent_asked(label=label)

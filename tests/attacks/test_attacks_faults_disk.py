@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from test_crash_matrix import CALLS
 
 from dying import play_toy, take_up_toy
 from evopolicygym.core.cases import SplitSource
@@ -27,7 +26,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import run as runs
 from fakes import FakeExecutor
-from moments import FailingDisk, WatchedDisk, played_on
+from moments import CALLS, FailingDisk, WatchedDisk, played_on
 from places import SUPPORT
 from sameness import assert_the_same, told
 from whole_runs import config, events, played

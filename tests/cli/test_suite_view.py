@@ -14,7 +14,7 @@ from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_t
 from evopolicygym.core.run import Stage
 from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Stopped, Word, decode, encode
 from evopolicygym.runs.suites.records import RunResult, Verdict
-from evopolicygym.runs.suites.suite import SuiteTable, plan
+from evopolicygym.runs.suites.suite import plan, suite_of
 from places import ROOT
 from suites import suite
 
@@ -173,7 +173,7 @@ def test_a_suite_that_is_refused(
 def test_the_example_in_the_docs() -> None:
     """The file that docs/use/suites.md shows is one."""
     (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "use" / "suites.md").read_text(encoding="utf-8"), re.DOTALL)
-    shown_suite = SuiteTable.model_validate({**tomllib.loads(example), "experiment": "thinking"})
+    shown_suite = suite_of({**tomllib.loads(example), "experiment": "thinking"}, "here")
     planned = plan(shown_suite)
 
     assert len(planned) == 27

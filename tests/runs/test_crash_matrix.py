@@ -1,6 +1,5 @@
 """Killed before and after every single write of a run and taken up again, it ends with the same record."""
 
-from places import SUPPORT
 import random
 from collections import Counter
 from pathlib import Path
@@ -9,11 +8,10 @@ import pytest
 
 from dying import play_toy, take_up_toy
 from evopolicygym.records.paths import RunPaths
-from moments import WatchedDisk, lived, played_on
+from moments import CALLS, WatchedDisk, lived, played_on
+from places import ROOT
 from sameness import assert_the_same
 
-CALLS = {"write": 33, "flush": 149, "rename": 27, "link": 1}
-"""The writes of the fake's run. Whoever adds one adds it here, and so to the moments below."""
 MOMENTS = 2 * sum(CALLS.values())
 SLICES = 6
 SAMPLE_STEP = 31
@@ -39,7 +37,7 @@ def test_no_write_slips_past(tmp_path: Path) -> None:
 
 def test_nothing_else_reaches_the_disk_for_good() -> None:
     """No other code of the project flushes, renames or links files of a record but by that one place."""
-    source = SUPPORT.parent / "src" / "evopolicygym"
+    source = ROOT / "src" / "evopolicygym"
     calls = ("os.fsync", "os.fdatasync", "os.pwrite", "os.rename", "os.replace", "os.link")
     words = (*calls, ".hardlink_to(", ".rename(", ".replace(t")
     # A node's scratch, what is exported, the kernel's numbers of processes.

@@ -7,14 +7,15 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.cli.verbs.run import pairs
+from evopolicygym.cli.option_flags import pairs
 from evopolicygym.core.agent import IN_WORKSPACE
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import Rates
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.config import RunConfig, RunTable, decode, duration, overlaid, read_table
+from evopolicygym.runs.config import RunConfig, duration, configured_run
 from evopolicygym.runs.run import play
+from evopolicygym.runs.tables import overlaid, read_table
 from evopolicygym.runs.workspace import lay
 
 WHOLE = """
@@ -47,7 +48,7 @@ def asked(text: str, directory: Path, **given: Any) -> RunConfig:
     """Return the run that a file asks for, with what the command line says over it."""
     file = directory / "run.toml"
     file.write_text(text, encoding="utf-8")
-    return decode(RunTable, overlaid(read_table(file), given), "run.toml").config()
+    return configured_run(overlaid(read_table(file), given), "run.toml")
 
 
 def test_whole_file(tmp_path: Path) -> None:
@@ -77,12 +78,12 @@ REFUSED = {
     'task = "cartpole"\nbuget = 3': r"buget is not known here\. Known: budget, ",
     'task = "cartpole"\n[agent.limits]\nmax_cst = 3': r"agent\.limits\.max_cst is not known here\. Known: max_cost, ",
     'task = "cartpole"\n[agent.price]\ninput = 3': r"agent\.price\.output is missing",
-    'task = "cartpole"\nbudget = "many"': r"budget can't be so: .*integer",
+    'task = "cartpole"\nbudget = "many"': r"budget is invalid: .*integer",
     "budget = 3": "task is missing",
     'task = "cartpole"\n[agent]\napi_key = "sk-secret-1"': r"agent\.api_key is not known here.*model_key",
     'task = "cartpole"\n[agent]\nmodel_key = "sk-secret-1"': "no name of an environment variable.*model_key",
     'task = "cartpole"\n[agent]\nmodel_key = "AIzaSecret1"': "no name of an environment variable.*model_key",
-    'task = "cartpole"\n[agent.options]\napi_token = "sk-secret-1"': "option api_token can't be given",
+    'task = "cartpole"\n[agent.options]\napi_token = "sk-secret-1"': "option api_token is not accepted",
     'task = "cartpole"\n[agent]\neffort = "as much as you can"': "it is one word",
     'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "a command besides",
     'task = "cartpole"\n[agent.limits]\nmax_time = "soon"': "2h30m",

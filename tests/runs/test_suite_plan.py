@@ -27,7 +27,7 @@ def test_every_suite_can_be_played(name: str) -> None:
 
     assert len(plan(loaded)) == len(loaded.environments)
     assert loaded.description
-    assert loaded.experiment == name
+    assert loaded.common["experiment"] == name
 
 
 def test_suites_of_families_and_kinds() -> None:
@@ -262,8 +262,8 @@ def test_a_suite_that_has_grown(tmp_path: Path) -> None:
     kept = document.read(tmp_path / "smoke")
 
     assert kept is not None
-    assert kept.environments == ["cartpole", "pendulum"]
-    assert [one.shown for one in kept.agents] == ["tuner", "random"]
+    assert kept.environments == ("cartpole", "pendulum")
+    assert [suites.entry_name(one) for one in kept.agents] == ["tuner", "random"]
     assert kept.repeats == 2
 
 

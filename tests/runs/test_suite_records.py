@@ -15,6 +15,7 @@ from evopolicygym.runs.suites.progress import Stopped
 from evopolicygym.runs.suites.records import RunResult, Verdict, found, result_of_process
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from fakes import TIME, opening, whole_run
+from planned_records import lay, opened
 from suites import suite
 
 
@@ -23,21 +24,6 @@ def run(tmp_path: Path) -> PlannedRun:
     """Return a planned run of an agent with a model and an option."""
     agents = [{"name": "codex", "model": "a", "effort": "low", "options": {"quiet_s": 5}}]
     return plan(suite(tmp_path, agents=agents))[0]
-
-
-def opened(run: PlannedRun, **changes: Any) -> RunOpened:
-    """Return how the record of a planned run begins."""
-    config = run.config
-    return opening(task=config.task, agent=config.agent, split=config.split, **changes)
-
-
-def lay(root: Path, events: Sequence[Event]) -> Path:
-    """Write a journal; return its run's directory."""
-    root.mkdir(parents=True)
-    with Journal(root / "journal.jsonl") as journal:
-        for event in events:
-            journal.append(event, flush=False)
-    return root
 
 
 def only(run: PlannedRun, place: Path) -> RunResult:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_attacks_ordinary_user import ordinary, run  # noqa: F401 - a fixture, asked for by its name
 
 import wider_filters
 from evopolicygym.checks.channel_search import Searched, search
@@ -17,6 +16,7 @@ from evopolicygym.sandbox.confinement.allowed import allowed
 from evopolicygym.sandbox.confinement.permitted import permissions
 from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
 from evopolicygym.specs.catalog import load
+from ordinary_user import run
 
 F_SET_RW_HINT = 1036
 PROGRAM = """
@@ -57,7 +57,7 @@ def test_no_mark_survives(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
-def test_no_mark_survives_for_an_ordinary_user(level: str, ordinary: list[str]) -> None:  # noqa: F811 - the fixture
+def test_no_mark_survives_for_an_ordinary_user(level: str, ordinary: list[str]) -> None:
     """The same holds where the judge has no right of root's."""
     done = run(ordinary, "-c", PROGRAM, level)
     if "bubblewrap can't make a sandbox here" in done.stderr:

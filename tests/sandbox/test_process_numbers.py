@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_attacks_ordinary_user import ordinary, run  # noqa: F401 - a fixture, asked for by its name
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.levels import choose
+from ordinary_user import run
 from playground import Playground, local_executor, one_worker, policy
 from simulators import spec
 from whole_runs import config, played
@@ -138,7 +138,7 @@ def test_files_don_t_tell_when_they_were_submitted(tmp_path: Path, level: str) -
     assert "0)" in seen[0]
 
 
-def test_as_an_ordinary_user(ordinary: list[str]) -> None:  # noqa: F811 - the fixture
+def test_as_an_ordinary_user(ordinary: list[str]) -> None:
     """Without any right of root's the numbers are the same too."""
     done = run(ordinary, "-c", PROGRAM, TELLS)
     if "bubblewrap can't make a sandbox here" in done.stderr:

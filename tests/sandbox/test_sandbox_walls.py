@@ -13,7 +13,7 @@ from enclosed import needs_bubblewrap
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.runs.config import RunTable
+from evopolicygym.runs.config import configured_run
 from evopolicygym.sandbox.base import Level, level_of
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.levels import choose
@@ -73,11 +73,11 @@ def test_auto_takes_no_level_that_lacks_a_wall() -> None:
 
 def test_walls_are_waived_by_name() -> None:
     """What is waived in a configuration becomes part of the level that is asked for; other names are refused."""
-    asked = RunTable(task="cartpole", waive=["seccomp", "landlock"]).config()
+    asked = configured_run({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
 
     assert asked.isolation == "auto without landlock and seccomp"
     with pytest.raises(UnknownName, match="Known: landlock, seccomp"):
-        RunTable(task="cartpole", waive=["namespaces"]).config()
+        configured_run({"task": "cartpole", "waive": ["namespaces"]}, "here")
 
 
 def played(place: Path, *options: str) -> "subprocess.CompletedProcess[str]":

@@ -15,7 +15,7 @@ import pytest
 
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records.lock import locked
-from evopolicygym.runs.suites.suite import SuiteTable, entry, load
+from evopolicygym.runs.suites.suite import SuiteConfig, entry, load
 
 TESTS = Path(__file__).parent
 PATIENCE_S = 600.0
@@ -23,7 +23,7 @@ PATIENCE_S = 600.0
 SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out": 2, "split": "public"}
 
 
-def suite(runs: Path, *agents: str, **changes: Any) -> SuiteTable:
+def suite(runs: Path, *agents: str, **changes: Any) -> SuiteConfig:
     """Return a small suite on cartpole."""
     return load("smoke", {**SMALL, "runs": str(runs), "agents": [entry(one) for one in agents], **changes})
 

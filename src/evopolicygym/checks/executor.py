@@ -18,12 +18,13 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
+from evopolicygym.core.run_options import LOCAL
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.environments.versions import versions
 from evopolicygym.rollout.cluster.archive import Parcel, pack
 from evopolicygym.rollout.cluster.node_compatibility import unlike
-from evopolicygym.rollout.executor import LOCAL, ExecutorConfig, make
+from evopolicygym.rollout.executor import ExecutorConfig, make
 from evopolicygym.sandbox.levels import AUTO
 from evopolicygym.specs import catalog
 

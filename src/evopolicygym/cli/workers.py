@@ -10,7 +10,7 @@ def capped(workers: int | None, executor: str, episodes: int | None = None) -> i
 
     ``episodes`` are the most that can play at once. What a cluster has is for its executor to know.
     """
-    from evopolicygym.rollout.executor import LOCAL
+    from evopolicygym.core.run_options import LOCAL
 
     if workers is None or executor != LOCAL:
         return workers

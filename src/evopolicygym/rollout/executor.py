@@ -19,8 +19,6 @@ EXECUTORS = Registry(
     group="evopolicygym.executors",
     attribute="make",
 )
-LOCAL = "local"
-"""The executor that needs nothing but this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,16 @@
-"""What a person asks for when a run begins: as the program has it, and as a TOML file and the command line spell it.
+"""A run as it is configured: what its options come to, once they are decoded.
 
-Where a price that nobody gave comes from is not told here but in ``prices.py``.
+Which options there are is declared in ``core/run_options.py``; how a TOML file holds them, in ``tables.py``; where a
+price comes from that nobody gave, in ``prices.py``.
 """
 
 import os
 import re
 import shutil
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, get_args
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from typing import Any, cast
 
 from evopolicygym.core.agent import IN_WORKSPACE, AgentConfig
 from evopolicygym.core.allowance import Allowance
@@ -21,17 +19,26 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.isolation import written
+from evopolicygym.core.option import flat
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.printable import printable
+from evopolicygym.core.run_options import (
+    AUTO,
+    COMMAND,
+    DEFAULT_AGENT,
+    DEFAULT_EXPERIMENT,
+    LOCAL,
+    RUN_OPTIONS,
+    AgentOptions,
+    RunOptions,
+)
 from evopolicygym.core.task import Task
-from evopolicygym.rollout.executor import LOCAL
-from evopolicygym.sandbox.levels import AUTO, waivable
+from evopolicygym.runs.tables import NO_KEYS, SECRET, decode, table_of
+from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
 from evopolicygym.specs.catalog import load
 
-DEFAULT_EXPERIMENT = "default"
-DEFAULT_AGENT, COMMAND = "tuner", "command"
 COMMAND_S = 86_400.0
 """Wall time after which a program of the user's is ended by default: nothing else tells one that sleeps for ever."""
 UNLIMITED = "none"
@@ -44,12 +51,8 @@ LONGEST_LABEL = 80
 IN_SECONDS = (86_400, 3_600, 60, 1)
 EFFORT = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}", re.ASCII)
-SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
-"""Names below which somebody might put a key."""
-NO_KEYS = (
-    "Keys are never given to a run as they are: put yours into an environment variable and name that in model_key "
-    "(--model-key VARIABLE)."
-)
+RunTable = table_of("Run", RUN_OPTIONS, task=(str, ...))
+"""A whole run, as a TOML file holds it. Paths are as seen from where the program starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,175 +80,87 @@ class RunConfig:
     """What the agent's model costs, where the user said so; else it is looked up."""
 
 
-class Table(BaseModel):
-    """A table of a TOML file: what it doesn't know, it refuses. Fields that may be left out have a default."""
+def config_of(task: str, options: RunOptions) -> RunConfig:
+    """Return the run of a task with all options, as ``whole`` fills them in; raise ``UsageError`` where one is invalid.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-Decoded = TypeVar("Decoded", bound=Table)
-
-
-class LimitsTable(Table):
-    """``[agent.limits]``: what the agent may use before it is ended."""
-
-    max_cost: float | None = None
-    max_tokens: int | None = None
-    max_time: float | str | None = None
-    """``none`` is no limit, for agents that have one by default."""
-    max_turns: int | None = None
-
-    def allowance(self, seconds: float | None = None) -> Allowance:
-        """Return the limits as a run keeps them; ``seconds`` is the limit of time where none is given."""
-        if self.max_time is not None:
-            seconds = None if self.max_time == UNLIMITED else duration(self.max_time)
-        return Allowance(self.max_cost, self.max_tokens, seconds, self.max_turns)
-
-
-class PriceTable(Table):
-    """``[agent.price]``: US dollars for a million tokens."""
-
-    input: float
-    output: float
-    cached_input: float | None = None
-    cache_write: float | None = None
-
-    def snapshot(self, model: str) -> PriceSnapshot:
-        """Return the price as a run keeps it."""
-        rates = Rates(self.input, self.output, self.cached_input, self.cache_write)
-        return PriceSnapshot(model, GIVEN, now(), rates)
+    ``task`` is an environment's name, or the path of a spec's ``.toml`` file.
+    """
+    source, directory = split_named(options["split"])
+    rule, seed = BudgetRule(options["budget"]), options["seed"]
+    if not 0 <= seed <= LARGEST_SEED:
+        raise UsageError(f"A seed of {seed} was asked for; whole numbers from 0 to {LARGEST_SEED} would work.")
+    return RunConfig(
+        task=Task(
+            load(task),
+            rule,
+            validation_cases=options["validation"],
+            held_out_cases=options["held_out"],
+            films=options["films"],
+            policy_packages=normalised(list(options["policy_packages"])),
+        ),
+        agent=agent_of(options),
+        split=source,
+        split_directory=directory,
+        experiment=options["experiment"],
+        seed=seed,
+        workers=options["workers"],
+        runs=Path(options["runs"]),
+        isolation=written(options["isolation"], waivable(options["waive"])),
+        executor=options["executor"],
+        executor_address=options["address"],
+        price=price_given(options),
+    )
 
 
-class AgentTable(Table):
-    """``[agent]``: who plays, with which model, how much it may use."""
-
-    name: str = ""
-    """Empty: ``command`` where there is a command, else the tuner."""
-    model: str = ""
-    effort: str = ""
-    label: str = ""
-    """What its runs go by in tables and exports, in place of its name and its command."""
-    model_url: str = ""
-    model_key: str = ""
-    """The name of an environment variable."""
-    model_wire: str = ""
-    command: list[str] = []
-    options: dict[str, Any] = {}
-    limits: LimitsTable = LimitsTable()
-    price: PriceTable | None = None
-
-    def config(self) -> AgentConfig:
-        """Return the agent as a run keeps it; raise ``UsageError`` where it can't be so."""
-        name = self.name or (COMMAND if self.command else DEFAULT_AGENT)
-        if self.command and name != COMMAND:
-            raise UsageError(
-                f"The agent {name!r} was asked for, and a command besides; a program of yours is the agent {COMMAND!r}."
-            )
-        if self.effort and not EFFORT.fullmatch(self.effort):
-            raise UsageError(f"The effort {self.effort!r} was asked for; it is one word, such as low, medium or high.")
-        if self.model_key and not (VARIABLE.fullmatch(self.model_key) or self.model_key in os.environ):
-            raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
-        if secret := [name for name in self.options if SECRET.search(name) and name != "model_key"]:
-            raise UsageError(f"The option {secret[0]} can't be given. {NO_KEYS}")
-        if self.label and (not self.label.isprintable() or self.label.isspace() or len(self.label) > LONGEST_LABEL):
-            raise UsageError(
-                f"The label {printable(self.label[: 2 * LONGEST_LABEL])!r} was asked for; from 1 to {LONGEST_LABEL} "
-                f"characters that can be printed would work."
-            )
-        doors = {"model_url": self.model_url, "model_key": self.model_key, "model_wire": self.model_wire}
-        options = {**self.options, **{name: text for name, text in doors.items() if text}}
-        allowance = self.limits.allowance(COMMAND_S if name == COMMAND else None)
-        return AgentConfig(name, self.model, options, from_anywhere(self.command), self.effort, allowance, self.label)
-
-    def price_given(self) -> PriceSnapshot | None:
-        """Return the price that the user named, if one was."""
-        return self.price.snapshot(self.model) if self.price else None
+def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
+    """Return the run that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
+    table = decode(RunTable, document, origin).model_dump()
+    return config_of(table["task"], whole(table))
 
 
-class CommonTable(Table):
-    """What runs of one suite have in common. Names are those of the command line's options."""
-
-    budget: int = 128
-    validation: int = 16
-    held_out: int = 32
-    films: int = 0
-    split: str = SplitSource.PRIVATE.value
-    experiment: str = DEFAULT_EXPERIMENT
-    seed: int = 0
-    workers: int | None = None
-    runs: str = str(DEFAULT_RUNS)
-    isolation: str = AUTO
-    waive: list[str] = []
-    """Walls that the level may lack here (``landlock``, ``seccomp``); the run is marked where it does."""
-    executor: str = LOCAL
-    address: str = ""
-    """Of the executor's cluster."""
-    policy_packages: list[str] = []
-    """Installed distributions that policies may import besides those that all may."""
+def whole(document: Mapping[str, Any]) -> RunOptions:
+    """Return the options that a decoded table holds."""
+    return cast("RunOptions", flat(RUN_OPTIONS, document))
 
 
-class RunTable(CommonTable):
-    """A whole run. Paths are as seen from where the program starts."""
-
-    task: str
-    """An environment's name, or the path of a spec's ``.toml`` file."""
-    agent: AgentTable = AgentTable()
-
-    def config(self) -> RunConfig:
-        """Return the run that is asked for; raise ``UsageError`` where it can't be played."""
-        source, directory = split_named(self.split)
-        rule = BudgetRule(self.budget)
-        if not 0 <= self.seed <= LARGEST_SEED:
-            raise UsageError(f"A seed of {self.seed} was asked for; whole numbers from 0 to {LARGEST_SEED} would work.")
-        return RunConfig(
-            task=Task(
-                load(self.task),
-                rule,
-                validation_cases=self.validation,
-                held_out_cases=self.held_out,
-                films=self.films,
-                policy_packages=normalised(self.policy_packages),
-            ),
-            agent=self.agent.config(),
-            split=source,
-            split_directory=directory,
-            experiment=self.experiment,
-            seed=self.seed,
-            workers=self.workers,
-            runs=Path(self.runs),
-            isolation=written(self.isolation, waivable(self.waive)),
-            executor=self.executor,
-            executor_address=self.address,
-            price=self.agent.price_given(),
+def agent_of(options: AgentOptions) -> AgentConfig:
+    """Return the agent as a run keeps it; raise ``UsageError`` where its options are invalid."""
+    command, effort, label, model_key = options["command"], options["effort"], options["label"], options["model_key"]
+    name = options["agent"] or (COMMAND if command else DEFAULT_AGENT)
+    if command and name != COMMAND:
+        raise UsageError(
+            f"The agent {name!r} was asked for, and a command besides; a program of yours is the agent {COMMAND!r}."
         )
+    if effort and not EFFORT.fullmatch(effort):
+        raise UsageError(f"The effort {effort!r} was asked for; it is one word, such as low, medium or high.")
+    if model_key and not (VARIABLE.fullmatch(model_key) or model_key in os.environ):
+        raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
+    if secret := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
+        raise UsageError(f"The option {secret[0]} is not accepted. {NO_KEYS}")
+    if label and (not label.isprintable() or label.isspace() or len(label) > LONGEST_LABEL):
+        raise UsageError(
+            f"The label {printable(label[: 2 * LONGEST_LABEL])!r} was asked for; from 1 to {LONGEST_LABEL} "
+            f"characters that can be printed would work."
+        )
+    endpoint = {"model_url": options["model_url"], "model_key": model_key, "model_wire": options["model_wire"]}
+    extra = {**options["options"], **{name: text for name, text in endpoint.items() if text}}
+    allowance = allowance_of(options, COMMAND_S if name == COMMAND else None)
+    return AgentConfig(name, options["model"], extra, from_anywhere(command), effort, allowance, label)
 
 
-def read_table(file: Path) -> dict[str, Any]:
-    """Return what a TOML file holds; raise ``UsageError`` where it can't be read."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"The configuration {file} can't be read: {error.strerror}.") from error
-    except ValueError as error:  # of TOML as of UTF-8
-        raise UsageError(f"The configuration {file} is no TOML: {error}.") from error
+def allowance_of(options: AgentOptions, seconds: float | None = None) -> Allowance:
+    """Return the limits as a run keeps them; ``seconds`` is the limit of time where none is given."""
+    if (limit := options["max_time"]) is not None:
+        seconds = None if limit == UNLIMITED else duration(limit)
+    return Allowance(options["max_cost"], options["max_tokens"], seconds, options["max_turns"])
 
 
-def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two tables as one, in which ``above`` wins; tables that both have are laid over each other."""
-    result = dict(below)
-    for name, value in above.items():
-        under = result.get(name)
-        both = isinstance(value, Mapping) and isinstance(under, Mapping)
-        result[name] = overlaid(under, value) if both else value  # type: ignore[arg-type]
-    return result
-
-
-def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
-    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
-    try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        raise UsageError(f"{origin}: {_told(kind, error)}") from None
+def price_given(options: AgentOptions) -> PriceSnapshot | None:
+    """Return the price that the user named, if one was."""
+    if not (price := options["price"]):
+        return None
+    rates = Rates(price["input"], price["output"], price.get("cached_input"), price.get("cache_write"))
+    return PriceSnapshot(options["model"], GIVEN, now(), rates)
 
 
 def duration(asked: float | str) -> float:
@@ -291,25 +206,3 @@ def split_named(name: str) -> tuple[SplitSource, Path | None]:
             f"heldout.json is asked for."
         )
     return SplitSource.DIRECTORY, directory
-
-
-def _told(kind: type[Table], error: ValidationError) -> str:
-    """Return what is wrong first. No value is ever quoted: there might be a key in it."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "missing":
-        return f"{place} is missing."
-    if problem["type"] != "extra_forbidden":
-        return f"{place} can't be so: {problem['msg']}."
-    *path, name = (str(part) for part in problem["loc"])
-    keys = f" {NO_KEYS}" if SECRET.search(name) else ""
-    return f"{place} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
-
-
-def _names(kind: type[Table], path: list[str]) -> Iterator[str]:
-    """Yield the names that a table within a table may hold."""
-    for step in path:
-        field = kind.model_fields.get(step)
-        inner = [field.annotation, *get_args(field.annotation)] if field else []
-        kind = next((one for one in inner if isinstance(one, type) and issubclass(one, Table)), kind)
-    yield from kind.model_fields

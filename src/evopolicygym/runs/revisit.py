@@ -19,13 +19,13 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage
+from evopolicygym.core.run_options import LOCAL
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.rollout.executor import LOCAL
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.provenance import check_simulator

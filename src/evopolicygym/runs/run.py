@@ -20,6 +20,7 @@ from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.run_options import LOCAL
 from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
 from evopolicygym.judge.dealer import Dealer
@@ -32,7 +33,6 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
-from evopolicygym.rollout.executor import LOCAL
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig

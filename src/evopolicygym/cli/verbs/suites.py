@@ -25,11 +25,11 @@ def suites(
 
     loaded = {one: load(one, {}) for one in names()}
     if as_json:
-        say_json([{"name": one, **found.model_dump(mode="json")} for one, found in loaded.items()])
+        say_json([{"name": one, **found.document()} for one, found in loaded.items()])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("name", "environments", "budget", "what it is"):
         table.add_column(heading)
     for one, found in loaded.items():
-        table.add_row(one, str(len(found.environments)), str(found.budget), found.description)
+        table.add_row(one, str(len(found.environments)), str(found.common["budget"]), found.description)
     out().print(table)

@@ -17,9 +17,8 @@ from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths, experiment_directory
 from evopolicygym.records.reader import find_runs
-from evopolicygym.runs.config import decode
 from evopolicygym.runs.marks import refuse_unkept
-from evopolicygym.runs.suites.suite import SuiteTable
+from evopolicygym.runs.suites.suite import SuiteConfig, entry_name, suite_of
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
 MOST_BYTES = 16 << 20
@@ -30,7 +29,7 @@ MAY_GROW = ("environments", "agents", "repeats")
 
 
 @contextmanager
-def held(suite: SuiteTable) -> Iterator[int]:
+def held(suite: SuiteConfig) -> Iterator[int]:
     """Hold a suite's lock and keep its document; yield the lock's descriptor.
 
     Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or
@@ -52,18 +51,18 @@ def held(suite: SuiteTable) -> Iterator[int]:
         os.close(descriptor)
 
 
-def check(suite: SuiteTable) -> None:
+def check(suite: SuiteConfig) -> None:
     """Raise ``UsageError`` where a suite is not the one that was begun in its experiment."""
     if (kept := begun(directory_of(suite))) is not None:
         joined(configuration(kept), configuration(suite))
 
 
-def directory_of(suite: SuiteTable) -> Path:
+def directory_of(suite: SuiteConfig) -> Path:
     """Return where the runs of a suite lie; raise ``UsageError`` where its experiment's name is none."""
-    return experiment_directory(Path(suite.runs), suite.experiment)
+    return experiment_directory(Path(suite.common["runs"]), suite.common["experiment"])
 
 
-def begun(directory: Path) -> SuiteTable | None:
+def begun(directory: Path) -> SuiteConfig | None:
     """Return what ``read`` does; None where no run was opened yet, and so nothing depends on what the suite was."""
     kept = read(directory)
     return kept if any(map(_was_opened, find_runs(directory))) else None
@@ -76,7 +75,7 @@ def _was_opened(root: Path) -> bool:
         return False
 
 
-def read(directory: Path) -> SuiteTable | None:
+def read(directory: Path) -> SuiteConfig | None:
     """Return the suite that was begun in a directory, with all that it has grown by; None where there is none."""
     file = directory / SUITE_FILE
     try:
@@ -89,16 +88,16 @@ def read(directory: Path) -> SuiteTable | None:
     if version != SCHEMA_VERSION:
         raise RecordError(f"{file} is of schema version {version}; this program reads {SCHEMA_VERSION}.")
     try:
-        return decode(SuiteTable, fields, str(file))
+        return suite_of(fields, str(file))
     except UsageError as error:
         raise RecordError(str(error)) from error
 
 
-def configuration(suite: SuiteTable) -> dict[str, Any]:
+def configuration(suite: SuiteConfig) -> dict[str, Any]:
     """Return all of a suite that its results depend on, as JSON; each agent has its label."""
-    fields = suite.model_dump(mode="json", exclude=set(NOT_KEPT))
+    fields = {name: value for name, value in suite.document().items() if name not in NOT_KEPT}
     for table, entry in zip(fields["agents"], suite.agents, strict=True):
-        table["label"] = entry.shown
+        table["label"] = entry_name(entry)
     return fields
 
 

@@ -17,12 +17,13 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
+from evopolicygym.core.run_options import COMMAND
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
-from evopolicygym.runs.config import COMMAND, COMMAND_S
+from evopolicygym.runs.config import COMMAND_S
 from evopolicygym.runs.suites.progress import Stopped
 from evopolicygym.runs.suites.suite import PlannedRun
 from evopolicygym.sandbox.levels import AUTO

@@ -5,58 +5,97 @@ What is kept of a suite on disk is not told here but in ``document.py``, how its
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import Field
 
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.core.agent import Particular
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.rollout.executor import LOCAL
-from evopolicygym.runs.config import (
+from evopolicygym.core.option import flat, nested
+from evopolicygym.core.run_options import (
+    AGENT_OPTIONS,
+    COMMON_OPTIONS,
     DEFAULT_AGENT,
-    EFFORT,
-    AgentTable,
-    CommonTable,
-    RunConfig,
-    RunTable,
-    decode,
-    overlaid,
-    read_table,
+    LOCAL,
+    AgentOptions,
+    CommonOptions,
+    RunOptions,
 )
+from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of
 from evopolicygym.runs.executor import refuse_unknown
 from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
+from evopolicygym.runs.tables import decode, overlaid, read_table, table_of
+
+ENTRY_OPTIONS = tuple(replace(one, option=replace(one.option, tables=one.option.tables[1:])) for one in AGENT_OPTIONS)
+"""An agent's options as an entry's table holds them."""
+EntryTable = table_of("Entry", ENTRY_OPTIONS)
+"""``[[agents]]``: one entry of a suite."""
+SuiteTable = table_of(
+    "Suite",
+    COMMON_OPTIONS,
+    description=(str, ""),
+    environments=(list[str], ...),
+    agents=(
+        list[EntryTable],  # type: ignore[valid-type] # made above
+        Field(default_factory=lambda: [EntryTable.model_validate({"name": DEFAULT_AGENT})]),
+    ),
+    repeats=(int, 1),
+    jobs=(int | None, None),
+)
+"""A whole suite, as a TOML file holds it."""
 
 
-class EntryTable(AgentTable):
-    """``[[agents]]``: one entry of a suite."""
-
-    @property
-    def shown(self) -> str:
-        """What the entry goes by: its label, else ``NAME:MODEL@EFFORT``, as far as it has these."""
-        model = f":{self.model}" if self.model else ""
-        effort = f"@{self.effort}" if self.effort else ""
-        return self.label or f"{self.config().name}{model}{effort}"
-
-
-class SuiteTable(CommonTable):
+@dataclass(frozen=True, slots=True)
+class SuiteConfig:
     """A whole suite. All its runs are of one experiment, so that all agents play the same cases."""
 
-    description: str = ""
-    environments: list[str]
+    environments: tuple[str, ...]
     """Names, or paths of specs' ``.toml`` files as seen from where the program starts."""
-    agents: list[EntryTable] = Field(default_factory=lambda: [EntryTable(name=DEFAULT_AGENT)])
+    agents: tuple[AgentOptions, ...]
+    common: CommonOptions
+    """What all runs have in common; the experiment is by default the suite's name."""
     repeats: int = 1
-    """Each agent plays each environment so often; repeat k has the seed ``seed + k``."""
-    experiment: str = ""
-    """Left out: the suite's name."""
+    """How many times each agent plays each environment; repeat k has the seed ``seed + k``."""
     jobs: int | None = None
     """How many runs are played at once; None: half as many as there are cores."""
+    description: str = ""
+
+    def document(self) -> dict[str, Any]:
+        """Return the suite as a TOML file holds it."""
+        return {
+            **nested(COMMON_OPTIONS, self.common),
+            "description": self.description,
+            "environments": list(self.environments),
+            "agents": [nested(ENTRY_OPTIONS, entry) for entry in self.agents],
+            "repeats": self.repeats,
+            "jobs": self.jobs,
+        }
+
+
+def entry_name(entry: AgentOptions) -> str:
+    """Return what an entry goes by: its label, else ``NAME:MODEL@EFFORT``, as far as it has these."""
+    model = f":{entry['model']}" if entry["model"] else ""
+    effort = f"@{entry['effort']}" if entry["effort"] else ""
+    return entry["label"] or f"{agent_of(entry).name}{model}{effort}"
+
+
+def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
+    """Return the suite that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
+    table = decode(SuiteTable, document, origin).model_dump()
+    return SuiteConfig(
+        environments=tuple(table["environments"]),
+        agents=tuple(cast("AgentOptions", flat(ENTRY_OPTIONS, one)) for one in table["agents"]),
+        common=cast("CommonOptions", flat(COMMON_OPTIONS, table)),
+        repeats=table["repeats"],
+        jobs=table["jobs"],
+        description=table["description"],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +116,25 @@ class PlannedRun:
         return f"{self.environment} · {self.entry} · repeat {self.repeat}"
 
 
-def plan(suite: SuiteTable) -> tuple[PlannedRun, ...]:
+def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
     """Return a suite's runs in the order in which they begin: each repeat through all environments, then the next.
 
     What a run plays depends on nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it
     can't be played as it is.
     """
     _refuse_nonsense(suite)
-    common = {name: getattr(suite, name) for name in CommonTable.model_fields}
-    agents = [(entry.shown, AgentTable(**_agent(entry))) for entry in suite.agents]
     configs = [
-        (label, repeat, RunTable(**{**common, "seed": suite.seed + repeat}, task=task, agent=agent).config())
+        (entry_name(agent), repeat, config_of(task, _of_repeat(suite.common, agent, repeat)))
         for repeat in range(suite.repeats)
         for task in suite.environments
-        for label, agent in agents
+        for agent in suite.agents
     ]
-    _refuse_twice("environment", [config.task.environment.name for _, _, config in configs[:: len(agents)]], suite)
+    tasks = [config.task.environment.name for _, _, config in configs[:: len(suite.agents)]]
+    _refuse_twice("environment", tasks, suite)
     return tuple(PlannedRun(number, *one) for number, one in enumerate(configs))
 
 
-def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteTable:
+def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteConfig:
     """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it.
 
     ``every`` is what each of its agents has that says nothing else itself.
@@ -106,7 +144,7 @@ def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None =
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
         entries = [overlaid(every, one) if isinstance(one, Mapping) else one for one in agents]
         document = {**document, "agents": entries}
-    return decode(SuiteTable, document, str(asked))
+    return suite_of(document, str(asked))
 
 
 def names() -> list[str]:
@@ -150,8 +188,8 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(warning for warning in found if warning))
 
 
-def _agent(entry: EntryTable) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in AgentTable.model_fields}
+def _of_repeat(common: CommonOptions, agent: AgentOptions, repeat: int) -> RunOptions:
+    return {**common, **agent, "seed": common["seed"] + repeat}
 
 
 def _built_in() -> Traversable:
@@ -166,22 +204,23 @@ def _file(asked: str) -> Path:
     return Path(str(_built_in() / f"{asked}.toml"))
 
 
-def _refuse_nonsense(suite: SuiteTable) -> None:
+def _refuse_nonsense(suite: SuiteConfig) -> None:
     for what, count in (("environments", len(suite.environments)), ("agents", len(suite.agents))):
         if not count:
             raise UsageError(f"The suite has no {what}; at least one is needed.")
-    for what, value in (("repeats", suite.repeats), ("jobs", suite.jobs), ("workers", suite.workers)):
+    for what, value in (("repeats", suite.repeats), ("jobs", suite.jobs), ("workers", suite.common["workers"])):
         if value is not None and value < 1:
             raise UsageError(f"{what} of {value} was asked for; at least 1 is needed.")
-    if suite.executor != LOCAL and (suite.jobs or 1) > 1 and suite.workers is None:
+    executor = suite.common["executor"]
+    if executor != LOCAL and (suite.jobs or 1) > 1 and suite.common["workers"] is None:
         raise UsageError(
-            f"{suite.jobs} runs at once were asked for on the executor {suite.executor!r}, where each would take every "
+            f"{suite.jobs} runs at once were asked for on the executor {executor!r}, where each would take every "
             f"processor it finds: say with workers (--workers) how many are for one run."
         )
-    _refuse_twice("agent", [entry.shown for entry in suite.agents], suite)
+    _refuse_twice("agent", [entry_name(entry) for entry in suite.agents], suite)
 
 
-def _refuse_twice(kind: str, found: list[str], suite: SuiteTable) -> None:
+def _refuse_twice(kind: str, found: list[str], suite: SuiteConfig) -> None:
     twice = [name for name, count in Counter(found).items() if count > (1 if kind == "agent" else suite.repeats)]
     if twice:
         hint = "; give each entry a label of its own" if kind == "agent" else ""

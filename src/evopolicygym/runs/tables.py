@@ -1,0 +1,120 @@
+"""The tables of a run's and a suite's TOML file: made from the options that are declared, and what both refuse.
+
+Which options there are is declared in ``core/run_options.py``; what is made of their values, in ``config.py``.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.option import DeclaredOption
+
+SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
+"""Names below which somebody might put a key."""
+NO_KEYS = (
+    "Keys are never given to a run as they are: put yours into an environment variable and name that in model_key "
+    "(--model-key VARIABLE)."
+)
+
+
+class Table(BaseModel):
+    """A table of a TOML file: what it doesn't know, it refuses. Fields that may be left out have a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PriceTable(Table):
+    """``[agent.price]``: US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+
+
+Decoded = TypeVar("Decoded", bound=Table)
+TABLES_OF = {"price": PriceTable | None}
+"""Options whose value is a table with keys of its own."""
+
+
+def table_of(name: str, options: Iterable[DeclaredOption], **further: Any) -> type[Table]:  # noqa: ANN401 - pydantic's
+    """Return the table that holds declared options, each where it says; ``further`` are fields as pydantic has them."""
+    own: dict[str, Any] = {}
+    inner: dict[str, list[DeclaredOption]] = {}
+    for one in options:
+        if one.option.tables:
+            inner.setdefault(one.option.tables[0], []).append(one)
+        else:
+            own[one.key] = _field(one)
+    own |= further
+    for title, held in inner.items():
+        below = table_of(f"{name}.{title}", [_one_further_in(one) for one in held])
+        own[title] = (below, Field(default_factory=below))
+    return create_model(name, __base__=Table, **own)
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Return what a TOML file holds; raise ``UsageError`` where it can't be read."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The configuration {file} can't be read: {error.strerror}.") from error
+    except ValueError as error:  # of TOML as of UTF-8
+        raise UsageError(f"The configuration {file} is no TOML: {error}.") from error
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two tables as one, in which ``above`` overrides; tables that both have are laid over each other."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        both = isinstance(value, Mapping) and isinstance(under, Mapping)
+        result[name] = overlaid(under, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
+    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        raise UsageError(f"{origin}: {_wrong(kind, error)}") from None
+
+
+def _field(one: DeclaredOption) -> tuple[Any, Any]:
+    kind, default = TABLES_OF.get(one.name, one.kind), one.option.default
+    return kind, Field(default_factory=lambda: copy(default))
+
+
+def _one_further_in(one: DeclaredOption) -> DeclaredOption:
+    """Return an option as its outermost table sees it."""
+    return replace(one, option=replace(one.option, tables=one.option.tables[1:]))
+
+
+def _wrong(kind: type[Table], error: ValidationError) -> str:
+    """Return what is wrong first. No value is ever quoted: there might be a key in it."""
+    problem = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "missing":
+        return f"{place} is missing."
+    if problem["type"] != "extra_forbidden":
+        return f"{place} is invalid: {problem['msg']}."
+    *path, name = (str(part) for part in problem["loc"])
+    keys = f" {NO_KEYS}" if SECRET.search(name) else ""
+    return f"{place} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
+
+
+def _names(kind: type[Table], path: list[str]) -> Iterator[str]:
+    """Yield the names that a table within a table may hold."""
+    for step in path:
+        field = kind.model_fields.get(step)
+        inner = [field.annotation, *get_args(field.annotation)] if field else []
+        kind = next((one for one in inner if isinstance(one, type) and issubclass(one, Table)), kind)
+    yield from kind.model_fields
