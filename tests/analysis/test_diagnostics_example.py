@@ -23,11 +23,11 @@ def printed(*words: object) -> str:
 @pytest.mark.slow
 def test_the_examples_numbers_are_what_is_printed(tmp_path: Path) -> None:
     """Both runs of the page are played, and diagnosed as the page says."""
-    play, diagnose, many = (one.split()[1:] for one in re.findall(r"`(evopolicygym [^`]+)`", EXAMPLE))
+    play, diagnose, many = (one.split() for one in re.findall(r"(?:^|`)evopolicygym ([^`\n]+)", EXAMPLE, re.MULTILINE))
     for seed in (0, 1):
         printed(*play, "--runs", tmp_path / "runs", "--seed", seed)
     (first,) = (file.parent for file in (tmp_path / "runs").rglob("run.json") if '"seed": 0' in file.read_text())
-    block = EXAMPLE.partition("```\n")[2].partition("```")[0]
+    block = EXAMPLE.partition("```text\n")[2].partition("```")[0]
     table = "\n".join(line for line in EXAMPLE.splitlines() if line.startswith("|"))
 
     assert printed(*(first if word == "RUN" else word for word in diagnose)) == " ".join(block.split())
