@@ -14,7 +14,7 @@ LOADED = "import time:"
 """How each line begins that the interpreter prints of a module that it has loaded."""
 MOMENTS = (
     "typer",
-    "evopolicygym.cli.verbs.check",
+    "evopolicygym.cli.verbs.check.check",
     "evopolicygym.cli.main",
     "rich.console",
     "evopolicygym.specs.catalog",

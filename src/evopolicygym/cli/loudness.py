@@ -3,21 +3,28 @@
 import logging
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from evopolicygym.cli.console import err, hush, number
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evopolicygym.core.event import Event
-    from evopolicygym.core.run import RunState
-    from evopolicygym.records.paths import RunPaths
-    from evopolicygym.runs.suites.progress import Word
-    from evopolicygym.runs.suites.records import RunResult
-    from evopolicygym.runs.suites.suite import PlannedRun
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentMetered,
+    AgentStarted,
+    EpisodePlayed,
+    EpisodeRepeated,
+    Event,
+    SubmissionCharged,
+)
+from evopolicygym.core.places import state_directory
+from evopolicygym.core.run import RunState
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.runs.suites.progress import Word
+from evopolicygym.runs.suites.records import RunResult
+from evopolicygym.runs.suites.suite import PlannedRun
 
 LOG = logging.getLogger("evopolicygym")
 """The one logger of the package; nobody hears it unless ``--verbose`` is given."""
@@ -38,8 +45,6 @@ class Loudness(Enum):
 
 def loudness(*, quiet: bool, verbose: bool) -> Loudness:
     """Return what was asked for, with the log switched on or off; raise ``UsageError`` where both were."""
-    from evopolicygym.core.errors import UsageError
-
     if quiet and verbose:
         raise UsageError("Both --quiet and --verbose were asked for; one of them works.")
     _listen(on=verbose)
@@ -51,15 +56,11 @@ def loudness(*, quiet: bool, verbose: bool) -> Loudness:
 
 def progress_console(loud: Loudness, *, as_json: bool) -> "Console":
     """Return where progress is drawn: nowhere where only the result is wanted."""
-    from rich.console import Console
-
     return Console(quiet=True) if as_json or loud is Loudness.QUIET else err()
 
 
 def log_opened(paths: "RunPaths", state: "RunState") -> None:
     """Log what a run was opened with, and where its files lie."""
-    from evopolicygym.core.places import state_directory
-
     opened = state.opened
     LOG.info("record %s", paths.root)
     LOG.info("the agent's transcript %s", paths.transcript)
@@ -90,15 +91,6 @@ def log_word(run: "PlannedRun", said: "Word | RunResult") -> None:
 
 def _told(event: "Event", state: "RunState") -> "Iterator[str]":
     """Yield what an event is, in words."""
-    from evopolicygym.core.event import (
-        AgentEnded,
-        AgentMetered,
-        AgentStarted,
-        EpisodePlayed,
-        EpisodeRepeated,
-        SubmissionCharged,
-    )
-
     match event:
         case EpisodePlayed(split=split, position=position, episode=episode, submit_index=index):
             of = "" if index is None else f" of submission {index}"

@@ -1,7 +1,6 @@
 """The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -9,27 +8,7 @@ import typer
 from evopolicygym import __version__
 from evopolicygym.cli.console import complain
 from evopolicygym.cli.interruption import INTERRUPTED
-from evopolicygym.cli.verbs import (
-    agents,
-    check,
-    compare,
-    diagnose,
-    environments,
-    export,
-    film,
-    leaderboard,
-    post_hoc,
-    report,
-    resume,
-    reveal,
-    run,
-    show,
-    suite,
-    suites,
-    train,
-    verify,
-    view,
-)
+from evopolicygym.cli.verb_group import SETTINGS, VerbGroup
 from evopolicygym.core.errors import EvoPolicyGymError
 
 HELP = """
@@ -38,33 +17,22 @@ How well does an agent improve a policy through feedback?
 An agent edits a policy, submits it for a few episodes, reads the feedback and edits again, until its budget is spent.
 The best checkpoint is picked on hidden cases and scored on others.
 
-[bold]First:[/bold]  evopolicygym run acrobot
+First: evopolicygym run acrobot
 """
 EPILOG = (
-    "Exit codes: 0 done, 1 failed, 2 asked for what can't be done, 3 record damaged or in use, 4 simulator or sandbox "
-    "failed, 5 agent could not start, 130 interrupted (resume goes on)."
+    "Exit codes: 0 done, 1 failed, 2 invalid request, 3 record damaged or in use, 4 simulator or sandbox "
+    "failed, 5 agent could not start, 130 interrupted (resume continues)."
 )
 
 app = typer.Typer(
+    cls=VerbGroup,
     help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
 )
-PANELS: Mapping[str, Sequence[Callable[..., None]]] = {
-    "Play": (run.run, resume.resume, suite.suite, suites.suites, train.train, agents.agents),
-    "Look": (
-        *(show.show, view.view, leaderboard.leaderboard, compare.compare, diagnose.diagnose),
-        *(film.film, report.report, export.export),
-    ),
-    "Check": (verify.verify, post_hoc.post_hoc, check.check, reveal.reveal),
-}
-for panel, verbs in PANELS.items():
-    for verb in verbs:
-        app.command(epilog=sys.modules[verb.__module__].EXAMPLES, rich_help_panel=panel)(verb)
-app.add_typer(environments.app, name="environments", epilog=environments.EXAMPLES, rich_help_panel="Play")
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract

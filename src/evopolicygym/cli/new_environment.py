@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from evopolicygym.cli.console import out
 from evopolicygym.core.errors import UsageError
+from evopolicygym.environments.draft import draft, file_name
 
 EXAMPLES = """
 Examples:
@@ -38,10 +40,6 @@ def new(
     ] = None,
 ) -> None:
     """Draft the TOML of an environment of your own from a gymnasium id; the texts are left to you."""
-    from rich.text import Text
-
-    from evopolicygym.environments.draft import draft, file_name
-
     file = output or Path(file_name(gymnasium_id))
     if file.suffix != ".toml":
         raise UsageError(

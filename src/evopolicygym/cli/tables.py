@@ -1,25 +1,20 @@
 """Tables on a terminal, and what is said below them. Other formats are written by ``analysis/tables/formats.py``."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from evopolicygym.analysis.results import Problem
+from evopolicygym.analysis.tables.formats import Sheet, shown
 from evopolicygym.cli.console import err
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evopolicygym.analysis.results import Problem
-    from evopolicygym.analysis.tables.formats import Sheet
+from evopolicygym.cli.printing import PrintingConsole
+from evopolicygym.core.printable import printable
 
 
 def print_sheet(console: "Console", sheet: "Sheet") -> None:
     """Print a sheet; no text in it is taken for markup. It is as wide as it needs to be where nobody looks."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from evopolicygym.analysis.tables.formats import shown
-    from evopolicygym.cli.printing import PrintingConsole
-
     table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(sheet.title, "bold"), title_justify="left")
     for column in sheet.columns:
         table.add_column(
@@ -42,10 +37,6 @@ def tell_notes(sheets: Iterable["Sheet"]) -> None:
 
 def tell_problems(problems: Sequence["Problem"]) -> None:
     """Print on stderr which runs are not in the tables, and why."""
-    from rich.text import Text
-
-    from evopolicygym.core.printable import printable
-
     for problem in problems:
         err().print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
 

@@ -3,6 +3,7 @@
 import os
 
 from evopolicygym.cli.console import warn
+from evopolicygym.core.run_options import LOCAL
 
 
 def capped(workers: int | None, executor: str, episodes: int | None = None) -> int | None:
@@ -10,8 +11,6 @@ def capped(workers: int | None, executor: str, episodes: int | None = None) -> i
 
     ``episodes`` are the most that can play at once. What a cluster has is for its executor to know.
     """
-    from evopolicygym.core.run_options import LOCAL
-
     if workers is None or executor != LOCAL:
         return workers
     cores = len(os.sched_getaffinity(0))

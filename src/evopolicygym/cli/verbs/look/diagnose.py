@@ -1,20 +1,26 @@
-"""``evopolicygym diagnose``: how an agent improved, in one run or over many."""
+"""``evopolicygym diagnose``: show how an agent improved, in one run or over many."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Table, group_of, in_short, over_runs
+from evopolicygym.analysis.results import Problem
+from evopolicygym.analysis.tables.formats import shown, written
+from evopolicygym.analysis.tables.sheets import diagnostic_sheet, digested
 from evopolicygym.cli.console import out, say, say_json
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
+from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_problems
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
-
-if TYPE_CHECKING:
-    from evopolicygym.analysis.diagnostic import Table
-    from evopolicygym.analysis.results import Problem
-    from evopolicygym.records.reader import RunRecord
+from evopolicygym.core.printable import printable
+from evopolicygym.core.run import Stage
+from evopolicygym.records.reader import RunRecord, read_run, runs_meant
 
 EXAMPLES = """
 Examples:
@@ -42,11 +48,6 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Tell how an agent improved: of one run by submission, of many by agent and kind of task."""
-    from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
-    from evopolicygym.analysis.results import Problem
-    from evopolicygym.cli.tables import names, tell_problems
-    from evopolicygym.records.reader import runs_meant
-
     asked = names(",".join(only or ()))
     diagnostics = {name: DIAGNOSTICS.load(name) for name in asked or DIAGNOSTICS.names()}
     roots, problems = runs_meant(places_meant(runs, below)), list[Problem]()
@@ -71,12 +72,6 @@ def diagnose(
 
 def _records(roots: "Sequence[Path]", problems: "list[Problem]") -> "Iterator[RunRecord]":
     """Yield records: of one run whatever there is of it, of several those that are finished and can be read."""
-    from evopolicygym.analysis.results import Problem
-    from evopolicygym.core.errors import EvoPolicyGymError, RecordError
-    from evopolicygym.core.printable import printable
-    from evopolicygym.core.run import Stage
-    from evopolicygym.records.reader import read_run
-
     for root in roots:
         try:
             record = read_run(root)
@@ -91,9 +86,6 @@ def _records(roots: "Sequence[Path]", problems: "list[Problem]") -> "Iterator[Ru
 
 
 def _print_json(measured: "dict[Path, dict[str, Any]]", together: "list[Table]", problems: "list[Problem]") -> None:
-    from dataclasses import asdict
-
-    from evopolicygym.cli.tables import problems_document
 
     runs = [
         {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
@@ -104,10 +96,6 @@ def _print_json(measured: "dict[Path, dict[str, Any]]", together: "list[Table]",
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
     """Print tables, each with what is to be said in short of the same, where there is that."""
-    from evopolicygym.analysis.tables.formats import written
-    from evopolicygym.analysis.tables.sheets import diagnostic_sheet
-    from evopolicygym.cli.tables import print_sheet
-
     for place, (table, short) in enumerate(parts):
         if place:
             say("")
@@ -121,10 +109,6 @@ def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
 
 
 def _print_line(short: "Table") -> None:
-    from rich.text import Text
-
-    from evopolicygym.analysis.tables.formats import shown
-    from evopolicygym.analysis.tables.sheets import digested
 
     told = (f"{name} {shown(digested(value))}" for name, value in short.rows if value is not None)
     out().print(Text(f" {'; '.join(told)}", "dim"), soft_wrap=False)

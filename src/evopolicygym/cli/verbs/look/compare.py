@@ -1,18 +1,23 @@
-"""``evopolicygym compare``: two entries, task by task and case by case."""
+"""``evopolicygym compare``: compare two entries, task by task and case by case."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+from evopolicygym.analysis.ranking.leaderboard import Score
+from evopolicygym.analysis.ranking.pairing import pairing
+from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.results import Results, RunResult, load_results
+from evopolicygym.analysis.tables.sheets import pairing_document, pairing_sheet
 from evopolicygym.cli.console import number, out, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
+from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_problems
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
-
-if TYPE_CHECKING:
-    from evopolicygym.analysis.ranking.leaderboard import Score
-    from evopolicygym.analysis.results import Results, RunResult
 
 EXAMPLES = """
 Examples:
@@ -36,14 +41,6 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
-    from evopolicygym.analysis.published.score_tables import shipped as shipped_table
-    from evopolicygym.analysis.ranking.pairing import pairing
-    from evopolicygym.analysis.ranking.score_table import Choice, score_table
-    from evopolicygym.analysis.results import Results, load_results
-    from evopolicygym.analysis.tables.sheets import pairing_document, pairing_sheet
-    from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_problems
-    from evopolicygym.core.errors import UsageError
-
     beside = [shipped_table(name) for name in names(shipped)]
     named = {side: load_results([Path(side)]) for side in (first, second) if Path(side).is_dir()}
     looked_up = [side for side in (first, second) if side not in named]
@@ -80,8 +77,6 @@ def compare(
 
 def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, str]) -> "tuple[RunResult, ...]":
     """Return all runs, each once; those of a named place under the label that it has here."""
-    from dataclasses import replace
-
     here = {run.identity: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
     return (*here.values(), *(run for run in loaded.runs if run.identity not in here))
 
@@ -94,7 +89,6 @@ def _labels(named: "dict[str, Results]", others: set[str]) -> dict[str, str]:
 
 
 def _one_label(side: str, results: "Results") -> str:
-    from evopolicygym.core.errors import UsageError
 
     labels = sorted({run.label for run in results.runs})
     if len(labels) != 1:

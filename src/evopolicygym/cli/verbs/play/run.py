@@ -1,13 +1,15 @@
-"""``evopolicygym run``: an agent evolves a policy, and the judge scores it."""
+"""``evopolicygym run``: let an agent evolve a policy, and score the best of its submissions on hidden cases."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from evopolicygym.agents.base import AGENTS
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import complain, err, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
@@ -22,17 +24,26 @@ from evopolicygym.cli.loudness import (
     progress_console,
 )
 from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.outcome import as_json as outcome_as_json
+from evopolicygym.cli.outcome import show_outcome, show_result, submission_trouble
+from evopolicygym.cli.progress import RunView
+from evopolicygym.cli.workers import capped
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import Event, SubmissionPublished
 from evopolicygym.core.option import nested
+from evopolicygym.core.run import RunState
 from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.config import configured_run
+from evopolicygym.runs.experiment import revealed
+from evopolicygym.runs.prices import unpriced
+from evopolicygym.runs.run import play
+from evopolicygym.runs.tables import overlaid, read_table
+from evopolicygym.specs import catalog
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from evopolicygym.core.event import Event
-    from evopolicygym.core.run import RunState
-    from evopolicygym.records.paths import RunPaths
-
-    Playing = Callable[[Callable[[RunPaths, RunState], None], Callable[[Event, RunState], None]], RunState]
+Playing = Callable[[Callable[[RunPaths, RunState], None], Callable[[Event, RunState], None]], RunState]
 
 EXAMPLES = """
 Examples:
@@ -78,12 +89,6 @@ def run(
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
-    from evopolicygym.cli.workers import capped
-    from evopolicygym.core.errors import UsageError
-    from evopolicygym.runs.config import configured_run
-    from evopolicygym.runs.run import play
-    from evopolicygym.runs.tables import overlaid, read_table
-
     loud = loudness(quiet=quiet, verbose=verbose)
     _refuse_other_names(task, command or [])
     given = nested(RUN_OPTIONS, given_options(RUN_OPTIONS, {**flags, "command": command}))
@@ -100,10 +105,6 @@ def run(
 
 def _refuse_other_names(task: str | None, command: list[str]) -> None:
     """Raise ``UsageError`` for a command that is the name of an agent or an environment, and no program."""
-    from evopolicygym.agents.base import AGENTS
-    from evopolicygym.core.errors import UsageError
-    from evopolicygym.specs import catalog
-
     name = command[0] if command else ""
     if not name or shutil.which(name) or Path(name).exists():
         return
@@ -121,17 +122,6 @@ def _refuse_other_names(task: str | None, command: list[str]) -> None:
 
 def play_and_show(playing: "Playing", loud: Loudness, *, as_json: bool) -> None:
     """Play with a live view and print the outcome; an interruption leaves a record that can be taken up again."""
-    from evopolicygym.cli.outcome import as_json as outcome_as_json
-    from evopolicygym.cli.outcome import show_outcome, show_result, submission_trouble
-    from evopolicygym.cli.progress import RunView
-    from evopolicygym.core.cases import SplitSource
-    from evopolicygym.core.event import SubmissionPublished
-    from evopolicygym.core.run import RunState
-    from evopolicygym.records.paths import RunPaths
-    from evopolicygym.records.reader import read_run
-    from evopolicygym.runs.experiment import revealed
-    from evopolicygym.runs.prices import unpriced
-
     view = RunView(progress_console(loud, as_json=as_json))
     root: Path | None = None
 

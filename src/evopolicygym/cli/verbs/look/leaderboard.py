@@ -1,11 +1,28 @@
-"""``evopolicygym leaderboard``: entries across tasks."""
+"""``evopolicygym leaderboard``: rank entries across tasks, with intervals."""
 
 from typing import Annotated
 
 import typer
 
+from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+from evopolicygym.analysis.ranking.leaderboard import leaderboard as made
+from evopolicygym.analysis.ranking.score_table import Choice
+from evopolicygym.analysis.ranking.side_by_side import score_tables
+from evopolicygym.analysis.results import load_results
+from evopolicygym.analysis.tables.formats import FORMATS, written
+from evopolicygym.analysis.tables.sheets import (
+    leaderboards_document,
+    scores_sheets,
+    standings_sheet,
+    standings_sheets,
+    task_sheets,
+    titled,
+    with_table,
+)
 from evopolicygym.cli.console import out, say, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
+from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_notes, tell_problems
+from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -36,24 +53,6 @@ def leaderboard(
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
-    from evopolicygym.analysis.published.score_tables import shipped as shipped_table
-    from evopolicygym.analysis.ranking.leaderboard import leaderboard as made
-    from evopolicygym.analysis.ranking.score_table import Choice
-    from evopolicygym.analysis.ranking.side_by_side import score_tables
-    from evopolicygym.analysis.results import load_results
-    from evopolicygym.analysis.tables.formats import FORMATS, written
-    from evopolicygym.analysis.tables.sheets import (
-        leaderboards_document,
-        scores_sheets,
-        standings_sheet,
-        standings_sheets,
-        task_sheets,
-        titled,
-        with_table,
-    )
-    from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_notes, tell_problems
-    from evopolicygym.core.errors import UnknownName
-
     form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
         raise UnknownName("format", form, known)

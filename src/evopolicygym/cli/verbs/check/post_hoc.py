@@ -1,14 +1,18 @@
-"""``evopolicygym post-hoc``: held-out returns of the checkpoints that were not selected, outside of the score."""
+"""``evopolicygym post-hoc``: play the held-out cases with the checkpoints that were not selected."""
 
 from typing import Annotated
 
 import typer
+from rich.progress import Progress
 
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.reader import read_run, runs_meant
+from evopolicygym.runs.post_hoc import due, play_post_hoc
+from evopolicygym.runs.revisit import Means
 
 EXAMPLES = """
 Examples:
@@ -33,12 +37,6 @@ def post_hoc(
 
     What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
-    from rich.progress import Progress
-
-    from evopolicygym.records.reader import read_run, runs_meant
-    from evopolicygym.runs.post_hoc import due, play_post_hoc
-    from evopolicygym.runs.revisit import Means
-
     roots = runs_meant(places_meant(runs, below))
     total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
     means, played = Means(workers, isolation=isolation, trusted=trust), {}

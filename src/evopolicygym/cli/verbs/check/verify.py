@@ -1,14 +1,23 @@
-"""``evopolicygym verify``: checks a run's record, and plays its score again where asked."""
+"""``evopolicygym verify``: check a run's record; with --replay, play its score again."""
 
 from typing import Annotated, Any
 
 import typer
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
+from evopolicygym.cli.workers import capped
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.replay import Verdict, judged
+from evopolicygym.runs.replay import replay as play_again
+from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.verify import findings
 
 ROUNDING = 6
 """The exit code where a replay differs by no more than rounding."""
@@ -36,15 +45,6 @@ def verify(
 
     Exit code 6 where all holds but that a replay, by another arithmetic or other versions, differs by rounding.
     """
-    from rich.progress import track
-
-    from evopolicygym.cli.workers import capped
-    from evopolicygym.records.reader import read_run
-    from evopolicygym.runs.replay import Verdict, judged
-    from evopolicygym.runs.replay import replay as play_again
-    from evopolicygym.runs.revisit import Means
-    from evopolicygym.runs.verify import findings
-
     run = run_meant(run, below)
     audited, is_rounding = list(findings(run)), False
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
@@ -73,8 +73,6 @@ def verify(
 
 
 def _print(found: list[dict[str, Any]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1), show_header=False)
     for one in found:

@@ -1,4 +1,4 @@
-"""``evopolicygym reveal``: publishes an experiment's secret, so that anyone can check its cases."""
+"""``evopolicygym reveal``: publish an experiment's secret, so that anyone can check its cases."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +7,8 @@ import typer
 
 from evopolicygym.cli.console import say
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.runs.experiment import begun
+from evopolicygym.runs.experiment import reveal as publish
 
 EXAMPLES = """
 Examples:
@@ -21,9 +23,6 @@ def reveal(
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
 ) -> None:
     """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
-    from evopolicygym.runs.experiment import begun
-    from evopolicygym.runs.experiment import reveal as publish
-
     begun(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its hidden cases are hidden no more.", abort=True)

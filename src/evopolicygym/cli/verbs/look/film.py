@@ -1,10 +1,11 @@
-"""``evopolicygym film``: films of a run's episodes, made of its record."""
+"""``evopolicygym film``: film episodes from a run's record."""
 
 import re
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import Progress
 
 from evopolicygym.cli.console import complain, err, number, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
@@ -13,6 +14,9 @@ from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.films import document
+from evopolicygym.runs.film import Wish, films
+from evopolicygym.runs.revisit import Means
 
 EXAMPLES = """
 Examples:
@@ -49,12 +53,6 @@ def film(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
-    from rich.progress import Progress
-
-    from evopolicygym.records.films import document
-    from evopolicygym.runs.film import Wish, films
-    from evopolicygym.runs.revisit import Means
-
     run = run_meant(run, below)
     if selected and submission is not None:
         raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")

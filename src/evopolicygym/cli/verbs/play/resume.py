@@ -1,4 +1,4 @@
-"""``evopolicygym resume``: takes a run up again where it stopped."""
+"""``evopolicygym resume``: resume a run after a crash or an interruption."""
 
 from typing import Annotated
 
@@ -6,8 +6,10 @@ import typer
 
 from evopolicygym.cli.loudness import Quiet, Verbose, log_workers, loudness
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
-from evopolicygym.cli.verbs.run import play_and_show
+from evopolicygym.cli.verbs.play.run import play_and_show
+from evopolicygym.cli.workers import capped
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.runs.run import resume as take_up
 
 EXAMPLES = """
 Examples:
@@ -39,9 +41,6 @@ def resume(
     It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
     you, as that would start the program that it names: --trust goes on with it.
     """
-    from evopolicygym.cli.workers import capped
-    from evopolicygym.runs.run import resume as take_up
-
     run = run_meant(run, below)
     loud = loudness(quiet=quiet, verbose=verbose)
     log_workers(workers, executor)

@@ -1,26 +1,30 @@
-"""``evopolicygym suite``: agents by environments by repeats, played together and to be gone on with."""
+"""``evopolicygym suite``: play agents in environments, several runs at once; resumes where it stopped."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.console import complain, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_word, loudness, progress_console
 from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
+from evopolicygym.cli.workers import capped
 from evopolicygym.core.option import nested
 from evopolicygym.core.run_options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS
-
-if TYPE_CHECKING:
-    from evopolicygym.runs.suites.progress import Word
-    from evopolicygym.runs.suites.records import RunResult
-    from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig
+from evopolicygym.runs.experiment import REVEALED_FILE
+from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
+from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+from evopolicygym.runs.suites.progress import Word
+from evopolicygym.runs.suites.records import RunResult, found
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
 
 EXAMPLES = """
 Examples:
@@ -70,12 +74,6 @@ def suite(
 
     Exit code 1 where a run could not be finished.
     """
-    from evopolicygym.cli.workers import capped
-    from evopolicygym.runs.experiment import REVEALED_FILE
-    from evopolicygym.runs.suites.document import check, directory_of
-    from evopolicygym.runs.suites.records import found
-    from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, entry, load, looked_over, plan
-
     loud = loudness(quiet=quiet, verbose=verbose)
     of_suite = {
         "agents": [entry(text) for text in agent] if agent else None,
@@ -111,12 +109,6 @@ def suite(
 
 def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list["RunResult"], bool]:
     """Play what is not finished; return all results, and whether nobody interrupted it."""
-    from evopolicygym.cli.suite_view import SuiteView
-    from evopolicygym.runs.suites.document import LOG_FILE, directory_of, held
-    from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
-    from evopolicygym.runs.suites.records import found
-    from evopolicygym.runs.suites.suite import plan
-
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))
     with interruptible(), held(asked) as lock:
@@ -137,7 +129,6 @@ def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list[
 
 
 def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
-    from evopolicygym.cli.suite_view import plan_table
 
     if as_json:
         say_json(_as_json(results))
@@ -146,9 +137,6 @@ def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
 
 
 def _show_end(results: Sequence["RunResult"], directory: Path, loud: Loudness, *, as_json: bool) -> None:
-    from rich.text import Text
-
-    from evopolicygym.cli.suite_view import failures, score_table
 
     if as_json:
         say_json(_as_json(results))

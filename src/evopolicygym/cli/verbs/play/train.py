@@ -1,18 +1,24 @@
-"""``evopolicygym train``: a baseline that learns by reinforcement, written as a policy project."""
+"""``evopolicygym train``: train a baseline by reinforcement learning, and write it as a policy project."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as View
+from rich.text import Text
 
+from evopolicygym.baselines.budget import budget_of
+from evopolicygym.baselines.export import export, refuse_occupied
+from evopolicygym.baselines.settings import algorithm_named, fitting
+from evopolicygym.baselines.training import Progress
+from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import err, number, out, say_json
 from evopolicygym.cli.interruption import interruptible
-
-if TYPE_CHECKING:
-    from evopolicygym.baselines.training import Progress
+from evopolicygym.specs import catalog
 
 EXAMPLES = """
 Examples:
@@ -47,12 +53,6 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON, and no progress.")] = False,
 ) -> None:
     """Train a baseline (PPO or SAC) on public train cases, and write it as a policy that needs only numpy."""
-    from evopolicygym.baselines.budget import budget_of
-    from evopolicygym.baselines.export import export, refuse_occupied
-    from evopolicygym.baselines.settings import algorithm_named, fitting
-    from evopolicygym.baselines.training import train as learn
-    from evopolicygym.specs import catalog
-
     budget = budget_of(episodes, steps, minutes)
     spec = catalog.load(name)
     chosen = algorithm_named(algorithm) if algorithm else fitting(spec.name)
@@ -68,9 +68,6 @@ def train(
 @contextmanager
 def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
     """Show a training's progress on stderr; yield what is to be told of it."""
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as View
-
     columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
     with View(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
         task = view.add_task(title, total=1.0, note="")
@@ -86,7 +83,6 @@ def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[Progress], None]
 
 
 def _print(told: dict[str, Any], directory: Path) -> None:
-    from rich.text import Text
 
     first, last = (number(told[f"mean_return_of_{which}_episodes"]) for which in ("first", "last"))
     played = f"{told['episodes']:,} episodes, {told['steps']:,} steps, {told['updates']:,} updates"

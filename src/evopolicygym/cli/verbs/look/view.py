@@ -1,12 +1,19 @@
-"""``evopolicygym view``: runs in a browser."""
+"""``evopolicygym view``: show runs in a browser."""
 
+import tempfile
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.console import say
+from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
+from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.viewer.site.access import leading_to
+from evopolicygym.viewer.site.serving import ServedViewer
 
 EXAMPLES = """
 Examples:
@@ -25,15 +32,6 @@ def view(
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
-    import tempfile
-    import webbrowser
-
-    from evopolicygym.cli.console import say
-    from evopolicygym.cli.interruption import interruptible
-    from evopolicygym.cli.tables import names
-    from evopolicygym.viewer.site.access import leading_to
-    from evopolicygym.viewer.site.serving import ServedViewer
-
     with (
         interruptible(),
         ServedViewer(places_meant(runs, below, needed=True), port, names(shipped)) as viewer,

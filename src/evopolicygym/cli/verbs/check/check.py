@@ -1,18 +1,26 @@
-"""``evopolicygym check``: the checks that an outsider can run on a part of theirs."""
+"""``evopolicygym check``: check a part of yours: an environment, a sandbox, an executor or an agent."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from evopolicygym.checks.agent import check as check_agent
+from evopolicygym.checks.attack import attacks
+from evopolicygym.checks.attack_suite import ENVIRONMENT, Verdict, besiege
+from evopolicygym.checks.channel_search import search
+from evopolicygym.checks.environment import Finding
+from evopolicygym.checks.executor import compare
+from evopolicygym.checks.patient_check import check_in_time
 from evopolicygym.cli.completion import KINDS, complete_kind, complete_part
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-
-if TYPE_CHECKING:
-    from evopolicygym.checks.attack_suite import Verdict
-    from evopolicygym.checks.environment import Finding
-    from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.runs.config import from_anywhere
+from evopolicygym.specs.catalog import load
 
 EXAMPLES = """
 Examples:
@@ -74,10 +82,6 @@ def check(
 
     An agent plays a short run that is put down in the middle and taken up again; nothing of it may be left.
     """
-    from evopolicygym.core.agent import AgentConfig
-    from evopolicygym.core.errors import UnknownName, UsageError
-    from evopolicygym.runs.config import from_anywhere
-
     if channels and kind != "sandbox":
         raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
     if address and kind != "executor":
@@ -109,15 +113,12 @@ Checked = tuple[bool, list[dict[str, Any]], Any]
 
 
 def _environment(name: str) -> Checked:
-    from evopolicygym.checks.patient_check import check_in_time
-    from evopolicygym.specs.catalog import load
 
     with err().status(f"checking {name}"):
         return _told(list(check_in_time(load(name))))
 
 
 def _executor(name: str, address: str) -> Checked:
-    from evopolicygym.checks.executor import compare
 
     found: list[Finding] = []
     with err().status(f"checking {name}") as status:
@@ -128,7 +129,6 @@ def _executor(name: str, address: str) -> Checked:
 
 
 def _agent(config: "AgentConfig", patience_s: float) -> Checked:
-    from evopolicygym.checks.agent import check as check_agent
 
     with err().status(f"checking {config.name}: a short run on cartpole"):
         return _told(list(check_agent(config, patience_s)))
@@ -140,8 +140,6 @@ def _told(found: "Sequence[Finding]") -> Checked:
 
 
 def _findings_table(found: "Iterable[Finding]") -> Any:  # noqa: ANN401 - rich loads late
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1), show_header=False)
     for one in found:
@@ -151,9 +149,6 @@ def _findings_table(found: "Iterable[Finding]") -> Any:  # noqa: ANN401 - rich l
 
 
 def _sandbox(name: str) -> Checked:
-    from evopolicygym.checks.attack import attacks
-    from evopolicygym.checks.attack_suite import ENVIRONMENT, besiege
-    from evopolicygym.specs.catalog import load
 
     verdicts: list[Verdict] = []
     with err().status(f"building sandbox {name}") as status:
@@ -175,10 +170,6 @@ def _sandbox(name: str) -> Checked:
 
 
 def _channels(name: str) -> Checked:
-    from evopolicygym.checks.attack_suite import ENVIRONMENT
-    from evopolicygym.checks.channel_search import search
-    from evopolicygym.checks.environment import Finding
-    from evopolicygym.specs.catalog import load
 
     with err().status(f"searching {name}") as status:
         found = search(name, load(ENVIRONMENT), lambda what: status.update(f"searching {name}: {what}"))
@@ -199,8 +190,6 @@ def _channels(name: str) -> Checked:
 
 
 def _verdicts_table(verdicts: "Sequence[Verdict]") -> Any:  # noqa: ANN401 - as above
-    from rich.table import Table
-    from rich.text import Text
 
     held = sum(one.promised and one.held for one in verdicts)
     table = Table(

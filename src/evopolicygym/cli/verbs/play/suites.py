@@ -1,10 +1,12 @@
-"""``evopolicygym suites``: which suites come with the package."""
+"""``evopolicygym suites``: list the suites that come with the package."""
 
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.runs.suites.suite import load, names
 
 EXAMPLES = """
 Examples:
@@ -19,10 +21,6 @@ def suites(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole suites as JSON.")] = False,
 ) -> None:
     """List the suites that come with the package."""
-    from rich.table import Table
-
-    from evopolicygym.runs.suites.suite import load, names
-
     loaded = {one: load(one, {}) for one in names()}
     if as_json:
         say_json([{"name": one, **found.document()} for one, found in loaded.items()])

@@ -1,14 +1,16 @@
-"""``evopolicygym agents``: who can play."""
+"""``evopolicygym agents``: list the agents that can play, and what they need."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from itertools import groupby
+from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from evopolicygym.agents.kit.about import Model
+from evopolicygym.agents.listing import Listed, listed
 from evopolicygym.cli.console import out, say_json
-
-if TYPE_CHECKING:
-    from evopolicygym.agents.listing import Listed
 
 EXAMPLES = """
 Examples:
@@ -31,13 +33,6 @@ def agents(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of them as JSON.")] = False,
 ) -> None:
     """List the agents, built-in and installed, with what they need and what of it is missing here."""
-    from itertools import groupby
-
-    from rich.table import Table
-    from rich.text import Text
-
-    from evopolicygym.agents.listing import listed
-
     found = sorted(listed(), key=_group)
     if as_json:
         say_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
@@ -59,7 +54,6 @@ GROUPS = ("no model", "tool and model", "model", "your program", "installed")
 
 
 def _group(one: "Listed") -> int:
-    from evopolicygym.agents.kit.about import Model
 
     if not one.is_built_in:
         return 4
@@ -70,8 +64,6 @@ def _group(one: "Listed") -> int:
 
 def _needs(one: "Listed") -> Iterator[str]:
     """Yield what an agent needs, what is missing marked."""
-    from evopolicygym.agents.kit.about import Model
-
     about = one.about
     if not one.is_built_in:
         yield f"see {one.source}"

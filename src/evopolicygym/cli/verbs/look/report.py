@@ -1,19 +1,30 @@
-"""``evopolicygym report``: all tables and figures of some runs in one directory, and the viewer's pages."""
+"""``evopolicygym report``: write all tables and figures of some runs into a directory, with their pages."""
 
+import shlex
+import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
+from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+from evopolicygym.analysis.ranking.score_table import Choice
+from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
+from evopolicygym.cli.tables import names, tell_problems
+from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
-
-if TYPE_CHECKING:
-    from evopolicygym.report.contents import Contents
-    from evopolicygym.viewer.site.document_cache import Episodes, Tally
+from evopolicygym.report.contents import Contents
+from evopolicygym.report.write import wanted, write_report
+from evopolicygym.viewer.site.document_cache import Episodes, Tally
+from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages, write_single_file
 
 Each = TypeVar("Each")
 EXAMPLES = """
@@ -58,18 +69,8 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write tables, figures and the viewer's pages of runs into a directory with an index, or the pages as one file."""
-    from dataclasses import asdict, replace
-
-    from evopolicygym.analysis.published.score_tables import shipped as shipped_table
-    from evopolicygym.analysis.ranking.score_table import Choice
-    from evopolicygym.analysis.results import load_results
-    from evopolicygym.cli.tables import names, tell_problems
-    from evopolicygym.core.errors import UsageError
-    from evopolicygym.report.write import wanted, write_report
-    from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages, write_single_file
 
     def follow(what: str, each: Sequence[Each], /) -> Iterable[Each]:
-        from rich.progress import track
 
         return track(each, what, len(each), console=err(), disable=as_json)
 
@@ -102,8 +103,6 @@ def report(
 
 
 def _episodes(name: str) -> "Episodes":
-    from evopolicygym.core.errors import UnknownName
-    from evopolicygym.viewer.site.document_cache import Episodes
 
     if name not in list(Episodes):
         raise UnknownName("choice of episodes", name, list(Episodes))
@@ -111,7 +110,6 @@ def _episodes(name: str) -> "Episodes":
 
 
 def _bytes(most_mb: float | None) -> int | None:
-    from evopolicygym.core.errors import UsageError
 
     if most_mb is not None and not 0 < most_mb < float("inf"):
         raise UsageError(f"--most-mb {most_mb:g} is no room for pages; what works: a number above 0, such as 100.")
@@ -120,10 +118,6 @@ def _bytes(most_mb: float | None) -> int | None:
 
 def _told(page: Path, tally: "Tally", *, quiet: bool) -> dict[str, Any]:
     """Print, unless quiet, what the pages hold; return it for programs."""
-    from dataclasses import asdict
-
-    from rich.text import Text
-
     if not quiet:
         films = f", {tally.films} films" if tally.films else ""
         left_out = f"; {tally.left_out} documents left out by --most-mb" if tally.left_out else ""
@@ -134,15 +128,10 @@ def _told(page: Path, tally: "Tally", *, quiet: bool) -> dict[str, Any]:
 
 def _command() -> str:
     """Return what was typed."""
-    import shlex
-    import sys
-
     return shlex.join(["evopolicygym", *sys.argv[1:]])
 
 
 def _print(contents: "Contents", directory: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("part", "", "files"):

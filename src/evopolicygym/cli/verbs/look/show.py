@@ -1,12 +1,16 @@
-"""``evopolicygym show``: what a run's record says."""
+"""``evopolicygym show``: show a run: its submissions, what was selected, its score beside others."""
 
 from typing import Annotated
 
 import typer
 
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.outcome import as_json as outcome_as_json
+from evopolicygym.cli.outcome import show_outcome, submission_trouble
+from evopolicygym.cli.progress import submissions_table
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.reader import read_run
 
 EXAMPLES = """
 Examples:
@@ -27,11 +31,6 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
-    from evopolicygym.cli.outcome import as_json as outcome_as_json
-    from evopolicygym.cli.outcome import show_outcome, submission_trouble
-    from evopolicygym.cli.progress import submissions_table
-    from evopolicygym.records.reader import read_run
-
     run = run_meant(run, below)
     record = read_run(run)
     state = record.state

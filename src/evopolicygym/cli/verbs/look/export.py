@@ -1,18 +1,23 @@
-"""``evopolicygym export``: runs as files that other programs read."""
+"""``evopolicygym export``: write runs as tables or data sets that other programs read."""
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.filesize import decimal
+from rich.progress import track
+from rich.table import Table
+from rich.text import Text
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
+from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
-
-if TYPE_CHECKING:
-    from evopolicygym.export.exporters import Exported
+from evopolicygym.export.exporters import Exported
+from evopolicygym.export.exporters import export as write
+from evopolicygym.export.schema.tables import find
 
 EXAMPLES = """
 Examples:
@@ -38,11 +43,6 @@ def export(
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write runs as tables (Parquet, CSV) or as Minari data sets of their train episodes."""
-    from rich.progress import track
-
-    from evopolicygym.cli.tables import names
-    from evopolicygym.export.exporters import export as write
-    from evopolicygym.export.schema.tables import find
 
     def follow(roots: Iterable[Path]) -> Iterable[Path]:
         return track(roots, "exporting", len(found), console=err(), disable=as_json)
@@ -63,9 +63,6 @@ def export(
 
 
 def _print(exported: "Exported", directory: Path) -> None:
-    from rich.filesize import decimal
-    from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("written", no_wrap=True)

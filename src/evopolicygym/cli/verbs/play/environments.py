@@ -1,11 +1,18 @@
-"""``evopolicygym environments``: what can be played."""
+"""``evopolicygym environments``: list the environments that can be played."""
 
+from dataclasses import asdict
+from itertools import groupby
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from evopolicygym.cli import new_environment
 from evopolicygym.cli.console import number, out, say_json
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.environments.versions import is_installed
+from evopolicygym.specs.catalog import load, names
 
 EXAMPLES = """
 Examples:
@@ -34,15 +41,6 @@ def environments(
     """List the environments with their anchors; `new` drafts one of your own."""
     if asked.invoked_subcommand:
         return
-    from dataclasses import asdict
-    from itertools import groupby
-
-    from rich.table import Table
-    from rich.text import Text
-
-    from evopolicygym.core.environment import EnvironmentSpec
-    from evopolicygym.environments.versions import is_installed
-    from evopolicygym.specs.catalog import load, names
 
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
     if as_json:

@@ -1,0 +1,121 @@
+"""The group of all verbs. A verb is imported when it is called: listing them reads the first line of each file.
+
+A verb is one file of a folder of ``verbs/``, named after it; the folder is its heading in ``--help``. A file defines a
+function of its name, or ``app`` where the verb has verbs of its own, and ``EXAMPLES``.
+"""
+
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+PACKAGE = "evopolicygym.cli.verbs"
+HEADINGS = {"play": "Play", "look": "Look", "check": "Check"}
+"""The folders of verbs, in order, each with its heading."""
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+class Verbs(MutableMapping[str, Any]):
+    """The verbs by their names, in the order of ``--help``; each is loaded when it is asked for."""
+
+    def __init__(self) -> None:
+        self._modules: dict[str, str] = {}
+        """The module of each verb."""
+        self._sections: dict[str, dict[str, str]] = {}
+        """Below each heading, the verbs with their summaries."""
+        self._loaded: dict[str, Any] = {}
+        root = files(PACKAGE)
+        for folder, heading in HEADINGS.items():
+            section = self._sections.setdefault(heading, {})
+            for file in sorted((root / folder).iterdir(), key=lambda one: one.name):
+                module, dot, suffix = file.name.partition(".")
+                if suffix != "py" or not dot or module == "__init__":
+                    continue
+                with file.open(encoding="utf-8") as lines:
+                    section[module.replace("_", "-")] = summary_of(lines.readline())
+                self._modules[module.replace("_", "-")] = f"{PACKAGE}.{folder}.{module}"
+
+    @property
+    def sections(self) -> dict[str, dict[str, str]]:
+        """The verbs with their summaries, below their headings."""
+        return self._sections
+
+    def summaries(self) -> dict[str, Any]:
+        """Return commands that do nothing but say what they are."""
+        return {
+            name: TyperCommand(name, help=summary)
+            for verbs in self._sections.values()
+            for name, summary in verbs.items()
+        }
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of the library that typer brings
+        if name not in self._loaded:
+            self._loaded[name] = _command(name, self._modules[name])
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401 - as above
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._modules[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
+class VerbGroup(TyperGroup):
+    """The program's verbs. Its own ``--help`` is plain text, which takes a tenth of what boxes do."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's
+        super().__init__(**settings)
+        self.commands = Verbs()
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's
+        """Return the names of all verbs; none is loaded."""
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's
+        """Write what the program is, its verbs by their headings, and its own options."""
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        for paragraph in (self.help or "").strip().split("\n\n"):
+            formatter.write_text(" ".join(paragraph.split()))
+            formatter.write_paragraph()
+        for heading, verbs in self.commands.sections.items():  # type: ignore[attr-defined] # ours
+            with formatter.section(typer.style(heading, bold=True)):
+                formatter.write_dl(list(verbs.items()))
+        options = [record for one in self.get_params(ctx) if (record := one.get_help_record(ctx))]
+        with formatter.section(typer.style("Options", bold=True)):
+            formatter.write_dl(options)
+        formatter.write_paragraph()
+        formatter.write_text(self.epilog or "")
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - typer's
+        """Return the verbs and options that begin so; no verb is loaded."""
+        verbs, self.commands = self.commands, self.commands.summaries()  # type: ignore[attr-defined] # ours
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = verbs
+
+
+def summary_of(first_line: str) -> str:
+    """Return the summary of a verb, which stands in the first line of its file after its name."""
+    summary = first_line.strip().strip('"').partition("``: ")[2]
+    return summary[:1].upper() + summary[1:]
+
+
+def _command(name: str, module_name: str) -> Any:  # noqa: ANN401 - typer's
+    """Return a verb as a command."""
+    module = import_module(module_name)
+    app: typer.Typer | None = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(rich_markup_mode="rich", add_completion=False, context_settings=SETTINGS)
+        app.command(name, epilog=module.EXAMPLES)(getattr(module, name.replace("-", "_")))
+    return typer.main.get_command(app)

@@ -1,0 +1,1 @@
+"""Verbs that check records and parts."""

@@ -1,0 +1,1 @@
+"""Verbs that play runs, and what they are played with."""
