@@ -1,23 +1,65 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
-The rooms of the house, and which may import which, are drawn in ``docs/architecture.md``.
+``run`` plays a run, ``load_runs`` reads runs that were played, ``leaderboard``, ``compare`` and ``diagnose`` look at
+them, ``verify`` checks a record. The rooms of the package, and which may import which, are drawn in
+``docs/architecture.md``.
 """
 
 from importlib import import_module
 
+from evopolicygym.version import __version__
+
 TYPE_CHECKING = False
 """Read by type checkers as that of ``typing``, which takes a moment to load: the program starts here."""
 if TYPE_CHECKING:
+    from evopolicygym.agents.kit.evaluator import Evaluator
+    from evopolicygym.agents.kit.session import Feedback, Session
+    from evopolicygym.api.comparison import compare
+    from evopolicygym.api.diagnosis import diagnose
+    from evopolicygym.api.leaderboard import leaderboard
+    from evopolicygym.api.play import resume, run
+    from evopolicygym.api.records import load_environment, load_run, verify
+    from evopolicygym.api.run import Run
     from evopolicygym.export.schema.tables import load_runs
 
-__version__ = "0.1.0"
-__all__ = ["__version__", "load_runs"]
+_MODULES = {
+    "Evaluator": "agents.kit.evaluator",
+    "Feedback": "agents.kit.session",
+    "Run": "api.run",
+    "Session": "agents.kit.session",
+    "compare": "api.comparison",
+    "diagnose": "api.diagnosis",
+    "leaderboard": "api.leaderboard",
+    "load_environment": "api.records",
+    "load_run": "api.records",
+    "load_runs": "export.schema.tables",
+    "resume": "api.play",
+    "run": "api.play",
+    "verify": "api.records",
+}
+"""Where each public name is defined: its module is loaded when the name is asked for."""
+__all__ = [
+    "Evaluator",
+    "Feedback",
+    "Run",
+    "Session",
+    "__version__",
+    "compare",
+    "diagnose",
+    "leaderboard",
+    "load_environment",
+    "load_run",
+    "load_runs",
+    "resume",
+    "run",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> object:
     """Load what is in the public interface when it is asked for: importing the package costs nothing."""
-    if name == "load_runs":
-        return import_module("evopolicygym.export.schema.tables").load_runs
+    if name in _MODULES:
+        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

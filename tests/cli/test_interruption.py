@@ -19,7 +19,7 @@ MOMENTS = (
     "rich.console",
     "evopolicygym.specs.catalog",
     "evopolicygym.runs.run",
-    "evopolicygym.cli.progress",
+    "evopolicygym.api.progress",
 )
 """Modules that a run loads one after the other in its first second."""
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from evopolicygym.cli.pace import Pace
-from evopolicygym.cli.progress import RunView
+from evopolicygym.api.pace import Pace
+from evopolicygym.api.progress import RunView
 from evopolicygym.cli.suite_view import SuiteView
 from evopolicygym.core.run import Stage, fold
 from evopolicygym.records.paths import RunPaths

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.api.progress import RunView, submissions_table
 from evopolicygym.cli.outcome import show_outcome
-from evopolicygym.cli.progress import RunView, submissions_table
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.episode import Failure, FailureReason

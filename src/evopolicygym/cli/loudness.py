@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from evopolicygym.cli.console import err, hush, number
+from evopolicygym.cli.console import err, hush
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import (
     AgentEnded,
@@ -19,6 +19,7 @@ from evopolicygym.core.event import (
     Event,
     SubmissionCharged,
 )
+from evopolicygym.core.number_text import number
 from evopolicygym.core.places import state_directory
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.analysis.experiments import name_of
-from evopolicygym.cli.console import number, plus_minus
 from evopolicygym.cli.random_play import random_play
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
+from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission_state import SubmissionState

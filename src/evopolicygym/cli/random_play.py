@@ -2,7 +2,7 @@
 
 from math import hypot
 
-from evopolicygym.cli.console import plus_minus
+from evopolicygym.core.number_text import plus_minus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs.workspace import starter
 

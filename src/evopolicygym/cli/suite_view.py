@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import duration, plus_minus
-from evopolicygym.cli.pace import Clock, Pace
+from evopolicygym.api.pace import Clock, Pace
+from evopolicygym.core.number_text import duration, plus_minus
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.environments.versions import is_installed

@@ -17,8 +17,8 @@ AGENT, MODEL, LIMITS, CASES, PLACE = "The agent", "Its model", "Limits of the ag
 IN_AGENT, IN_LIMITS = ("agent",), ("agent", "limits")
 
 
-class AgentOptions(TypedDict, total=False):
-    """Who plays, with which model, and how much it may use."""
+class NamedAgent(TypedDict, total=False):
+    """Which agent plays."""
 
     agent: Annotated[
         str,
@@ -33,6 +33,11 @@ class AgentOptions(TypedDict, total=False):
             in_suites=False,
         ),
     ]
+
+
+class AgentDetails(TypedDict, total=False):
+    """What an agent is given: its program, its model, and how much it may use."""
+
     command: Annotated[
         Sequence[str],
         Option(
@@ -306,6 +311,14 @@ class CommonOptions(TypedDict, total=False):
             group=PLACE,
         ),
     ]
+
+
+class AgentOptions(NamedAgent, AgentDetails, total=False):
+    """Who plays, with which model, and how much it may use."""
+
+
+class RunArguments(AgentDetails, CommonOptions, total=False):
+    """All options of a run but the task and the agent, which a program may give as a function."""
 
 
 class RunOptions(AgentOptions, CommonOptions, total=False):

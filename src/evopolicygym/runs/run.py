@@ -52,9 +52,14 @@ Observer = Callable[[Event, RunState], None]
 """Told of every event after it is recorded."""
 
 
-def play(config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer) -> RunState:
-    """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one."""
-    agent = make(config.agent)
+def play(
+    config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer, agent: Agent | None = None
+) -> RunState:
+    """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one.
+
+    ``agent`` plays in place of what the config's name stands for, where the name alone doesn't make it.
+    """
+    agent = agent or make(config.agent)
     if isinstance(agent, Particular):
         agent.refuse(config.task.environment.name)
     if config.task.films:
@@ -93,6 +98,7 @@ def resume(
     executor_address: str = "",
     *,
     trusted: bool = False,
+    agent: Agent | None = None,
 ) -> RunState:
     """Take a run up again and return its last state; a finished run is left as it is.
 
@@ -116,7 +122,7 @@ def resume(
     owner = experiment.of_run(root, state.opened)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
-        agent = make(state.opened.agent)  # once the record is known to go on from where it was left here
+        agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
         config = taken_up(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)
@@ -208,7 +214,7 @@ def _opening(
         run_id=run_id,
         protocol_version=PROTOCOL_VERSION,
         task=config.task,
-        agent=replace(config.agent, program_sha256=program_sha256(config.agent.command)),
+        agent=replace(config.agent, program_sha256=config.agent.program_sha256 or program_sha256(config.agent.command)),
         seed=config.seed,
         split=config.split,
         experiment=owner.identity,

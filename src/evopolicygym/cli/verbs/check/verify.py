@@ -11,7 +11,7 @@ from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
-from evopolicygym.cli.workers import capped
+from evopolicygym.cli.workers import capped_with_note
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.replay import Verdict, judged
@@ -50,7 +50,7 @@ def verify(
     found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
-        again = play_again(run, Means(capped(workers, executor), executor, address, isolation, trust))
+        again = play_again(run, Means(capped_with_note(workers, executor), executor, address, isolation, trust))
         with interruptible():
             played = list(track(again, "playing held-out again", total, console=err(), disable=as_json))
         verdict, detail = judged(played)

@@ -1,23 +1,18 @@
 """``evopolicygym compare``: compare two entries, task by task and case by case."""
 
-from collections import Counter
-from dataclasses import replace
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evopolicygym.analysis.published.score_tables import shipped as shipped_table
-from evopolicygym.analysis.ranking.leaderboard import Score
-from evopolicygym.analysis.ranking.pairing import pairing
-from evopolicygym.analysis.ranking.score_table import Choice, score_table
-from evopolicygym.analysis.results import Results, RunResult, load_results
-from evopolicygym.analysis.tables.sheets import pairing_document, pairing_sheet
-from evopolicygym.cli.console import number, out, say_json
+import evopolicygym
+from evopolicygym.cli.console import out, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
-from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_problems
-from evopolicygym.core.errors import UsageError
+from evopolicygym.cli.tables import names, print_sheet, tell_problems
+from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
+
+if TYPE_CHECKING:
+    from evopolicygym.analysis.ranking.leaderboard import Score
 
 EXAMPLES = """
 Examples:
@@ -41,60 +36,27 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
-    beside = [shipped_table(name) for name in names(shipped)]
-    named = {side: load_results([Path(side)]) for side in (first, second) if Path(side).is_dir()}
-    looked_up = [side for side in (first, second) if side not in named]
-    shipped_labels = {one.name for table in beside for one in table.entries}
-    shipped_labels |= {run.label for table in beside for run in table.runs}
-    needed = any(side not in shipped_labels for side in looked_up)
-    loaded = load_results(places_meant(runs, below, needed=needed and bool(looked_up)))
-    of_sides = [{run.identity for run in results.runs} for results in named.values()]
-    if first == second or (len(of_sides) > 1 and set.intersection(*of_sides)):
-        raise UsageError(f"{first!r} can't be compared with itself; two labels or two directories are asked for.")
-    here = set().union(*of_sides)
-    labels = _labels(named, {run.label for run in loaded.runs if run.identity not in here} | shipped_labels)
-    everything = Results(
-        _joined(loaded, named, labels), (*loaded.problems, *(one for each in named.values() for one in each.problems))
+    found = evopolicygym.compare(
+        first,
+        second,
+        places_meant(runs, below) if runs else None,
+        names(shipped),
+        by=names(by),
+        mix=mix,
+        runs_directory=below,
     )
-    one, other = labels.get(first, first), labels.get(second, second)
-    anything = score_table(everything.runs, beside, Choice(names(by), mix=True))
-    for label in (one, other):
-        anything.entry(label)  # a name that nobody bears is told before anything else that may be amiss
-    table = score_table(everything.runs, beside, Choice(names(by), mix=mix))
-    pair = pairing(table, one, other)
     if as_json:
-        say_json({**pairing_document(pair), "problems": problems_document(everything.problems)})
+        say_json(found.document)
         return
-    tell_problems(everything.problems)
-    print_sheet(out(), pairing_sheet(pair))
+    tell_problems(found.problems)
+    pair = found.pair
+    print_sheet(out(), found.sheets[0])
     if pair.told_apart:
         first_better, second_better = pair.told_apart
         out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals tell.")
     out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)
-
-
-def _joined(loaded: "Results", named: "dict[str, Results]", labels: dict[str, str]) -> "tuple[RunResult, ...]":
-    """Return all runs, each once; those of a named place under the label that it has here."""
-    here = {run.identity: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
-    return (*here.values(), *(run for run in loaded.runs if run.identity not in here))
-
-
-def _labels(named: "dict[str, Results]", others: set[str]) -> dict[str, str]:
-    """Return what the runs of each named place are called: their label, with the place where another bears it too."""
-    found = {side: _one_label(side, results) for side, results in named.items()}
-    taken = Counter([*found.values(), *others])
-    return {side: label if taken[label] == 1 else f"{label} ({side})" for side, label in found.items()}
-
-
-def _one_label(side: str, results: "Results") -> str:
-
-    labels = sorted({run.label for run in results.runs})
-    if len(labels) != 1:
-        found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
-        raise UsageError(f"{side} should hold the runs of one entry; it holds: {found}. A label can be named instead.")
-    return labels[0]
 
 
 def _shown(score: "Score | None") -> str:

@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from evopolicygym.cli.console import complain, err, number, out, say_json
+from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.films import document
 from evopolicygym.runs.film import Wish, films

@@ -4,14 +4,9 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.analysis.published.score_tables import shipped as shipped_table
-from evopolicygym.analysis.ranking.leaderboard import leaderboard as made
-from evopolicygym.analysis.ranking.score_table import Choice
-from evopolicygym.analysis.ranking.side_by_side import score_tables
-from evopolicygym.analysis.results import load_results
+import evopolicygym
 from evopolicygym.analysis.tables.formats import FORMATS, written
 from evopolicygym.analysis.tables.sheets import (
-    leaderboards_document,
     scores_sheets,
     standings_sheet,
     standings_sheets,
@@ -21,7 +16,7 @@ from evopolicygym.analysis.tables.sheets import (
 )
 from evopolicygym.cli.console import out, say, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
-from evopolicygym.cli.tables import names, print_sheet, problems_document, tell_notes, tell_problems
+from evopolicygym.cli.tables import names, print_sheet, tell_notes, tell_problems
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -56,17 +51,22 @@ def leaderboard(
     form = "json" if as_json else form
     if form not in (known := ("table", "json", *FORMATS)):
         raise UnknownName("format", form, known)
-    beside = [shipped_table(name) for name in names(shipped)]
-    results = load_results(places_meant(runs, below, needed=not beside))
-    if form != "json":
-        tell_problems(results.problems)
-    tables = score_tables(results.runs, beside, Choice(names(by), family, mix))
-    boards = {title: made(table, normalise=normalise, partial=partial) for title, table in tables.items()}
+    beside = names(shipped)
+    found = evopolicygym.leaderboard(
+        places_meant(runs, below, needed=not beside),
+        beside,
+        by=names(by),
+        family=family,
+        mix=mix,
+        normalise=normalise,
+        partial=partial,
+    )
     if form == "json":
-        say_json(leaderboards_document(boards, problems_document(results.problems)))
+        say_json(found.document)
         return
+    tell_problems(found.problems)
     sheets = []
-    for title, board in boards.items():
+    for title, board in found.boards.items():
         whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
         ranked = scores_sheets(board) if scores else whole
         made_of = [*ranked, *(task_sheets(board) if per_task else [])]

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.api.progress import submissions_table
 from evopolicygym.cli.console import out, say_json
 from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome, submission_trouble
-from evopolicygym.cli.progress import submissions_table
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import read_run

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli import new_environment
-from evopolicygym.cli.console import number, out, say_json
+from evopolicygym.cli.console import out, say_json
 from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.number_text import number
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs.catalog import load, names
 

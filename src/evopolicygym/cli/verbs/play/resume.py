@@ -1,15 +1,15 @@
 """``evopolicygym resume``: resume a run after a crash or an interruption."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.loudness import Quiet, Verbose, log_workers, loudness
-from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
-from evopolicygym.cli.verbs.play.run import play_and_show
-from evopolicygym.cli.workers import capped
+import evopolicygym
+from evopolicygym.cli.loudness import Quiet, Verbose, loudness
+from evopolicygym.cli.play_and_show import play_and_show
+from evopolicygym.cli.run_argument import RunArgument, RunsBelow
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.runs.run import resume as take_up
 
 EXAMPLES = """
 Examples:
@@ -41,13 +41,14 @@ def resume(
     It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
     you, as that would start the program that it names: --trust goes on with it.
     """
-    run = run_meant(run, below)
     loud = loudness(quiet=quiet, verbose=verbose)
-    log_workers(workers, executor)
-    play_and_show(
-        lambda opened, observe: take_up(
-            run, capped(workers, executor), opened, observe, executor, address, trusted=trust
-        ),
-        loud,
-        as_json=as_json,
+    playing = partial(
+        evopolicygym.resume,
+        run,
+        runs_directory=below,
+        workers=workers,
+        executor=executor,
+        address=address,
+        trust=trust,
     )
+    play_and_show(playing, loud, as_json=as_json)

@@ -16,8 +16,9 @@ from evopolicygym.baselines.settings import algorithm_named, fitting
 from evopolicygym.baselines.training import Progress
 from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.console import err, number, out, say_json
+from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.core.number_text import number
 from evopolicygym.specs import catalog
 
 EXAMPLES = """

@@ -10,11 +10,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import duration, number, plus_minus
-from evopolicygym.cli.pace import Clock, Pace
+from evopolicygym.api.pace import Clock, Pace
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
 from evopolicygym.core.isolation import AND, parted
+from evopolicygym.core.number_text import duration, number, plus_minus
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus

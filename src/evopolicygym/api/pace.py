@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from time import monotonic
 
-from evopolicygym.cli.console import duration
+from evopolicygym.core.number_text import duration
 
 EVERY_S = 30.0
 """Seconds from one line to the next where there is no terminal."""

@@ -1,0 +1,14 @@
+"""The agent that is a function of a Python program; from the command line there is none to call."""
+
+from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.kit.function_agent import refuse_command_line
+from evopolicygym.core.agent import Agent, AgentConfig
+
+ABOUT = About(
+    "a Python function that is given a session; not sandboxed", needs="evopolicygym.run(TASK, agent=FUNCTION)"
+)
+
+
+def make(config: AgentConfig) -> Agent:
+    """Raise ``UsageError``: a name alone holds no function."""
+    raise refuse_command_line(config)

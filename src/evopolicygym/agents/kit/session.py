@@ -1,0 +1,118 @@
+"""A run as an agent that is a Python function is given it: the task, a policy to edit, and a judge to submit it to.
+
+The function runs in this process, with the rights of who started it. What it submits runs where policies do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from evopolicygym.agents.kit.evaluator import Evaluator
+from evopolicygym.agents.kit.given_project import replace
+from evopolicygym.agents.kit.judge_client import Info, Referee
+from evopolicygym.core.agent import Desk
+from evopolicygym.core.score import estimate
+
+Policy = str | Mapping[str, str | bytes]
+"""The text of ``policy.py``, or all files of a policy project by their paths in ``system/``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """What came of a submission."""
+
+    submission: int
+    """Its number in the run, from 0."""
+    status: str
+    """``ok``, or why the policy could not be loaded, such as ``import_error``."""
+    returns: tuple[float, ...]
+    """The return of each episode, in the order of the cases; empty where nothing was played."""
+    failed: tuple[int, ...]
+    """Places in ``returns`` of episodes in which the policy failed."""
+    remaining: int
+    """Train episodes that are left."""
+    directory: Path
+    """All that the judge shows of the submission, as files: ``summary.json``, ``episodes/``."""
+
+    @property
+    def mean(self) -> float | None:
+        """The mean return; None where nothing was played."""
+        return estimate(self.returns).mean if self.returns else None
+
+
+class Session:
+    """One run, from the agent's side."""
+
+    def __init__(self, workspace: Desk, judge: Referee) -> None:
+        self._workspace, self._judge = workspace, judge
+        self._submissions = 0
+
+    @cached_property
+    def task(self) -> str:
+        """What the policy is to achieve, what it sees and does, and how it is called, as Markdown."""
+        return self._judge.task()
+
+    @cached_property
+    def info(self) -> Info:
+        """The rules of the run: its budget, its cases, the schemas of both spaces in ``env_meta``."""
+        return self._judge.info()
+
+    @property
+    def remaining(self) -> int:
+        """Train episodes that are left."""
+        return self._judge.info().remaining_budget
+
+    @property
+    def seed(self) -> int:
+        """The run's seed, for an agent that draws at random."""
+        return self._workspace.seed
+
+    @property
+    def workspace(self) -> Path:
+        """The directory with ``AGENTS.md``, ``system/`` and ``feedback/``."""
+        return self._workspace.workspace
+
+    @property
+    def policy(self) -> str:
+        """The text of ``policy.py`` as it is now; at the beginning, a policy that plays at random."""
+        return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """The same run as an evaluator of candidates, for an optimiser."""
+        return Evaluator(self._workspace, self._judge)
+
+    def submit(self, policy: Policy | None = None, episodes: int | Sequence[int] = 8) -> Feedback:
+        """Submit a policy for some train episodes and return its feedback; each episode is charged.
+
+        ``policy`` replaces all of ``system/``; without it, what lies there is submitted. ``episodes`` is how many (the
+        next cases in order; fewer where fewer are left), or which cases, by their indices from 0.
+
+        Raises ``RequestRefused``, with nothing charged, for what the judge doesn't take, such as more episodes than
+        are left. The run ends the function when its budget is spent and it asks for more.
+        """
+        if policy is not None:
+            files = {"policy.py": policy} if isinstance(policy, str) else policy
+            replace(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
+        summary = self._judge.submit(self._cases(episodes), f"session-{self._submissions}")
+        self._submissions += 1
+        return Feedback(
+            summary.submit_id,
+            summary.status,
+            summary.returns,
+            summary.failed,
+            summary.remaining_budget,
+            self.workspace / "feedback" / f"submit_{summary.submit_id:03d}",
+        )
+
+    def _cases(self, episodes: int | Sequence[int]) -> list[int]:
+        if not isinstance(episodes, int):
+            return list(episodes)
+        info = self._judge.info()
+        spent = info.episode_budget - info.remaining_budget
+        return info.cases(spent, info.portion(episodes, info.remaining_budget) if info.remaining_budget else episodes)
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()

@@ -1,0 +1,172 @@
+"""``evopolicygym.run`` and ``evopolicygym.resume``."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+from rich.console import Console
+
+from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
+from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
+from evopolicygym.api.arguments import configured
+from evopolicygym.api.progress import RunView
+from evopolicygym.api.run import Run
+from evopolicygym.api.workers import capped
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.event import Event
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.run import RunState
+from evopolicygym.core.run_options import LOCAL, RunArguments
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_names import named_run
+from evopolicygym.runs import run as runs
+from evopolicygym.runs.experiment import revealed
+from evopolicygym.runs.prices import unpriced
+
+OnOpen = Callable[[RunPaths, RunState], None]
+"""Called once a run has a record: with where it lies, and its state."""
+OnNote = Callable[[str], object]
+"""Called with a sentence that a person should know."""
+OnEvent = Callable[[Event, RunState], None]
+"""Called after each event of a run is recorded."""
+Progress = bool | Console | None
+"""Whether to show progress, or the console to show it on; None: in a terminal and in a notebook."""
+Playing = Callable[[OnOpen, OnEvent], RunState]
+
+
+def run(
+    task: str | Path | None = None,
+    agent: str | AgentFunction | None = None,
+    *,
+    config: str | Path | None = None,
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_note: OnNote = warnings.warn,
+    **options: Unpack[RunArguments],
+) -> Run:
+    """Let an agent evolve a policy in an environment, score the best of its submissions, and return the run.
+
+    Args:
+        task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
+        agent: A built-in agent's name, ``"package.module:make"``, or a function of one argument, a ``Session``; such a
+            function runs in this process and is not sandboxed, its policies are. Default: the tuner.
+        config: A TOML file that holds a run's configuration; arguments override it.
+        progress: Whether to show progress, or the console to show it on. Default: in a terminal and in a notebook.
+        on_open: Called with the run's paths and state as soon as it has a record.
+        on_event: Called with each event and the state after it, once it is recorded.
+        on_note: Called with what a person should know beside, such as that cases were revealed. Default: a warning.
+        **options: Options of a run by the names that a TOML file has them by, such as ``budget`` (train episodes),
+            ``validation`` and ``held_out`` (hidden cases), ``split``, ``seed``, ``model``, ``max_cost`` (US dollars) or
+            ``max_time`` (seconds, or a text such as ``"2h"``). ``evopolicygym run --help`` describes them all.
+
+    Returns:
+        The finished run: its score, its submissions, where its record lies.
+
+    Raises:
+        UsageError: An argument is invalid; nothing was made.
+        AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped; ``resume`` continues it.
+    """
+    asked, function = configured(task, agent, options, config)
+    workers, note = capped(asked.workers, asked.executor, asked.task)
+    if note:
+        on_note(note)
+    asked = replace(asked, workers=workers)
+
+    def playing(opened: OnOpen, event: OnEvent) -> RunState:
+        return runs.play(asked, opened, event, function)
+
+    return watched(playing, progress, on_open, on_event, on_note)
+
+
+def resume(  # noqa: PLR0913 - each is an argument of its own
+    run: str | Path = "latest",
+    *,
+    agent: AgentFunction | None = None,
+    runs_directory: str | Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    executor: str = LOCAL,
+    address: str = "",
+    trust: bool = False,
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_note: OnNote = warnings.warn,
+) -> Run:
+    """Resume a run after a crash or an interruption; its record ends as if nothing had happened.
+
+    Args:
+        run: The run's directory, its id or the beginning of it, or ``"latest"``.
+        agent: The function that is the agent, for a run that was begun with one.
+        runs_directory: Where runs are looked for by id.
+        workers: How many episodes play at once; None for one each core.
+        executor: Where episodes play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
+        address: The executor's cluster.
+        trust: Whether to continue a run that was not begun here, and start the program that it names.
+        progress: As for ``run``.
+        on_open: As for ``run``.
+        on_event: As for ``run``.
+        on_note: As for ``run``.
+
+    Raises:
+        UsageError: There is no such run, or it was begun elsewhere and is not trusted.
+        RecordError: It is being played, is damaged, or was begun under other versions.
+    """
+    root = named_run(Path(run), Path(runs_directory))
+    made = FunctionAgent(agent) if agent else None
+    most, note = capped(workers, executor)
+    if note:
+        on_note(note)
+
+    def playing(opened: OnOpen, event: OnEvent) -> RunState:
+        return runs.resume(root, most, opened, event, executor, address, trusted=trust, agent=made)
+
+    return watched(playing, progress, on_open, on_event, on_note)
+
+
+def watched(
+    playing: Playing,
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_note: OnNote = warnings.warn,
+) -> Run:
+    """Play with a view of the progress and return the run."""
+    console = progress if isinstance(progress, Console) else Console(stderr=True, highlight=False)
+    shown = bool(progress) if progress is not None else console.is_terminal or console.is_jupyter
+    view = RunView(console) if shown else None
+    opened: list[RunPaths] = []
+
+    def open_run(paths: RunPaths, state: RunState) -> None:
+        opened.append(paths)
+        for note in notes_of(paths.root, state):
+            on_note(note)
+        if view:
+            view.opened(paths, state)
+        if on_open:
+            on_open(paths, state)
+
+    def observe(event: Event, state: RunState) -> None:
+        if view:
+            view.observe(event, state)
+        if on_event:
+            on_event(event, state)
+
+    with view.live() if view else nullcontext():
+        playing(open_run, observe)
+    return Run(opened[0].root)
+
+
+def notes_of(root: Path, state: RunState) -> Iterator[str]:
+    """Yield what a person should know of a run that begins or is resumed."""
+    agent = state.opened.agent
+    if agent.name != FUNCTION and (note := unpriced(agent, state.opened.price)):
+        yield note
+    if state.opened.split is not SplitSource.PUBLIC and revealed(root, state.opened.experiment):
+        yield (
+            "The cases of this experiment were revealed, so they are no longer hidden. For hidden cases, begin another "
+            "experiment with --experiment NAME."
+        )

@@ -1,0 +1,115 @@
+"""A run that was played, as a program looks at it."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.core.number_text import number, plus_minus
+from evopolicygym.export.schema.tables import Run as RunTables
+from evopolicygym.export.schema.tables import tables_of
+from evopolicygym.records.run_document import held_out_returns
+
+SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
+"""Columns of a submission that a notebook shows."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, read from its record when it is first looked at. ``refreshed`` reads it again."""
+
+    path: Path
+    """The directory of its record."""
+
+    @cached_property
+    def _run(self) -> RunTables:
+        return tables_of(self.path)
+
+    @property
+    def id(self) -> str:
+        """The run's id, such as ``20261121-060000-ab12``."""
+        return self._run.row.run
+
+    @property
+    def task(self) -> str:
+        """The environment's name."""
+        return self._run.row.task
+
+    @property
+    def agent(self) -> str:
+        """What the agent goes by: its label, or its name."""
+        return self._run.row.agent
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all has been played, the hidden cases too."""
+        return self._run.record.state.finished is not None
+
+    @property
+    def score(self) -> float | None:
+        """The mean held-out return of the selected checkpoint; None where there is none (yet)."""
+        return self._run.row.score
+
+    @property
+    def standard_error(self) -> float | None:
+        """Of the score, over held-out cases; None where it is unknown."""
+        return self._run.row.standard_error
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of held-out episodes that succeeded, from 0 to 1; None where the environment knows no success."""
+        return self._run.row.success_rate
+
+    @property
+    def held_out_returns(self) -> tuple[float, ...]:
+        """The return of each held-out case, in the split's order; empty where there are none yet."""
+        return held_out_returns(self._run.record.state)
+
+    @property
+    def selected_submission(self) -> int | None:
+        """The submission whose checkpoint was selected."""
+        return self._run.row.selected_submission
+
+    @property
+    def cost(self) -> float | None:
+        """What the model cost, in US dollars; None where there was none, or no price is known."""
+        return self._run.row.cost
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """All that tables say of the run, by column."""
+        return asdict(self._run.row)
+
+    @property
+    def submissions(self) -> list[dict[str, Any]]:
+        """One record for each submission, as ``pandas.DataFrame`` takes them."""
+        return [asdict(row) for row in self._run.submissions]
+
+    @property
+    def episodes(self) -> list[dict[str, Any]]:
+        """One record for each episode, those of hidden splits included once they are played."""
+        return [asdict(row) for row in self._run.episodes]
+
+    def refreshed(self) -> "Run":
+        """Return the run as its record has it now."""
+        return Run(self.path)
+
+    def __repr__(self) -> str:
+        score = "no score" if self.score is None else plus_minus(self.score, self.standard_error)
+        state = "" if self.is_finished else ", not finished"
+        return f"<Run {self.id}: {self.task}, {self.agent}, {score}{state}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the score, and a table of submissions."""
+        head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in SHOWN)
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in SHOWN)}</tr>" for row in self.submissions
+        )
+        return f"<p>{escape(repr(self)[1:-1])}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return escape(number(value) if isinstance(value, float) or value is None else str(value))
