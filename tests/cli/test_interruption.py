@@ -14,8 +14,8 @@ LOADED = "import time:"
 """How each line begins that the interpreter prints of a module that it has loaded."""
 MOMENTS = (
     "typer",
-    "evopolicygym.cli.verbs.check.check",
     "evopolicygym.cli.main",
+    "evopolicygym.cli.option_flags",
     "rich.console",
     "evopolicygym.specs.catalog",
     "evopolicygym.runs.run",

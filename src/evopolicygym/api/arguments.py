@@ -45,8 +45,8 @@ def configured(
         document["task"] = str(task)
     if "task" not in document:
         raise UsageError(
-            'No environment was given. evopolicygym.run("acrobot") or evopolicygym run acrobot plays one; a '
-            'configuration file holds task = "acrobot".'
+            'Which environment is to be played? evopolicygym run TASK, evopolicygym.run("TASK") or task = "TASK" in a '
+            "configuration file names it."
         )
     _refuse_other_names(document)
     found = configured_run(document, str(config or ORIGIN))

@@ -1,5 +1,6 @@
 """``evopolicygym.run`` and ``evopolicygym.resume``."""
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -26,6 +27,7 @@ from evopolicygym.runs import run as runs
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.prices import unpriced
 
+LOG = logging.getLogger("evopolicygym")
 OnOpen = Callable[[RunPaths, RunState], None]
 """Called once a run has a record: with where it lies, and its state."""
 OnNote = Callable[[str], object]
@@ -75,6 +77,7 @@ def run(
     if note:
         on_note(note)
     asked = replace(asked, workers=workers)
+    _log_workers(workers, asked.executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
@@ -120,6 +123,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     most, note = capped(workers, executor)
     if note:
         on_note(note)
+
+    _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, executor, address, trusted=trust, agent=made)
@@ -170,3 +175,7 @@ def notes_of(root: Path, state: RunState) -> Iterator[str]:
             "The cases of this experiment were revealed, so they are no longer hidden. For hidden cases, begin another "
             "experiment with --experiment NAME."
         )
+
+
+def _log_workers(workers: int | None, executor: str) -> None:
+    LOG.info("workers %s, executor %s", "one for each core" if workers is None else workers, executor)

@@ -3,29 +3,24 @@
 import logging
 from collections.abc import Iterator
 from enum import Enum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from evopolicygym.cli.console import err, hush
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.event import (
-    AgentEnded,
-    AgentMetered,
-    AgentStarted,
-    EpisodePlayed,
-    EpisodeRepeated,
-    Event,
-    SubmissionCharged,
-)
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import state_directory
-from evopolicygym.core.run import RunState
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suites.progress import Word
-from evopolicygym.runs.suites.records import RunResult
-from evopolicygym.runs.suites.suite import PlannedRun
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evopolicygym.core.event import Event
+    from evopolicygym.core.run import RunState
+    from evopolicygym.records.paths import RunPaths
+    from evopolicygym.runs.suites.progress import Word
+    from evopolicygym.runs.suites.records import RunResult
+    from evopolicygym.runs.suites.suite import PlannedRun
 
 LOG = logging.getLogger("evopolicygym")
 """The one logger of the package; nobody hears it unless ``--verbose`` is given."""
@@ -57,6 +52,8 @@ def loudness(*, quiet: bool, verbose: bool) -> Loudness:
 
 def progress_console(loud: Loudness, *, as_json: bool) -> "Console":
     """Return where progress is drawn: nowhere where only the result is wanted."""
+    from rich.console import Console
+
     return Console(quiet=True) if as_json or loud is Loudness.QUIET else err()
 
 
@@ -73,11 +70,6 @@ def log_opened(paths: "RunPaths", state: "RunState") -> None:
         LOG.info("sandbox, %s: %s", name, found)
 
 
-def log_workers(asked: int | None, executor: str) -> None:
-    """Log how many episodes play at once."""
-    LOG.info("workers %s, executor %s", "one for each core" if asked is None else asked, executor)
-
-
 def log_event(event: "Event", state: "RunState") -> None:
     """Log an event of a run."""
     if LOG.isEnabledFor(logging.INFO):
@@ -92,6 +84,15 @@ def log_word(run: "PlannedRun", said: "Word | RunResult") -> None:
 
 def _told(event: "Event", state: "RunState") -> "Iterator[str]":
     """Yield what an event is, in words."""
+    from evopolicygym.core.event import (
+        AgentEnded,
+        AgentMetered,
+        AgentStarted,
+        EpisodePlayed,
+        EpisodeRepeated,
+        SubmissionCharged,
+    )
+
     match event:
         case EpisodePlayed(split=split, position=position, episode=episode, submit_index=index):
             of = "" if index is None else f" of submission {index}"

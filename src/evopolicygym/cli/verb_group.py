@@ -76,6 +76,13 @@ class VerbGroup(TyperGroup):
         super().__init__(**settings)
         self.commands = Verbs()
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's
+        """Answer with help where nothing is asked."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's
         """Return the names of all verbs; none is loaded."""
         return list(self.commands)

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from evopolicygym.cli import new_environment
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.verb_group import SETTINGS
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.number_text import number
 from evopolicygym.environments.versions import is_installed
@@ -30,7 +31,13 @@ WIDE = 100
 """Columns of a terminal from which on gymnasium's ids are shown."""
 
 
-app = typer.Typer(invoke_without_command=True)
+app = typer.Typer(
+    invoke_without_command=True,
+    epilog=EXAMPLES,
+    rich_markup_mode="rich",
+    add_completion=False,
+    context_settings=SETTINGS,
+)
 app.command(epilog=new_environment.EXAMPLES)(new_environment.new)
 
 
