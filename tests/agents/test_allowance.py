@@ -20,7 +20,6 @@ from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume
-from evopolicygym.sandbox.base import Level
 from fakes import TIME, opening
 from model_proxies import COST, PRICE, REAL_KEY, VARIABLE
 from neutral_models import calling
@@ -49,7 +48,7 @@ def limited(model: ScriptedModel, directory: Path, script: str, agent: str = "co
     options = {"model_url": model.url, "model_key": VARIABLE}
     options |= {"program": scripted_tool(directory, script)} if agent == "codex" else {}
     who = AgentConfig(agent, "scripted", options, allowance=Allowance(**limits))
-    asked = config(directory / "runs", budget=5, isolation=Level.BUBBLEWRAP.value)
+    asked = config(directory / "runs", budget=5, isolation="bubblewrap")
     return replace(asked, agent=who, price=PRICE)
 
 

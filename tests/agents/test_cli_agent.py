@@ -22,7 +22,6 @@ from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
-from evopolicygym.sandbox.base import Level
 from fakes import TIME, OpenRun, RunMaker
 from model_proxies import REAL_KEY, VARIABLE
 from scripted_tools import program as scripted_tool
@@ -143,8 +142,8 @@ def test_flood(mebibytes: int, run: OpenRun, model: ScriptedModel, monkeypatch: 
     assert len(run.session.state.submissions) == 1
 
 
-@pytest.mark.parametrize("level", [Level.PROCESS, Level.NONE])
-def test_weaker_levels(level: Level, model: ScriptedModel, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["process", "none"])
+def test_weaker_levels(level: str, model: ScriptedModel, tmp_path: Path) -> None:
     """Where there is no sandbox, a tool works in the same home, with the dummy key alone, and goes on as anywhere."""
     seen = "ask(); tell(key=os.environ['OPENAI_API_KEY'], home=home.name, real=os.environ.get('SCRIPTED_MODEL_KEY'))"
     tool = scripted_tool(tmp_path, f"{seen}; tell(resumed=resumed); submit()")

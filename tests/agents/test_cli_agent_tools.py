@@ -12,7 +12,6 @@ from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
-from evopolicygym.sandbox.base import Level
 from model_proxies import REAL_KEY, VARIABLE
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
 from whole_runs import Told, events
@@ -119,8 +118,8 @@ def test_effort_reaches_the_model(agent: str, program: str, place: str, tmp_path
 @pytest.mark.slow
 @pytest.mark.tools
 @needs("codex")
-@pytest.mark.parametrize("level", [Level.PROCESS, Level.NONE])
-def test_weaker_levels(level: Level, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["process", "none"])
+def test_weaker_levels(level: str, tmp_path: Path) -> None:
     """Codex plays its run at the levels that hide nothing, too, with its home in the record and no key in it."""
     with ScriptedModel(Script(SCRIPT)) as model:
         told = played_with("codex", found("codex") or "", model, tmp_path / "runs", level)

@@ -18,7 +18,6 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
-from evopolicygym.sandbox.base import Level
 from fakes import RunMaker
 from model_proxies import REAL_KEY, VARIABLE
 from neutral_models import agent, calling, raw_calling, told, transcript, turn
@@ -41,9 +40,7 @@ def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
     with ScriptedModel() as model:
         model.replies += [calling(wire, "cat AGENTS.md", "./judge task"), calling(wire, WRITE, "./judge submit 0")]
         model.replies += [calling(wire, "./judge submit 1")]
-        run = played(
-            replace(config(tmp_path / "runs", budget=2, isolation=Level.BUBBLEWRAP.value), agent=agent(model, wire))
-        )
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation="bubblewrap"), agent=agent(model, wire)))
         seen = told(model)
     document = run_document(run.paths)
     usage = document["usage"]
@@ -195,7 +192,7 @@ def test_weaker_levels_run_commands_too(tmp_path: Path) -> None:
     """Where there is no sandbox, commands run as plain processes and still find the judge."""
     with ScriptedModel() as model:
         model.replies += [calling(Wire.CHAT, f"{WRITE}\n./judge submit 0-1")]
-        run = played(replace(config(tmp_path / "runs", budget=2, isolation=Level.NONE.value), agent=agent(model)))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation="none"), agent=agent(model)))
 
     assert run.state.held_out() is not None
     assert [path for path, text in run.texts() if REAL_KEY in text] == []

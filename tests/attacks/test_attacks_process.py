@@ -6,10 +6,10 @@ import pytest
 
 from attacked import Besieged, besieged
 from evopolicygym.checks.attack import Attack, attacks
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.backends.process import Backend
 
-PROMISED = [one for one in attacks() if Level.PROCESS in one.promised]
-BY_THE_SANDBOX = [one for one in PROMISED if Level.NONE not in one.promised]
+PROMISED = [one for one in attacks() if one.guarantees <= Backend.guarantees]
+BY_THE_SANDBOX = [one for one in PROMISED if one.guarantees]
 """Held by what a process gives up, not by the watch that every level has."""
 
 

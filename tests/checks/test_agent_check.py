@@ -18,7 +18,6 @@ from evopolicygym.checks.word_search import holding
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.model_proxy.wire import Wire
-from evopolicygym.sandbox.base import Level
 from places import SUPPORT
 from scripted_tools import program
 from shell import Shell
@@ -177,7 +176,7 @@ def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 def test_budget_that_is_left() -> None:
     """An agent that ends in good order may leave of its budget what it likes; the finding tells how much."""
-    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation=Level.NONE.value)
+    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation="none")
 
     assert failed(findings) == {}
     assert findings[ALL.index("answers")].detail == "2 submissions, 16 episodes left (finished)"
@@ -185,7 +184,7 @@ def test_budget_that_is_left() -> None:
 
 def test_level_that_hides_nothing() -> None:
     """At a level that hides nothing, nothing is looked for, and that is told."""
-    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-23")), isolation=Level.NONE.value)
+    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-23")), isolation="none")
 
     assert failed(findings) == {}
     assert "level none hides none" in findings[ALL.index("hidden files")].detail

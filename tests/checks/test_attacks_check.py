@@ -12,8 +12,7 @@ from evopolicygym.checks.attack import OK, Attack, attack, attacks
 from evopolicygym.checks.attack_suite import besiege
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.sandbox.backends import none
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.backends import bubblewrap, none
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.specs import catalog
 from places import SUPPORT
@@ -35,7 +34,7 @@ HARMLESS = "P04,P06,P54"
 class Leaky(none.Backend):
     """A backend that promises what bubblewrap does and holds nothing."""
 
-    level = Level.BUBBLEWRAP
+    guarantees = bubblewrap.Backend.guarantees
     walls: frozenset[Wall] = frozenset()
 
 
@@ -128,4 +127,4 @@ def test_attacks_are_told_in_full(one: Attack) -> None:
     assert one.name
     assert one.submission in set(SubmissionStatus)
     assert one.endings <= {OK, *FailureReason}
-    assert Level.BUBBLEWRAP in one.promised
+    assert one.guarantees <= bubblewrap.Backend.guarantees

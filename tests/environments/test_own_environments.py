@@ -14,7 +14,6 @@ from enclosed import needs_bubblewrap
 from evopolicygym.checks.patient_check import check_in_time
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.environments.simulator_code import simulators_of
-from evopolicygym.sandbox.base import Level
 from evopolicygym.specs import catalog
 from places import SUPPORT
 from shell import Shell
@@ -68,7 +67,7 @@ def test_the_agent_can_not_play_it_uncounted(file: Path, tmp_path: Path) -> None
     """An agent whose Python has the package installed, and whose directory holds the simulator, can import neither."""
     spec = catalog.load(file)
     looks = (sys.executable, "-c", f"import sys; sys.path.append({str(OWN)!r})\n{LOOKS}")
-    asked = config(tmp_path / "runs", budget=1, isolation=Level.BUBBLEWRAP.value)
+    asked = config(tmp_path / "runs", budget=1, isolation="bubblewrap")
     words = (*looks, *simulators_of(spec), "own_rewards", "numpy", str(OWN))
     told = played(
         replace(asked, task=replace(asked.task, environment=spec), agent=AgentConfig("command", command=words))

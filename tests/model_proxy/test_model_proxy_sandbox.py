@@ -12,8 +12,8 @@ from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.records.run_document import run_document
-from evopolicygym.sandbox.base import Level
-from evopolicygym.sandbox.program.workplace import MODEL_PORT, enclosed
+from evopolicygym.sandbox.program.contract import MODEL_PORT
+from evopolicygym.sandbox.program.enclosed import enclosed
 from model_proxies import REAL_KEY, VARIABLE, open_door
 from players import GOOD
 from whole_runs import config, played
@@ -101,8 +101,8 @@ for place in range(2):
 """
 
 
-@pytest.mark.parametrize("level", [Level.BUBBLEWRAP, Level.NONE])
-def test_a_run_whose_agent_asks_a_model(level: Level, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("level", ["bubblewrap", "none"])
+def test_a_run_whose_agent_asks_a_model(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program plays a run with its judge and its model; the tokens are in the record, and the key is nowhere."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -43,7 +43,7 @@ def take_up(root: Path, *, trusted: bool = False) -> Stage:
 def test_a_record_does_not_lower_the_level(tmp_path: Path, outside: Outside) -> None:
     """A run that says it was played at none is played again, and post hoc, at the strongest level here."""
     paths = foreign(tmp_path / "run", outside)
-    strongest = choose("auto").backend.level.value
+    strongest = choose("auto").name
 
     assert read_run(paths.root).state.opened.isolation == "none"
     assert {one.isolation for one in replay(paths.root, Means(workers=1))} == {strongest}

@@ -14,7 +14,6 @@ from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import experiment
-from evopolicygym.sandbox.base import Level
 from model_proxies import REAL_KEY, VARIABLE
 from tool_runs import EDIT, found, needs
 from whole_runs import HELD_OUT, VALIDATION, config, played
@@ -42,7 +41,7 @@ def test_record_holds_nothing_hidden(agent: str, tool: str, tmp_path: Path, monk
     with ScriptedModel(Script(STEPS)) as model:
         options = {"model_url": f"{model.url}/v1", "model_key": VARIABLE}
         options |= {"program": found(tool)} if tool else {"model_wire": Wire.CHAT.value}
-        asked = config(tmp_path / RUNS, budget=2, isolation=Level.BUBBLEWRAP.value)
+        asked = config(tmp_path / RUNS, budget=2, isolation="bubblewrap")
         told = played(replace(asked, agent=AgentConfig(agent, "scripted", options)))
     opened = read_run(told.paths.root).state.opened
     owner = experiment.of_run(told.paths.root, opened)

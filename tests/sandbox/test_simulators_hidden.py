@@ -15,7 +15,7 @@ from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.environments.simulator_code import simulators_of
 from evopolicygym.sandbox import simulators
 from evopolicygym.sandbox.program import view
-from evopolicygym.sandbox.program.workplace import preflight
+from evopolicygym.sandbox.program.enclosed import preflight
 from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker
 

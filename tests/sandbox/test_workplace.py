@@ -17,7 +17,8 @@ from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
 from evopolicygym.core.agent import AgentEnd, AgentLimits
 from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox.program import view
-from evopolicygym.sandbox.program.workplace import JUDGE_PORT, MODEL_PORT, enclosed, preflight
+from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT
+from evopolicygym.sandbox.program.enclosed import enclosed, preflight
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap

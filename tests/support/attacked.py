@@ -33,7 +33,6 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, run, workspace
-from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.levels import choose
 from whole_runs import all_seeds, config, numbers, state_kept_in
 
@@ -112,7 +111,7 @@ class Besieged:
         """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
         texts = {name: content.decode() for name, content in came.files.items()}
         words = {self.door.endpoint.base_url.rpartition("/")[2]}
-        if self.session.state.opened.isolation == Level.BUBBLEWRAP:  # the only level at which places have other names
+        if self.session.state.opened.isolation == "bubblewrap":  # the only level at which places have other names
             words.add(str(self.paths.root))
 
         assert {name: LEAK_LINE.findall(text) for name, text in texts.items() if LEAK_LINE.search(text)} == {}

@@ -16,7 +16,6 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.run import RunState
 from evopolicygym.sandbox.backends.bubblewrap import Backend
-from evopolicygym.sandbox.base import Level
 from fakes import OpenRun
 from players import GOOD
 from whole_runs import Told, config, played
@@ -39,7 +38,7 @@ def desk(run: OpenRun) -> Desk:
     client = Path(__file__).parents[2] / "src" / "evopolicygym" / "runs" / "workspace_template" / "judge"
     (run.paths.workspace / "judge").write_bytes(client.read_bytes())
     (run.paths.workspace / "judge").chmod(0o755)
-    return Desk(run.paths.workspace, run.paths.transcript, 0, Level.BUBBLEWRAP.value)
+    return Desk(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
 
 
 def turn(run: OpenRun, *words: str, stop: Event | None = None, **options: int) -> Turn:
@@ -83,7 +82,7 @@ def played_by(
     watch: Callable[[RunEvent, RunState], None] = lambda _event, _state: None,
 ) -> Told:
     """Play a whole run on cartpole whose agent is a program; a good policy is its second word, ``GOOD``."""
-    asked = config(runs, budget=budget, isolation=Level.BUBBLEWRAP.value)
+    asked = config(runs, budget=budget, isolation="bubblewrap")
     command = tuple(GOOD if word == "GOOD" else word for word in words)
     return played(replace(asked, agent=AgentConfig("command", command=command)), watch)
 

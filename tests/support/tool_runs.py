@@ -15,7 +15,6 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.sandbox.base import Level
 from model_proxies import REAL_KEY, VARIABLE
 from players import GOOD
 from whole_runs import Told, config, played
@@ -45,7 +44,7 @@ def played_with(
     program: str,
     model: ScriptedModel,
     runs: Path,
-    level: Level = Level.BUBBLEWRAP,
+    level: str = "bubblewrap",
     *,
     budget: int = 2,
     effort: str = "",

@@ -13,7 +13,7 @@ from rich.text import Text
 from evopolicygym.api.pace import Clock, Pace
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
-from evopolicygym.core.isolation import AND, parted
+from evopolicygym.core.isolation import AND, is_unverified, parted
 from evopolicygym.core.number_text import duration, number, plus_minus
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import estimate
@@ -50,7 +50,7 @@ class RunView:
         )
         self._console.print(title, soft_wrap=True)
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
-        if opened.isolation == "none":
+        if is_unverified(opened.isolation):
             self._console.print(Text("Policies run with your own rights; the score will be unverified.", "yellow"))
         if waived := parted(opened.isolation)[1]:
             said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."

@@ -24,14 +24,15 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
+from evopolicygym.core.isolation import parted
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.sandbox.base import Level, level_of
-from evopolicygym.sandbox.levels import AUTO, choose
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.levels import AUTO, choose, guarantees
 from evopolicygym.specs import catalog
 
 ENVIRONMENT, BUDGET, VALIDATION, HELD_OUT = "cartpole", 24, 1, 2
@@ -128,11 +129,11 @@ def check(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = A
         agent = replace(agent, options={"steps": STEPS})
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-check-")))
-        level = choose(isolation).backend.level
+        encloses = Guarantee.PROGRAM_ENCLOSED in choose(isolation).backend.guarantees
         stack.enter_context(leftover_processes.orphans_adopted())
         ours = leftover_processes.below(os.getpid())
         stack.callback(leftover_processes.end_adopted, ours)
-        script = Script(_steps(place if level is Level.BUBBLEWRAP else None))
+        script = Script(_steps(place if encloses else None))
         model = stack.enter_context(ScriptedModel(script))
         look = _Look(_config(agent, place, isolation), place, patience_s, model, script, len(ours))
         if agent.model == SCRIPTED and "model_url" not in agent.options:
@@ -209,13 +210,16 @@ def _hidden(look: _Look) -> Finding:
     if any(look.secret in json.dumps(asked.body) for asked in look.model.asked):
         return Finding("hidden files", ok=False, detail="it told its model what is hidden")
     findings = {name: text for end in _ends(look) for name, text in end.findings.items()}
-    level = level_of(look.state.opened.isolation)
-    if not findings and level is Level.BUBBLEWRAP:
+    isolation = look.state.opened.isolation
+    encloses = Guarantee.PROGRAM_ENCLOSED in guarantees(isolation)
+    if not findings and encloses:
         return Finding(
             "hidden files", ok=True, detail="nothing of them in its files; it plays unconfined, as a part of us"
         )
-    if level is not Level.BUBBLEWRAP:
-        return Finding("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
+    if not encloses:
+        return Finding(
+            "hidden files", ok=True, detail=f"nothing of them in its files; level {parted(isolation)[0]} hides none"
+        )
     looked = "; told where to look, it found nothing" if look.script.places else ""
     return Finding("hidden files", ok=True, detail=f"{findings.get('hidden', 'nothing of them in its files')}{looked}")
 

@@ -3,10 +3,10 @@
 Each is one file of ``attacks/``: a policy as any agent could submit it, read but never imported by us. Its docstring
 begins with its id and what it tries, and then has a line for each of these:
 
-``submission``: the status that its submission must end with;
-``episodes``: how each of its episodes may end, ``ok`` or a ``FailureReason``;
-``promised``: the levels that promise to hold it;
-``played``: how many episodes show the whole of it (3 where nothing is said).
+``submission``: the status that its submission must end with; ``episodes``: how each of its episodes may end, ``ok`` or
+a ``FailureReason``; ``guarantees``: what a backend must guarantee to hold it; where there is no such line every backend
+holds it, as the watch over every policy does; ``played``: how many episodes show the whole of it (3 where nothing is
+said).
 
 What a policy reaches that it must not, it prints on a line that begins with ``LEAK``. Beside it lies ``bait.json``,
 which names things of the host: a file, a directory, a process, sockets, the judge's address. How attacks are played is
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from evopolicygym.sandbox.base import Level
+from evopolicygym.sandbox.guarantee import Guarantee
 
 BAIT = "bait.json"
 LEAK = "LEAK"
@@ -38,8 +38,8 @@ class Attack:
     """The status that its submission ends with."""
     endings: frozenset[str]
     """How each of its episodes may end: ``ok`` or the reason of a failure."""
-    promised: frozenset[Level]
-    """The levels that promise to hold it."""
+    guarantees: frozenset[Guarantee]
+    """What holds it; empty where every backend does."""
     episodes: int
     """How many episodes show the whole of it."""
 
@@ -67,6 +67,6 @@ def read(source: str) -> Attack:
         source,
         fields["submission"],
         frozenset(fields["episodes"].split(", ")),
-        frozenset(map(Level, fields["promised"].split(", "))),
+        frozenset(map(Guarantee, filter(None, fields.get("guarantees", "").split(", ")))),
         int(fields.get("played", USUAL_EPISODES)),
     )

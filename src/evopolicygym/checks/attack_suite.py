@@ -19,7 +19,6 @@ from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.levels import choose
 
 HONEST = "P56"
@@ -86,10 +85,10 @@ class Verdict:
 def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[Verdict]:
     """Play the attacks (all, where none is named) against a level; yield what came of each as it ends.
 
-    What level ``none`` doesn't promise to hold is not tried: nothing would keep it off this machine. Raises
-    ``SandboxError`` where the level can't work here at all.
+    What a level that guarantees nothing doesn't promise to hold is not tried: nothing would keep it off this machine.
+    Raises ``SandboxError`` where the level can't work here at all.
     """
-    promises = choose(level).backend.level
+    guarantees = choose(level).backend.guarantees
     with (
         TemporaryDirectory(prefix="evopolicygym-siege-") as place,
         leftover_processes.orphans_adopted(),
@@ -100,8 +99,8 @@ def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> 
         field.honest()  # so that all processes are there which are there between policies
         ours = leftover_processes.below(os.getpid())
         for one in which or attacks():
-            promised = promises in one.promised
-            came = field.play(one, len(ours)) if promised or promises is not Level.NONE else None
+            promised = one.guarantees <= guarantees
+            came = field.play(one, len(ours)) if promised or guarantees else None
             leftover_processes.end_adopted(ours)
             yield Verdict(one, came, promised)
 

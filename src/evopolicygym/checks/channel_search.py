@@ -28,9 +28,9 @@ from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.sandbox.base import Level
 from evopolicygym.sandbox.confinement.allowed import Allowed, allowed
 from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
+from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import choose
 
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
@@ -234,10 +234,10 @@ def search(
     opened by all; ``only`` names the system calls that are tried, where not all are. Raises ``SandboxError`` where the
     level can't work here, filters no system calls, or its reader can't play.
     """
-    program, kept_in = program or policy_filter(), choose(level).backend.level
-    if program is None or kept_in is Level.NONE:
+    program, guaranteed = program or policy_filter(), choose(level).backend.guarantees
+    if program is None or Guarantee.SYSTEM_CALLS_FILTERED not in guaranteed:
         raise SandboxError(f"No system calls are filtered at level {level!r} here: there is nothing to search.")
-    by_nature = CLOCKS | (NUMBERS if kept_in is Level.PROCESS else set())
+    by_nature = CLOCKS | (set() if Guarantee.PROCESS_NUMBERS_PRIVATE in guaranteed else NUMBERS)
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-channels-")))
 

@@ -17,6 +17,7 @@ from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
+from evopolicygym.core.isolation import is_unverified
 from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
@@ -149,7 +150,7 @@ def _headline(state: RunState) -> Text:
         f" over {held_out.count} cases{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
-        (" (unverified)" if opened.isolation == "none" else "", "yellow"),
+        (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
         (f"\n{random}" if random else "", "yellow"),
     )
 

@@ -131,7 +131,7 @@ class Desk:
     seed: int
     """Of the run: what an agent that draws at random starts from."""
     isolation: str
-    """The level at which an agent's program is to be kept in: ``bubblewrap``, ``process`` or ``none``."""
+    """The isolation, as the record names it, at which an agent's program is to be kept in."""
     left: Allowance = field(default_factory=Allowance)
     """What is left of the agent's allowance for this turn. Cost and tokens are the agent's to keep, at its model's
     door; time and turns are kept for it."""
@@ -201,3 +201,10 @@ class Particular(Protocol):
 
     def refuse(self, environment: str) -> None:
         """Raise ``UsageError`` where it can't play the environment of this name; asked before a run is opened."""
+
+
+@runtime_checkable
+class ProgramAgent(Protocol):
+    """An agent that starts a program, so that a run needs an isolation that keeps programs in."""
+
+    starts_program: bool

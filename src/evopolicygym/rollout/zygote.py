@@ -182,7 +182,7 @@ class Zygote:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)
             ours.settimeout(ANSWER_S)
             with fixed_layout():
-                inside = self._backend.start(self.ground, theirs.fileno(), self._variables)
+                inside = self._backend.policy_sandbox(self.ground, theirs.fileno(), self._variables)
         greeting = {
             "preload": self._preload,
             "confinement": asdict(inside.confinement),
@@ -202,6 +202,6 @@ class Zygote:
                 raise ConnectionResetError("it ended at once")
         except OSError as error:
             self.close()
-            raise SandboxError(f"A policy's zygote did not start at level {self._backend.level}: {error}.") from error
+            raise SandboxError(f"A policy's zygote did not start in its sandbox: {error}.") from error
         found = json.loads(answer)
         self.landlock, self.addresses = int(found["landlock"]), str(found["addresses"])

@@ -3,13 +3,15 @@
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
+from evopolicygym.core.agent import Agent, ProgramAgent
+from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.policy_packages import refuse_other_packages
-from evopolicygym.sandbox.levels import AUTO, BACKENDS, named
+from evopolicygym.sandbox.levels import AUTO, BACKENDS, named, program_sandbox
 
 
 def refuse_unknown(config: RunConfig) -> None:
@@ -18,6 +20,15 @@ def refuse_unknown(config: RunConfig) -> None:
     name, _ = named(config.isolation)
     if name != AUTO:
         BACKENDS.load(name)
+
+
+def refuse_program(config: RunConfig, agent: Agent) -> None:
+    """Raise ``UsageError`` where an agent starts a program, and the isolation that is asked for keeps none in."""
+    if isinstance(agent, ProgramAgent) and agent.starts_program and named(config.isolation)[0] != AUTO:
+        try:
+            program_sandbox(config.isolation)
+        except SandboxError as error:
+            raise UsageError(f"The agent {config.agent.name!r} is a program. {error}") from error
 
 
 def taken_up(

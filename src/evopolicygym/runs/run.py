@@ -36,14 +36,15 @@ from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_unknown, taken_up
+from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_program, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of, refuse_unkept
 from evopolicygym.runs.policy_packages import refuse_packages, try_packages
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
-from evopolicygym.sandbox.base import Level, level_of
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import spec_sha256
 
 STOP_WORDS = 500
@@ -67,6 +68,7 @@ def play(
     refuse_packages(config.task)
     price = price_of(config, agent)
     refuse_unknown(config)
+    refuse_program(config, agent)
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
@@ -233,7 +235,7 @@ def _opening(
 def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
     """Try what policies may import besides, and lay it out for the agent; raise ``UsageError`` where that can't be."""
     try_packages(task, executor)
-    if level_of(executor.grounds.isolation) is not Level.BUBBLEWRAP:
+    if Guarantee.PROGRAM_ENCLOSED not in guarantees(executor.grounds.isolation):
         workspace.link_packages(paths, task.policy_packages)
 
 

@@ -1,35 +1,21 @@
-"""The contract of a sandbox: where a zygote is started, what it sees, and what its children give up.
+"""The contract of an isolation backend: what it guarantees, where a zygote is started, what its children give up.
 
-A backend is one file that defines ``Backend``. It starts the zygote; the confinement that it names is then applied by
-every child to itself (``rollout/guest/lockdown.py``). What plays inside is not told here.
+A backend is one file of ``backends/`` that defines ``Backend``, an entry point of the group ``evopolicygym.sandboxes``,
+or ``package.module:Backend``. It starts the zygote; the confinement that it names is then applied by every child to
+itself (``rollout/guest/lockdown.py``). A backend that also keeps an agent's program in is a ``ProgramBackend``. What
+plays inside is not described here.
 """
 
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from evopolicygym.core.isolation import parted
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.confinement.walls import Wall
-
-
-class Level(StrEnum):
-    """How strongly policies are kept in; recorded in each run, strongest first."""
-
-    BUBBLEWRAP = "bubblewrap"
-    """Namespaces, nothing writable, only what a policy needs visible; and all of ``process``."""
-    PROCESS = "process"
-    """No privileges, resource limits, Landlock and seccomp."""
-    NONE = "none"
-    """Nothing: asked for by name, and marked as unverified wherever a score is shown."""
-
-
-def level_of(isolation: str) -> Level:
-    """Return the level of an isolation as it is recorded, whatever walls were waived."""
-    return Level(parted(isolation)[0])
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.program.contract import ProgramSandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +84,21 @@ class Inside:
 class Backend(Protocol):
     """One way to keep a policy in."""
 
-    level: Level
+    guarantees: frozenset[Guarantee]
+    """What it holds policies to, and an agent's program where it is a ``ProgramBackend``."""
     walls: frozenset[Wall]
-    """What it promises of that which a machine may lack; where one is missing it isn't used, unless that is waived."""
+    """What it needs of that which a machine may lack; where one is missing it isn't used, unless that is waived."""
 
     def findings(self) -> Mapping[str, str]:
         """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote that inherits the descriptor ``control`` and the given environment variables, no others."""
+
+
+@runtime_checkable
+class ProgramBackend(Backend, Protocol):
+    """A backend that also has a place for an agent's program. Without one, agents that are programs are refused."""
+
+    def program_sandbox(self) -> ProgramSandbox:
+        """Return what starts an agent's program and keeps it in."""

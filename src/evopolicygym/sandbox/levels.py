@@ -1,6 +1,9 @@
 """Which backend a run gets: the one asked for by name, or the strongest that works here.
 
-A level one of whose walls is missing here is not used, unless the user waived that wall; then its name says so.
+A backend one of whose walls is missing here is not used, unless the user waived that wall; then its name says so.
+``auto`` takes backends of this package only, those that guarantee most first: one whose guarantees include another's
+comes before it, and of others the name decides. A backend from outside is used only where it is asked for by name, as
+what it declares is its author's word.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -9,17 +12,19 @@ from dataclasses import dataclass
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import parted, written
 from evopolicygym.core.registry import Registry
-from evopolicygym.sandbox.base import Backend, Level
+from evopolicygym.sandbox.base import Backend, ProgramBackend
 from evopolicygym.sandbox.confinement.walls import Wall, lacking
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.program.plain import PlainPrograms
 
 AUTO = "auto"
-AUTO_ORDER = (Level.BUBBLEWRAP, Level.PROCESS)
-"""What ``auto`` tries, strongest first. It never falls to ``none`` by itself."""
 BACKENDS = Registry(
     kind="isolation level",
     package="evopolicygym.sandbox.backends",
     group="evopolicygym.sandboxes",
     attribute="Backend",
+    from_outside="Backend",
 )
 
 
@@ -27,6 +32,8 @@ BACKENDS = Registry(
 class Chosen:
     """A backend that works here, with what it can enforce and why it was taken."""
 
+    name: str
+    """By which it is asked for."""
     backend: Backend
     findings: Mapping[str, str]
     isolation: str
@@ -36,18 +43,18 @@ class Chosen:
 def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> Chosen:
     """Return the backend that ``asked`` names; for ``auto``, the strongest that works here and why.
 
-    ``lacks`` says why a wall can't be had on this machine. Raises ``UnknownName`` and ``SandboxError``.
+    ``lacks`` says why this machine lacks a wall. Raises ``UnknownName`` and ``SandboxError``.
     """
     name, waived = named(asked)
     if name != AUTO:
-        return _tried(BACKENDS.load(name)(), waived, lacks, {"chosen": "asked for by name"})
+        return _tried(name, _backend(name), waived, lacks, {"chosen": "asked for by name"})
     refused: dict[str, str] = {}
-    for level in AUTO_ORDER:
+    for candidate, backend in _strongest_first():
         try:
             why = {"chosen": "the strongest that works here", **refused}
-            return _tried(BACKENDS.load(level.value)(), waived, lacks, why)
+            return _tried(candidate, backend, waived, lacks, why)
         except SandboxError as error:
-            refused[f"not {level}"] = str(error)
+            refused[f"not {candidate}"] = str(error)
     raise SandboxError("No isolation level works here: " + " ".join(refused.values()))
 
 
@@ -66,13 +73,52 @@ def waivable(walls: Collection[str]) -> frozenset[Wall]:
     return frozenset(map(Wall, walls))
 
 
-def _tried(backend: Backend, waived: Collection[Wall], lacks: Callable[[Wall], str], why: Mapping[str, str]) -> Chosen:
+def guarantees(isolation: str) -> frozenset[Guarantee]:
+    """Return what the backend guarantees that an isolation names, as it is written in a record."""
+    return _backend(named(isolation)[0]).guarantees
+
+
+def program_sandbox(isolation: str) -> ProgramSandbox:
+    """Return what keeps an agent's program in at an isolation, as it is written in a record.
+
+    Raises ``SandboxError`` where its backend keeps no program in, and that is not waived.
+    """
+    name, waived = named(isolation)
+    backend = _backend(name)
+    if isinstance(backend, ProgramBackend):
+        return backend.program_sandbox()
+    if Wall.PROGRAM_SANDBOX in waived:
+        return PlainPrograms(confined=False)
+    raise SandboxError(
+        f"Isolation level {name} keeps policies in, and no agent's program: it has no program_sandbox. --isolation "
+        f"auto takes a level that has one. To run the program with your own rights, ask for it by --waive "
+        f"{Wall.PROGRAM_SANDBOX}, and the run is marked {written(name, [Wall.PROGRAM_SANDBOX])!r}."
+    )
+
+
+def _backend(name: str) -> Backend:
+    backend: Backend = BACKENDS.load(name)()
+    return backend
+
+
+def _strongest_first() -> list[tuple[str, Backend]]:
+    """Return what ``auto`` tries, by name: the backends of this package that guarantee anything."""
+    own = [name for name in BACKENDS.names() if name not in BACKENDS.installed()]
+    found = [(name, backend) for name in own if (backend := _backend(name)).guarantees]
+    return sorted(found, key=lambda one: (-len(one[1].guarantees), one[0]))
+
+
+def _tried(
+    name: str, backend: Backend, waived: Collection[Wall], lacks: Callable[[Wall], str], why: Mapping[str, str]
+) -> Chosen:
     findings = backend.findings()
     missing = {wall: reason for wall in sorted(backend.walls) if (reason := lacks(wall))}
     for wall in missing.keys() - waived:
         raise SandboxError(
-            f"Isolation level {backend.level} promises {wall}, which is missing here: {missing[wall]}. Who accepts "
-            f"less asks for it by --waive {wall}, and the run is marked {written(backend.level, [wall])!r}."
+            f"Isolation level {name} promises {wall}, which is missing here: {missing[wall]}. Who accepts "
+            f"less asks for it by --waive {wall}, and the run is marked {written(name, [wall])!r}."
         )
-    told = {f"without {wall}": f"waived: {reason}" for wall, reason in missing.items()}
-    return Chosen(backend, {**findings, **why, **told}, written(backend.level, missing))
+    if Wall.PROGRAM_SANDBOX in waived and not isinstance(backend, ProgramBackend):
+        missing[Wall.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"
+    without = {f"without {wall}": f"waived: {reason}" for wall, reason in missing.items()}
+    return Chosen(name, backend, {**findings, **why, **without}, written(name, missing))

@@ -32,6 +32,7 @@ class CommandAgent:
     """Runs one program."""
 
     max_turns = 1
+    starts_program = True
 
     def __init__(self, command: tuple[str, ...], limits: AgentLimits, upstream: ModelUpstream | None = None) -> None:
         self._launch = Launch(command, limits)

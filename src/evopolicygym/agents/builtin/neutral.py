@@ -34,6 +34,7 @@ class NeutralAgent:
     """Has one model work at the desk."""
 
     max_turns = 1
+    starts_program = True
 
     def __init__(self, upstream: ModelUpstream, model: str, effort: str = "") -> None:
         self._upstream, self._model, self._effort = upstream, model, effort

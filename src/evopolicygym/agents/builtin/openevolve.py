@@ -22,7 +22,8 @@ from evopolicygym.agents.kit.openevolve_harness.link import ADDRESS
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.core.errors import AgentError, SandboxError
-from evopolicygym.sandbox.program.workplace import Occupant, plain
+from evopolicygym.sandbox.program.plain import plain
+from evopolicygym.sandbox.program.started import StartedProgram
 
 ABOUT = About(
     "the library OpenEvolve: islands of programs",
@@ -51,17 +52,17 @@ def search(bench: Bench) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LOOK_S)
         host, port = listener.getsockname()
-        with _started(bench, f"{host}:{port}:{token}", last) as occupant:
-            while occupant.process.poll() is None:
+        with _started(bench, f"{host}:{port}:{token}", last) as library:
+            while library.process.poll() is None:
                 bench.pause(0.0)
                 _serve(bench, listener, token)
-            code = occupant.process.returncode
+            code = library.process.returncode
     if code:
         raise SearchCrashed(f"OpenEvolve ended with exit code {code}: {' '.join(last)[-300:] or 'it printed nothing'}")
 
 
 @contextmanager
-def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[Occupant]:
+def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[StartedProgram]:
     """Start the library's process; nothing of it is left when this is."""
     home = bench.desk.home
     (home / "tmp").mkdir(parents=True, exist_ok=True)
@@ -69,18 +70,18 @@ def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[Occupant]
     places = {ADDRESS: address, "TMPDIR": str(home / "tmp"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = (sys.executable, "-P", "-m", "evopolicygym.agents.kit.openevolve_harness")
     try:
-        occupant = plain(command, bench.desk.workspace, places, AgentLimits(), home)
+        library = plain(command, bench.desk.workspace, places, AgentLimits(), home)
     except SandboxError as error:
         raise AgentError(str(error)) from error
-    output = occupant.process.stdout
+    output = library.process.stdout
     if output is None:
         raise AgentError("OpenEvolve was started without a pipe for its output.")
     thread = Thread(target=_copy, args=(output, bench, last), name="openevolve", daemon=True)
     thread.start()
     try:
-        yield occupant
+        yield library
     finally:
-        occupant.leave(0.0)
+        library.leave(0.0)
         thread.join(SPEAK_S)
         output.close()
 

@@ -162,6 +162,8 @@ class Progress:
 class CommandLineAgent:
     """Plays by calling a tool."""
 
+    starts_program = True
+
     def __init__(
         self, tool: Tool, program: Path, config: AgentConfig, upstream: ModelUpstream, limits: AgentLimits
     ) -> None:

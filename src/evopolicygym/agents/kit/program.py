@@ -1,6 +1,6 @@
 """One start of an agent's program in its workplace: watched, its output kept, and gone when this is over.
 
-How a program is kept in is described in ``sandbox/program/workplace.py``; what its end means is for the agents to say.
+How a program is kept in is not described here but in ``sandbox/program/``; what its end means is for the agents to say.
 """
 
 import os
@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from socket import create_server
 from threading import Event, Thread
 from typing import BinaryIO
 
@@ -18,8 +17,8 @@ from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.proxy import ModelDoor
 from evopolicygym.model_proxy.upstream import ModelEndpoint
-from evopolicygym.sandbox.base import Level, level_of
-from evopolicygym.sandbox.program.workplace import JUDGE_PORT, MODEL_PORT, Occupant, Serve, enclosed, plain, preflight
+from evopolicygym.sandbox.levels import program_sandbox
+from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
 
 GRACE_S = 5.0
 """Seconds that a program has between being asked to end and being killed."""
@@ -66,21 +65,20 @@ def run(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None, stop: E
     Raises ``AgentError`` where it can't be started and ``SandboxError`` where it can't be ended.
     """
     try:
-        found = _looked_around(launch, desk)
-        occupant = _started(launch, desk, door, model)
+        found, program = _started(launch, desk, door, model)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     limit = over = ""
-    with _transcribed(occupant, desk.transcript, launch.hear):
+    with _transcribed(program, desk.transcript, launch.hear):
         try:
-            while occupant.process.poll() is None and not limit and not over and not stop.wait(LOOK_S):
-                limit = occupant.watch.over()
+            while program.process.poll() is None and not limit and not over and not stop.wait(LOOK_S):
+                limit = program.over()
                 over = launch.over()
-            ended_by_itself = occupant.process.poll() is not None
+            ended_by_itself = program.process.poll() is not None
         finally:
-            occupant.leave(0.0 if limit else GRACE_S)
-    code = occupant.process.returncode if ended_by_itself else None
-    return Ended({**found, **occupant.findings}, code, limit, over)
+            program.leave(0.0 if limit else GRACE_S)
+    code = program.process.returncode if ended_by_itself else None
+    return Ended({**found, **program.findings}, code, limit, over)
 
 
 def last_words(code: int, transcript: Path) -> str:
@@ -91,31 +89,23 @@ def last_words(code: int, transcript: Path) -> str:
     return f"the program ended with exit code {code}: {words or 'it printed nothing'}"
 
 
-def _looked_around(launch: Launch, desk: Desk) -> Mapping[str, str]:
-    """Return what the workplace's preflight found; empty at levels that hide nothing."""
-    if level_of(desk.isolation) is not Level.BUBBLEWRAP:
-        return {}
-    hidden = [desk.workspace.parent, state_directory()]
-    return preflight(launch.command, desk.workspace, hidden, desk.simulators, desk.policy_packages)
-
-
-def _started(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None) -> Occupant:
-    command, limits, home = launch.command, launch.limits, launch.home
-    if level_of(desk.isolation) is not Level.BUBBLEWRAP:
-        models = launch.equip(model.serve(create_server(("127.0.0.1", 0)))) if model else {}
-        confined = level_of(desk.isolation) is Level.PROCESS
-        environment = {**door.endpoint.environment, **models}
-        return plain(command, desk.workspace, environment, limits, home, confined=confined)
-    doors: dict[int, Serve] = {JUDGE_PORT: lambda listener: door.serve(listener).environment}
+def _started(
+    launch: Launch, desk: Desk, door: Door, model: ModelDoor | None
+) -> tuple[Mapping[str, str], RunningProgram]:
+    """Start a program at its desk's isolation; return what was found there before, and the program."""
+    sandbox = program_sandbox(desk.isolation)
+    program = Program(launch.command, desk.workspace, launch.limits, launch.home, desk.simulators, desk.policy_packages)
+    endpoints: dict[int, Serve] = {JUDGE_PORT: lambda listener: door.serve(listener).environment}
     if model:
-        doors[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
-    return enclosed(command, desk.workspace, doors, limits, home, desk.simulators, desk.policy_packages)
+        endpoints[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
+    found = sandbox.preflight(program, [desk.workspace.parent, state_directory()])
+    return found, sandbox.start(program, endpoints)
 
 
 @contextmanager
-def _transcribed(occupant: Occupant, transcript: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
+def _transcribed(program: RunningProgram, transcript: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
     """Write what the program prints into its transcript, until it is gone."""
-    output = occupant.process.stdout
+    output = program.process.stdout
     if output is None:
         raise AgentError("The agent's program was started without a pipe for its output.")
     transcript.parent.mkdir(parents=True, exist_ok=True)

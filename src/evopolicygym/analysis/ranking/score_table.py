@@ -16,7 +16,7 @@ from evopolicygym.analysis.ranking.comparability import not_alike
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.isolation import parted
+from evopolicygym.core.isolation import is_unverified, parted
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
@@ -171,7 +171,7 @@ def score_table(
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
-    if any(run.isolation == "none" for run in runs):
+    if any(is_unverified(run.isolation) for run in runs):
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok
-promised: bubblewrap, process
+guarantees: host-files-hidden
 """
 
 import importlib

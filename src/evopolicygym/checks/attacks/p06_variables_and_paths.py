@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok
-promised: bubblewrap
+guarantees: host-names-hidden
 """
 
 import json

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok
-promised: bubblewrap, process
+guarantees: no-network
 """
 
 import json

@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: died
-promised: bubblewrap, process, none
 """
 
 import json

@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: timeout, died
-promised: bubblewrap, process, none
 """
 
 import os

@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: invalid_action
-promised: bubblewrap, process, none
 played: 9
 """
 

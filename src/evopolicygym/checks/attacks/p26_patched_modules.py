@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: timeout, error
-promised: bubblewrap, process, none
 played: 2
 """
 

@@ -2,7 +2,6 @@
 
 submission: init_timeout
 episodes: ok
-promised: bubblewrap, process, none
 played: 1
 """
 

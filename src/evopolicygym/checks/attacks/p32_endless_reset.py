@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: timeout
-promised: bubblewrap, process, none
 played: 1
 """
 

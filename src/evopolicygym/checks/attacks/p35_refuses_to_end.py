@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: ok
-promised: bubblewrap, process, none
 """
 
 import atexit

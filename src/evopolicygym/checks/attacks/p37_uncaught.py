@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: error, died
-promised: bubblewrap, process, none
 played: 7
 """
 

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: memory, error
-promised: bubblewrap, process
+guarantees: memory-limited
 """
 
 import mmap

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok, error, died
-promised: bubblewrap, process
+guarantees: processes-limited
 """
 
 import _thread

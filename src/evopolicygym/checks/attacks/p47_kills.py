@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: error, died
-promised: bubblewrap, process
+guarantees: other-processes-hidden
 """
 
 import ctypes

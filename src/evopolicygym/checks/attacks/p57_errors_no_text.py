@@ -2,7 +2,6 @@
 
 submission: ok
 episodes: error
-promised: bubblewrap, process, none
 """
 
 

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok, died
-promised: bubblewrap, process
+guarantees: processes-limited
 """
 
 import _thread

@@ -2,7 +2,7 @@
 
 submission: ok
 episodes: ok
-promised: bubblewrap, process
+guarantees: nothing-shared, system-calls-filtered
 """
 
 import ctypes

@@ -27,7 +27,7 @@ from evopolicygym.core.run_options import (
     RunOptions,
 )
 from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of
-from evopolicygym.runs.executor import refuse_unknown
+from evopolicygym.runs.executor import refuse_program, refuse_unknown
 from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
 from evopolicygym.runs.tables import decode, overlaid, read_table, table_of
@@ -182,6 +182,7 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     found = []
     for config in configs:
         agent = make(config.agent)
+        refuse_program(config, agent)
         if config.agent.command and isinstance(agent, Particular):
             agent.refuse(config.task.environment.name)
         found.append(unpriced(config.agent, price_of(config, agent)))

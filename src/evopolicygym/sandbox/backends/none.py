@@ -4,20 +4,27 @@ import sys
 from collections.abc import Mapping
 
 from evopolicygym.sandbox.backends.process import spawn
-from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.base import Confinement, Ground, Inside
 from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.program.plain import PlainPrograms
 
 
 class Backend:
     """Policies in a plain process, for one's own code on one's own machine."""
 
-    level = Level.NONE
+    guarantees: frozenset[Guarantee] = frozenset()
     walls: frozenset[Wall] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         """Say that nothing is enforced."""
         return {"warning": "policies run with your own rights: scores of this level are unverified"}
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote of this Python without any confinement."""
         return Inside(spawn([sys.executable], ground, control, environment), str(ground.policy), Confinement())
+
+    def program_sandbox(self) -> ProgramSandbox:
+        """Return what starts an agent's program as a plain process, with a minimal environment and nothing else."""
+        return PlainPrograms(confined=False)

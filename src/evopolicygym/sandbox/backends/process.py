@@ -11,13 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evopolicygym.core.task import Limits
-from evopolicygym.sandbox.base import Confinement, Ground, Inside, Level
+from evopolicygym.sandbox.base import Confinement, Ground, Inside
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
 from evopolicygym.sandbox.confinement.permitted import OPEN_FILES, OWN_PROCESS
 from evopolicygym.sandbox.confinement.seccomp import policy_filter, seccomp_finding
 from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.host import library_directories, standard_library
+from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.program.plain import PlainPrograms
 
 MEBIBYTE = 1 << 20
 GROUP = "a control group"
@@ -33,7 +36,11 @@ PLAINLY = ("-s", "-P", "-S", "-B")
 class Backend:
     """Policies in a plain process that gives up what it can."""
 
-    level = Level.PROCESS
+    guarantees = frozenset(Guarantee) - {
+        Guarantee.HOST_NAMES_HIDDEN,
+        Guarantee.PROCESS_NUMBERS_PRIVATE,
+        Guarantee.PROGRAM_ENCLOSED,
+    }
     walls = frozenset({Wall.LANDLOCK, Wall.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
@@ -48,7 +55,7 @@ class Backend:
             "times of access": access_times_finding(),
         }
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
         """Start a zygote of this Python, with the guest's code and the library on its import path."""
         readable = (
             *(str(path) for path in ground.library.paths.values()),
@@ -64,6 +71,10 @@ class Backend:
             str(ground.policy),
             replace(confinement(ground.limits, readable), nice=NICE),
         )
+
+    def program_sandbox(self) -> ProgramSandbox:
+        """Return what takes an agent's program its privileges and holds it to limits; the host's files are its own."""
+        return PlainPrograms(confined=True)
 
 
 def spawn(

@@ -1,4 +1,4 @@
-"""Walls that a level may promise and a machine may lack, and what would bring them."""
+"""Walls that may be missing, of a machine or of a backend, and what would bring them; a user may waive each by name."""
 
 import ctypes
 from enum import StrEnum
@@ -9,16 +9,18 @@ LANDLOCK_CREATE_RULESET, WHICH_VERSION = 444, 1
 
 
 class Wall(StrEnum):
-    """Part of what a level promises, which not every machine has."""
+    """Part of isolation that not every machine, or not every backend, has."""
 
     LANDLOCK = "landlock"
     """The kernel hides files from a process that asked for it."""
     SECCOMP = "seccomp"
     """The kernel refuses system calls to a process that asked for it."""
+    PROGRAM_SANDBOX = "program-sandbox"
+    """An agent's program is kept in: no machine lacks that, but a backend may."""
 
 
 def lacking(wall: Wall) -> str:
-    """Return why a wall can't be had here, and what would work; empty where it can."""
+    """Return why this machine lacks a wall, and what would work; empty where it doesn't."""
     if wall is Wall.SECCOMP and policy_filter() is None:
         return "libseccomp is not installed: pip install pyseccomp, with the system's package libseccomp2, brings it"
     if wall is Wall.LANDLOCK and not landlock_version():

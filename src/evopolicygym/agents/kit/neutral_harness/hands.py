@@ -1,15 +1,15 @@
 """The bash of the agent ``neutral``: commands that run in its workplace, one after another.
 
-Nothing of the model is known in here. How a workplace holds is described in ``sandbox/program/workplace.py``, and how a
-command is run inside in ``sandbox/program/inside/commands.py``.
+Nothing of the model is known in here. How the sandbox holds is not described here but in ``sandbox/program/``, and how
+a command is run inside in ``sandbox/program/inside/commands.py``.
 """
 
 import json
 import select
 import socket
-import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.resources import files
 from threading import Event
 from typing import Self
@@ -19,8 +19,8 @@ from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentLimits, Desk, Door
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
-from evopolicygym.sandbox.base import Level, level_of
-from evopolicygym.sandbox.program.workplace import JUDGE_PORT, Occupant, enclosed, plain, preflight
+from evopolicygym.sandbox.levels import program_sandbox
+from evopolicygym.sandbox.program.contract import JUDGE_PORT, Program, RunningProgram
 
 COMMAND_S = 300.0
 """The longest that a command may run."""
@@ -46,7 +46,7 @@ class Hands:
 
     def __init__(self, desk: Desk, door: Door, stop: Event) -> None:
         self._desk, self._door, self._stop = desk, door, stop
-        self._occupant: Occupant | None = None
+        self._program: RunningProgram | None = None
         self._channel: socket.socket | None = None
         self._restarts = 0
         self.findings: Mapping[str, str] = {}
@@ -77,7 +77,7 @@ class Hands:
         """Wait; raise ``Stopped`` where the agent is to stop, ``WorkEnded`` where a limit is passed."""
         if self._stop.wait(seconds):
             raise Stopped("The agent was asked to stop.")
-        if self._occupant is not None and (over := self._occupant.watch.over()):
+        if self._program is not None and (over := self._program.over()):
             raise WorkEnded(f"the agent's commands were ended: {over}")
 
     def _exchange(self, line: bytes) -> Mapping[str, object]:
@@ -106,8 +106,8 @@ class Hands:
         script = (files("evopolicygym.sandbox.program") / "inside" / "commands.py").read_text(encoding="utf-8")
         listening: list[socket.socket] = []
         try:
-            self._occupant, found = self._entered(script, listening)
-            self.findings = {**self.findings, **found, **self._occupant.findings}
+            self._program, found = self._entered(script, listening)
+            self.findings = {**self.findings, **found, **self._program.findings}
             listening[0].settimeout(SLACK_S)
             self._channel, _ = listening[0].accept()
             self._channel.settimeout(SLACK_S)
@@ -118,7 +118,7 @@ class Hands:
             for listener in listening:
                 listener.close()
 
-    def _entered(self, script: str, listening: list[socket.socket]) -> tuple[Occupant, Mapping[str, str]]:
+    def _entered(self, script: str, listening: list[socket.socket]) -> tuple[RunningProgram, Mapping[str, str]]:
         """Start a workplace that connects to a socket, which is appended to ``listening``."""
 
         def serve(listener: socket.socket) -> Mapping[str, str]:
@@ -126,18 +126,15 @@ class Hands:
             host, port = listener.getsockname()
             return {"EVOPOLICYGYM_COMMANDS": f"{host}:{port}"}
 
-        workspace = self._desk.workspace
-        if level_of(self._desk.isolation) is not Level.BUBBLEWRAP:
-            addresses = serve(socket.create_server(("127.0.0.1", 0)))
-            environment = {**self._door.endpoint.environment, **addresses}
-            words, confined = (sys.executable, "-I", "-c", script), level_of(self._desk.isolation) is Level.PROCESS
-            return plain(words, workspace, environment, AgentLimits(), confined=confined), {}
-        hidden, simulators = [workspace.parent, state_directory()], self._desk.simulators
-        packages = self._desk.policy_packages
-        found = {} if self.findings else preflight(("bash",), workspace, hidden, simulators, packages)
-        doors = {JUDGE_PORT: lambda listener: self._door.serve(listener).environment, COMMANDS_PORT: serve}
-        words = ("python3", "-I", "-c", script)
-        return enclosed(words, workspace, doors, AgentLimits(), simulators=simulators, packages=packages), found
+        desk, door, sandbox = self._desk, self._door, program_sandbox(self._desk.isolation)
+        command = (sandbox.python, "-I", "-c", script)
+        packages = desk.policy_packages
+        program = Program(command, desk.workspace, AgentLimits(), simulators=desk.simulators, packages=packages)
+        found: Mapping[str, str] = {}
+        if not self.findings:
+            found = sandbox.preflight(replace(program, command=("bash",)), [desk.workspace.parent, state_directory()])
+        endpoints = {JUDGE_PORT: lambda listener: door.serve(listener).environment, COMMANDS_PORT: serve}
+        return sandbox.start(program, endpoints), found
 
     def _restart(self) -> None:
         self._leave()
@@ -147,11 +144,11 @@ class Hands:
         self._start()
 
     def _leave(self) -> None:
-        channel, occupant = self._channel, self._occupant
-        self._channel = self._occupant = None
+        channel, program = self._channel, self._program
+        self._channel = self._program = None
         if channel is not None:
             channel.close()
-        if occupant is not None:
-            occupant.leave(0.0)
-            if occupant.process.stdout is not None:
-                occupant.process.stdout.close()
+        if program is not None:
+            program.leave(0.0)
+            if program.process.stdout is not None:
+                program.process.stdout.close()

@@ -1,0 +1,193 @@
+"""An agent's program in namespaces of its own, with loopback only.
+
+What it reaches beyond is reached through endpoints: listening sockets that are made inside the sandbox's network and
+passed out, so nothing of ours runs beside the program. What it sees is not described here but in ``view.py``.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from evopolicygym.core.agent import AgentLimits
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.confinement import cgroup
+from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, as_arguments, bwrap, in_memory
+from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.limits import findings, of_this_machine, resource_limits
+from evopolicygym.sandbox.confinement.seccomp import agent_filter
+from evopolicygym.sandbox.confinement.watch import MEBIBYTE, Crowd, Watch
+from evopolicygym.sandbox.program import view
+from evopolicygym.sandbox.program.contract import Program, Serve
+from evopolicygym.sandbox.program.handshake import ended_unless_made, orders, received, stub
+from evopolicygym.sandbox.program.started import GONE_S, StartedProgram
+from evopolicygym.sandbox.program.view import ACCOUNTS, python_of, search_path
+from evopolicygym.sandbox.simulators import hidden_modules, names_of
+
+MOST_PYTHONS = 64
+"""How many Pythons are tried, of those that a program can see."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnclosedPrograms:
+    """Starts programs in namespaces, as ``contract.ProgramSandbox`` has it."""
+
+    @property
+    def python(self) -> str:
+        """How a command calls a Python inside."""
+        return "python3"
+
+    def preflight(self, program: Program, hidden: Sequence[Path]) -> Mapping[str, str]:
+        """Look around before a program does; return what was found."""
+        return preflight(program.command, program.workspace, hidden, program.simulators, program.packages)
+
+    def start(self, program: Program, endpoints: Mapping[int, Serve]) -> StartedProgram:
+        """Start a program, with endpoints by their ports inside."""
+        return enclosed(
+            program.command,
+            program.workspace,
+            endpoints,
+            program.limits,
+            program.home,
+            program.simulators,
+            program.packages,
+        )
+
+
+def enclosed(
+    command: Sequence[str],
+    workspace: Path,
+    endpoints: Mapping[int, Serve],
+    limits: AgentLimits,
+    home: Path | None = None,
+    simulators: Sequence[str] = (),
+    packages: Sequence[str] = (),
+) -> StartedProgram:
+    """Start a program in namespaces of its own, with endpoints by their ports inside.
+
+    Its home is a directory of this machine where one is given, and else gone with the program. ``simulators`` are
+    modules that it may not import besides those that nobody may, by their names or paths, ``packages`` distributions
+    that its policies may.
+
+    Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
+    """
+    limits = of_this_machine(limits)
+    group = cgroup.make(limits.processes, limits.memory_mb)
+    ours, theirs = socket.socketpair()
+    information, informed = os.pipe()
+    modules, bytes_each = hidden_modules(simulators), limits.scratch_mb * MEBIBYTE
+    seen = view.words(workspace.absolute(), command, bytes_each, home, modules, packages)
+    sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
+    inner = [_python(), *stub(orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
+    try:
+        with ours, theirs, os.fdopen(information, "rb") as said:
+            try:
+                process = _bwrap(["--info-fd", str(informed), *seen], inner, (theirs.fileno(), informed), group)
+            finally:
+                os.close(informed)
+            theirs.close()
+            with ended_unless_made(process):
+                child = int(json.loads(said.read())["child-pid"])
+                init = os.pidfd_open(child)
+                held = received(ours, list(endpoints.values()), lambda found: findings(found, limits, group))
+    except BaseException:
+        if group:
+            group.remove(GONE_S)
+        raise
+    if home is not None:
+        held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
+    watch = Watch(workspace / "system", limits, None if group else Crowd(first=f"/proc/{child}"), home)
+    return StartedProgram(process, child, init, b"", watch, group, held)
+
+
+def preflight(
+    command: Sequence[str],
+    workspace: Path,
+    hidden: Sequence[Path],
+    simulators: Sequence[str] = (),
+    packages: Sequence[str] = (),
+) -> Mapping[str, str]:
+    """Look around a workplace before its program does; return what was found.
+
+    Raises ``SandboxError`` where the program isn't in it, where a Python in it can import what it must not, where a
+    path of ``hidden`` or the workspace's own place on this machine can be seen, where the system can be written to, or
+    where no workplace can be made.
+    """
+    script = (files("evopolicygym.sandbox.program") / "inside" / "preflight.py").read_text(encoding="utf-8")
+    paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
+    python = python_of(command)
+    modules = hidden_modules(simulators)
+    searched = view.searched(command, modules, packages)
+    pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
+    names = names_of(modules)
+    inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
+    seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules, packages)
+    with _bwrap(seen, inner, (), None) as process:
+        output, _ = process.communicate()
+    if process.returncode:
+        said = output.decode("utf-8", "replace").strip()[-500:]
+        raise SandboxError(f"No workplace can be made for the agent's program: {said or process.returncode}")
+    found = json.loads(output)
+    if not found["program"]:
+        raise SandboxError(f"The agent's program {command[0]!r} can't be started: it is not in its workplace.")
+    for program, name in found["simulators"]:
+        raise SandboxError(f"The agent's {program} can import {name}: what nobody counts could be played with it.")
+    for path in found["paths"]:
+        raise SandboxError(f"The agent could see {path}: name no directory above it in the command.")
+    for path in found["writable"]:
+        raise SandboxError(f"The agent could write to {path}: a workplace like that can't be made safely here.")
+    return {
+        "simulators": (
+            f"none can be imported by {', '.join(found['pythons'])}; hidden, looked for by their names in "
+            f"{', '.join(searched)}: {', '.join(names)}"
+        ),
+        "hidden": "neither the record nor the secrets can be seen",
+    }
+
+
+def _bwrap(
+    seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
+) -> "subprocess.Popen[bytes]":
+    """Start a command line of ours in the view that these words lay out."""
+    with contextlib.ExitStack() as stack:
+
+        def kept(data: bytes) -> int:
+            descriptor = in_memory(data)
+            stack.callback(os.close, descriptor)
+            return descriptor
+
+        accounts = {name: kept(text.encode()) for name, text in ACCOUNTS.items()}
+        laid = [*_accounts(accounts), *seen]
+        passed = [*inherited, *accounts.values()]
+        if rules := agent_filter():
+            passed.append(kept(rules))
+            laid += ["--seccomp", str(passed[-1])]
+        passed.append(kept(as_arguments((*NAMESPACES, *laid))))
+        line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # a name; where the program lies is not told inside
+        return subprocess.Popen(
+            group.joined_by(bwrap(), line) if group else line,
+            executable=None if group else bwrap(),
+            env={},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=passed,
+        )
+
+
+def _accounts(descriptors: Mapping[str, int]) -> Iterator[str]:
+    yield from ("--perms", "0755", "--dir", "/etc")
+    for name, descriptor in descriptors.items():
+        yield from ("--perms", "0644", "--ro-bind-data", str(descriptor), f"/etc/{name}")
+
+
+def _python() -> str:
+    """Return the Python inside by its path there."""
+    places = (f"{place}/python3" for place in search_path())
+    return next(program for program in places if os.access(program, os.X_OK))

@@ -1,0 +1,86 @@
+"""A program that was started, with all that it starts: watched over, and gone when it is over.
+
+How it is started is not described here but in ``enclosed.py`` and ``plain.py``.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.watch import Crowd, Watch
+
+GONE_S = 10.0
+"""Seconds within which killed processes must be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedProgram:
+    """A program at work, as ``contract.RunningProgram`` has it."""
+
+    process: "subprocess.Popen[bytes]"
+    """Its stdout and stderr come out of ``process.stdout``."""
+    group: int
+    """Its process group, as this side numbers it."""
+    init: int | None
+    """A descriptor of the first process of its namespace; None where it has none."""
+    mark: bytes
+    """What its environment holds and no other program's does; empty where that is not needed."""
+    watch: Watch
+    """Knows when it goes over a limit that is looked after from outside."""
+    control_group: ControlGroup | None = None
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """What was found to hold it in, by name."""
+
+    def over(self) -> str:
+        """Return in a sentence which limit it passed; empty where none."""
+        return self.watch.over()
+
+    def leave(self, grace_s: float) -> None:
+        """Ask it to end, kill what is left after the grace, and return once nothing of it runs.
+
+        Raises ``SandboxError`` where something of it can't be ended.
+        """
+        if self.process.poll() is None:
+            _signal_group(self.group, signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(grace_s)
+        self._kill()
+        try:
+            self.process.wait(GONE_S)
+        except subprocess.TimeoutExpired as error:
+            raise SandboxError(f"The agent's program was still there {GONE_S:g} s after it was killed.") from error
+        if self.control_group is not None:
+            self.control_group.remove(GONE_S)
+
+    def _kill(self) -> None:
+        if self.init is None:
+            _signal_group(self.group, signal.SIGKILL)
+            _kill_marked(self.mark)
+            return
+        # The first process of a namespace ends only after the kernel has ended and reaped every other.
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.init, signal.SIGKILL)
+        gone, _, _ = select.select([self.init], [], [], GONE_S)
+        os.close(self.init)
+        if not gone:
+            raise SandboxError(f"The agent's processes were still there {GONE_S:g} s after they were killed.")
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _kill_marked(mark: bytes) -> None:
+    """Kill every process whose environment holds the mark: what has left the group by a session of its own."""
+    while mark and (found := list(Crowd(mark=mark)())):
+        for process in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(Path(process).name), signal.SIGKILL)

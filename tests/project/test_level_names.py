@@ -1,0 +1,40 @@
+"""Isolation is a contract: what an isolation level does is declared by its backend, and nobody goes by its name."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from places import ROOT
+
+PACKAGE = ROOT / "src" / "evopolicygym"
+LEVELS = {path.stem for path in (PACKAGE / "sandbox" / "backends").glob("*.py")} - {"__init__"}
+OTHER_THINGS = {"viewer/site/app.py"}  # 'none' is a value of the header Sec-Fetch-Site
+"""Files that compare such a word, which means something else there."""
+ASKING = sorted(
+    path.relative_to(PACKAGE).as_posix()
+    for path in PACKAGE.rglob("*.py")
+    if path.relative_to(PACKAGE).parts[0] != "sandbox" and "attacks" not in path.parts
+)
+
+
+def compared(path: Path) -> set[str]:
+    """Return the words that a file compares something with, or matches it against."""
+    words = set()
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Compare | ast.MatchValue):
+            words |= {
+                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+    return words
+
+
+@pytest.mark.parametrize("file", ASKING)
+def test_no_level_is_compared_by_its_name(file: str) -> None:
+    """Outside of ``sandbox/`` no code does one thing for a level of this name and another for the next."""
+    assert file in OTHER_THINGS or compared(PACKAGE / file) & LEVELS == set()
+
+
+def test_exceptions_are_needed() -> None:
+    """Every file that is excepted compares such a word."""
+    assert {file for file in OTHER_THINGS if compared(PACKAGE / file) & LEVELS} == OTHER_THINGS
