@@ -55,7 +55,7 @@ def told_of(run: OpenRun, index: int = 0) -> list[dict[str, Any]]:
 
 
 def fails(root: Path) -> list[str]:
-    return [one.what for one in verify.findings(root) if not one.ok]
+    return [one.name for one in verify.findings(root) if not one.ok]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from evopolicygym.agents.base import make
 from evopolicygym.agents.kit import model_search
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.leftover_processes import below
+from evopolicygym.checks.inspection.leftover_processes import below
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.allowance import Allowance
 from evopolicygym.core.budget import BudgetRule

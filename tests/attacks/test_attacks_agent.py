@@ -118,7 +118,7 @@ def test_our_processes_are_out_of_reach(tmp_path: Path) -> None:
     assert set(got.values()) == {"EPERM"}
     assert told.state.finished is not None
     assert (told.state.finished.status, told.state.spent) == (RunStatus.SCORED, 2)
-    assert [one.what for one in findings(told.paths.root) if not one.ok] == []
+    assert [one.name for one in findings(told.paths.root) if not one.ok] == []
 
 
 def test_the_kernel_is_out_of_reach(new_run: RunMaker) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacked import Besieged, Came, besieged
-from evopolicygym.checks.attack import attack
-from evopolicygym.checks.attack_suite import LIMITS
+from attacked import AttackedRun, SubmissionOutcome, attacked_run
+from evopolicygym.checks.attack_suite.attack import attack
+from evopolicygym.checks.attack_suite.suite import LIMITS
 from evopolicygym.rollout.attendant import CUT_MARK
 
 STILL = """
@@ -27,29 +27,29 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 
 @pytest.fixture(scope="module")
-def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Besieged]:
+def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedRun]:
     """A run behind bubblewrap."""
-    with besieged("bubblewrap", tmp_path_factory.mktemp("walled")) as run:
+    with attacked_run("bubblewrap", tmp_path_factory.mktemp("walled")) as run:
         yield run
 
 
-def submitted(run: Besieged, identity: str) -> Came:
+def submitted(run: AttackedRun, identity: str) -> SubmissionOutcome:
     """Submit an attack for its episodes."""
     hostile = attack(identity)
     return run.submit(hostile.source, hostile.episodes)
 
 
-def steps(came: Came, local: int = 0) -> list[dict[str, object]]:
+def steps(came: SubmissionOutcome, local: int = 0) -> list[dict[str, object]]:
     """Return an episode's trajectory."""
     return [json.loads(line) for line in came.text("trajectory.jsonl", local).splitlines()]
 
 
-def bytes_of(came: Came) -> int:
+def bytes_of(came: SubmissionOutcome) -> int:
     """Return the size of a feedback."""
     return sum(map(len, came.files.values()))
 
 
-def test_p15_the_trajectory_is_the_environments(walled: Besieged) -> None:
+def test_p15_the_trajectory_is_the_environments(walled: AttackedRun) -> None:
     """An observation that a policy overwrote stands in the record as the environment gave it."""
     hostile, still = submitted(walled, "P15"), walled.submit(STILL, 3)
     same = [steps(hostile, local)[:3] == steps(still, local)[:3] for local in range(3)]
@@ -59,7 +59,7 @@ def test_p15_the_trajectory_is_the_environments(walled: Besieged) -> None:
 
 
 @pytest.mark.parametrize("identity", ["P20", "P21", "P25"])
-def test_odd_actions_leave_only_numbers(walled: Besieged, identity: str) -> None:
+def test_odd_actions_leave_only_numbers(walled: AttackedRun, identity: str) -> None:
     """No NaN comes into a record, the anchor plays to the end, and messages are short and name no place of ours."""
     came = submitted(walled, identity)
 
@@ -72,7 +72,7 @@ def test_odd_actions_leave_only_numbers(walled: Besieged, identity: str) -> None
     assert [name for name, content in came.files.items() if b"evopolicygym/" in content] == []
 
 
-def test_p17_p18_what_is_forged_is_not_counted(walled: Besieged) -> None:
+def test_p17_p18_what_is_forged_is_not_counted(walled: AttackedRun) -> None:
     """A forged reward or an unended message comes into no record, and the judge's feedback stays small."""
     for identity in ("P17", "P18"):
         came = submitted(walled, identity)
@@ -81,7 +81,7 @@ def test_p17_p18_what_is_forged_is_not_counted(walled: Besieged) -> None:
         assert bytes_of(came) < 500_000
 
 
-def test_p26_the_judge_keeps_its_own_clock(walled: Besieged) -> None:
+def test_p26_the_judge_keeps_its_own_clock(walled: AttackedRun) -> None:
     """A policy whose clocks stand still is out of time, and a patched report can't name its own verdict."""
     came = submitted(walled, "P26")
 
@@ -90,7 +90,7 @@ def test_p26_the_judge_keeps_its_own_clock(walled: Besieged) -> None:
     assert came.seconds > LIMITS.act_s
 
 
-def test_p37_no_raise_is_free(walled: Besieged) -> None:
+def test_p37_no_raise_is_free(walled: AttackedRun) -> None:
     """Whatever is raised, the episode is charged, marked, and named in the summary."""
     came = submitted(walled, "P37")
 
@@ -98,24 +98,24 @@ def test_p37_no_raise_is_free(walled: Besieged) -> None:
     assert (came.charged, came.summary["errors"]) == (7, list(range(7)))
 
 
-def test_p39_a_crash_is_told(walled: Besieged) -> None:
+def test_p39_a_crash_is_told(walled: AttackedRun) -> None:
     """A process that crashed without a word is told as such, at its step."""
     came = submitted(walled, "P39")
 
     assert [one.failure.step for one in came.episodes if one.failure] == [2, 2, 2]
 
 
-def test_p40_memory_is_the_policys_own(walled: Besieged) -> None:
+def test_p40_memory_is_the_policys_own(walled: AttackedRun) -> None:
     """A heap that outgrows the limit is out of memory; a mapping is refused."""
     assert submitted(walled, "P40").endings == ("memory", "error", "memory")
 
 
-def test_p41_the_next_episode_starts_as_ever(walled: Besieged) -> None:
+def test_p41_the_next_episode_starts_as_ever(walled: AttackedRun) -> None:
     """Processes are refused, threads are not, and an episode right after a bomb is played to its end."""
     assert submitted(walled, "P41").endings == ("error", "ok", "error")
 
 
-def test_p45_output_is_cut(walled: Besieged) -> None:
+def test_p45_output_is_cut(walled: AttackedRun) -> None:
     """A flood is kept up to the limit with a mark at its end, on both outputs of every episode."""
     came = submitted(walled, "P45")
     kept = [content for name, content in came.files.items() if re.search(r"std(out|err)\.txt$", name)]
@@ -125,7 +125,7 @@ def test_p45_output_is_cut(walled: Besieged) -> None:
     assert all(len(content) == LIMITS.output_kb * 1024 + len(CUT_MARK) for content in kept)
 
 
-def test_p46_output_is_made_safe(walled: Besieged) -> None:
+def test_p46_output_is_made_safe(walled: AttackedRun) -> None:
     """What is no text is shown escaped, lines that pretend are not in the journal, and all files stay readable."""
     events = len(walled.paths.journal.read_bytes().splitlines())
     came = submitted(walled, "P46")
@@ -139,7 +139,7 @@ def test_p46_output_is_made_safe(walled: Besieged) -> None:
     assert "owned" in came.text("stdout.txt")
 
 
-def test_p57_words_that_are_no_text_are_spelled_out(walled: Besieged) -> None:
+def test_p57_words_that_are_no_text_are_spelled_out(walled: AttackedRun) -> None:
     """What a policy's error says is in the journal in one line and in its feedback, as text that is safe to show."""
     came = submitted(walled, "P57")
     (error,) = {one.failure.message for one in walled.session.state.submissions[-1].episodes if one and one.failure}
@@ -151,14 +151,14 @@ def test_p57_words_that_are_no_text_are_spelled_out(walled: Besieged) -> None:
     assert "\\ud800" in came.text("error.txt")
 
 
-def test_p53_no_program_is_in_sight(walled: Besieged) -> None:
+def test_p53_no_program_is_in_sight(walled: AttackedRun) -> None:
     """Behind bubblewrap there is no program but the interpreter, and nothing runs with more rights."""
     came = submitted(walled, "P53")
 
     assert came.text("stdout.txt").splitlines() in (["sees /usr/bin/python3"], ["sees /usr/bin/python3"] * 2)
 
 
-def test_p56_prints_are_feedback(walled: Besieged) -> None:
+def test_p56_prints_are_feedback(walled: AttackedRun) -> None:
     """What an honest policy prints lies in its feedback."""
     came = submitted(walled, "P56")
 

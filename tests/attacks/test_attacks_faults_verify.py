@@ -55,7 +55,7 @@ def named(paths: RunPaths, file: Path) -> set[str]:
 
 
 def wrong(paths: RunPaths) -> set[str]:
-    return {one.what for one in findings(paths.root) if not one.ok}
+    return {one.name for one in findings(paths.root) if not one.ok}
 
 
 def test_every_file_is_covered_or_said_not_to_be(finished: RunPaths) -> None:

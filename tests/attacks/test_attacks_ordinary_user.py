@@ -7,10 +7,10 @@ from ordinary_user import run
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite import besiege
-from evopolicygym.checks.attack import attack, read
+from evopolicygym.checks.attack_suite.suite import run_attacks
+from evopolicygym.checks.attack_suite.attack import attack, read
 which = [read(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
-for verdict in besiege("bubblewrap", load("cartpole"), which):
+for verdict in run_attacks("bubblewrap", load("cartpole"), which):
     print(json.dumps([verdict.attack.id, verdict.came.endings, verdict.came.faults(verdict.attack)]))
 """
 THREADS = '''"""P41: starts five hundred threads

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from attacked import Besieged, besieged
-from evopolicygym.checks.attack import Attack, attacks
+from attacked import AttackedRun, attacked_run
+from evopolicygym.checks.attack_suite.attack import Attack, attacks
 from evopolicygym.sandbox.backends.process import Backend
 
 PROMISED = [one for one in attacks() if one.guarantees <= Backend.guarantees]
@@ -14,9 +14,9 @@ BY_THE_SANDBOX = [one for one in PROMISED if one.guarantees]
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Besieged]:
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedRun]:
     """A run at level process that all attacks of this file are submitted to."""
-    with besieged("process", tmp_path_factory.mktemp("limited")) as run:
+    with attacked_run("process", tmp_path_factory.mktemp("limited")) as run:
         if run.session.state.opened.findings["landlock"] == "not in this kernel":
             pytest.skip("this kernel has no Landlock")
         if run.session.state.opened.findings["seccomp"] != "on":
@@ -25,13 +25,13 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Besieged]:
 
 
 @pytest.mark.parametrize("hostile", BY_THE_SANDBOX, ids=lambda one: one.id)
-def test_attack(limited: Besieged, hostile: Attack) -> None:
+def test_attack(limited: AttackedRun, hostile: Attack) -> None:
     """An attack that the level promises to hold comes to its whole safe outcome."""
     limited.assert_held(hostile)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", [one for one in PROMISED if one not in BY_THE_SANDBOX], ids=lambda one: one.id)
-def test_attack_on_the_watch(limited: Besieged, hostile: Attack) -> None:
+def test_attack_on_the_watch(limited: AttackedRun, hostile: Attack) -> None:
     """What the watch over every policy holds, it holds at this level too."""
     limited.assert_held(hostile)

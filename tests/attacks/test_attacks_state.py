@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
-from evopolicygym.checks import leftover_processes
-from evopolicygym.checks.attack import BAIT, attack
-from evopolicygym.checks.decoys import baited, marks
+from evopolicygym.checks.attack_suite.attack import DECOYS_FILE, attack
+from evopolicygym.checks.attack_suite.decoys import decoys_laid, marks
+from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.levels import choose
@@ -20,7 +20,7 @@ CARRIERS = ("P10", "P11", "P12", "P58", "P10", "P11", "P12", "P58")
 
 def make_carrier(_config: AgentConfig) -> ScriptedAgent:
     """Submit everything that carries state, two episodes each."""
-    steps: list[Write | Submit] = [Write(BAIT, os.environ["BAIT_OF_THIS_TEST"])]
+    steps: list[Write | Submit] = [Write(DECOYS_FILE, os.environ["DECOYS_OF_THIS_TEST"])]
     for place, identity in enumerate(CARRIERS):
         source = f"{attack(identity).source}\n# {place}\n"  # another checkpoint, to be validated too
         steps += [Write("policy.py", source), Submit((0, 1))]
@@ -35,13 +35,13 @@ def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.Monk
     except SandboxError as error:
         pytest.skip(str(error))
     before = leftover_processes.below(os.getpid())
-    with leftover_processes.orphans_adopted(), baited(tmp_path) as bait:
-        bait.lay(tmp_path)
-        monkeypatch.setenv("BAIT_OF_THIS_TEST", (tmp_path / BAIT).read_text())
+    with leftover_processes.orphans_adopted(), decoys_laid(tmp_path) as decoys:
+        decoys.lay(tmp_path)
+        monkeypatch.setenv("DECOYS_OF_THIS_TEST", (tmp_path / DECOYS_FILE).read_text())
         told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=2 * len(CARRIERS), isolation=level))
         printed = {path: text for path, text in told.texts() if path.name in {"stdout.txt", "stderr.txt"}}
         left = leftover_processes.left_beyond(len(before))
-        taken = bait.taken()
+        taken = decoys.taken()
 
     assert {path: text for path, text in printed.items() if "LEAK" in text} == {}
     assert {path.relative_to(told.paths.root).parts[0] for path in printed} >= {"workspace", "evaluation"}

@@ -12,11 +12,11 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.checks.agent import check
-from evopolicygym.checks.environment import Finding
-from evopolicygym.checks.leftover_processes import below
-from evopolicygym.checks.word_search import holding
+from evopolicygym.checks.inspection.leftover_processes import below
+from evopolicygym.checks.inspection.word_search import holding
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.finding import Finding
 from evopolicygym.model_proxy.wire import Wire
 from places import SUPPORT
 from scripted_tools import program
@@ -64,7 +64,7 @@ def failed(findings: list[Finding]) -> dict[str, str]:
 def checked(agent: AgentConfig, patience_s: float = 120.0, isolation: str = "auto") -> list[Finding]:
     """Check an agent; nothing of it may be left by the check itself."""
     before = below(os.getpid())
-    findings = list(check(agent, patience_s, isolation))
+    findings = list(check(agent.name, agent.model, agent.options, agent.command, patience_s, isolation))
 
     assert below(os.getpid()) <= before
     return findings

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.checks.environment import Finding, check
-from evopolicygym.checks.patient_check import check_in_time
-from evopolicygym.checks.trace import trace, trace_elsewhere
+from evopolicygym.checks.environment import check
+from evopolicygym.checks.environment_contract.contract import examine
+from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
 from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.finding import Finding
 from evopolicygym.environments.environment import Environment
 from evopolicygym.specs import catalog
 from places import ROOT
@@ -93,7 +94,7 @@ def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> N
     """The check gives up, says for how long it waited and where the simulator stood, and leaves no process behind."""
     text = ODD.replace("self.steps += 1", f"import time; {how}").replace("Odd-v0", "Hanging-v0")
     (tmp_path / "odd_simulator.py").write_text(text, encoding="utf-8")
-    found = list(check_in_time(odd(id="Hanging-v0"), patience_s=5.0))
+    found = list(check(odd(id="Hanging-v0"), patience_s=5.0))
 
     assert [(one.name, one.ok) for one in found] == [("loads", True), ("answers", False)]
     assert "Hanging-v0 gave no answer for 5 s; it stood in" in found[-1].detail
@@ -102,9 +103,9 @@ def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> N
 
 def test_a_check_in_time_finds_the_same() -> None:
     """A process of its own changes nothing of what is found."""
-    found = {one.name: one.ok for one in check_in_time(odd())}
+    found = {one.name: one.ok for one in check(odd())}
 
-    assert found == {one.name: one.ok for one in check(odd())}
+    assert found == {one.name: one.ok for one in examine(odd())}
     assert all(found.values())
 
 
@@ -127,12 +128,12 @@ def bad(findings: Iterable[Finding]) -> dict[str, str]:
 )
 def test_every_environment_of_ours_passes(name: str) -> None:
     """What we ask of an outsider's spec, ours keep."""
-    assert bad(check(name)) == {}
+    assert bad(examine(name)) == {}
 
 
 def test_a_sound_environment_passes_every_part() -> None:
     """All that the check looks at is named, and nothing is found wrong with a sound simulator."""
-    names = [finding.name for finding in check(odd()) if finding.ok]
+    names = [finding.name for finding in examine(odd()) if finding.ok]
 
     assert names == [
         *("loads", "plays", "observations", "observation texts", "action texts", "reward components", "success"),
@@ -157,12 +158,12 @@ def test_a_sound_environment_passes_every_part() -> None:
 )
 def test_a_fault_is_found_by_its_part(spec: EnvironmentSpec, name: str, words: str) -> None:
     """Each fault is found by the part of the check that is named after it."""
-    assert words in bad(check(spec))[name]
+    assert words in bad(examine(spec))[name]
 
 
 def test_an_unseeded_simulator_never_repeats() -> None:
     """Randomness from outside the seed is found by every comparison."""
-    assert bad(check(odd("unseeded"))).keys() == {
+    assert bad(examine(odd("unseeded"))).keys() == {
         "repeats",
         "repeats after another episode",
         "repeats in another process",
@@ -188,7 +189,7 @@ def test_where_nothing_can_be_played_the_check_ends(
     """A spec that can't be read, made or stepped yields its reason last."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    *_, last = check(asked)
+    *_, last = examine(asked)
 
     assert (last.name, last.ok) == (name, False)
     assert words in last.detail
@@ -198,7 +199,7 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
     """Who writes a spec is told of every field that is missing, unknown or impossible, and not one at a time."""
     file = tmp_path / "mine.toml"
     file.write_text('id = "Odd-v0"\nname = "x"\nmax_step = 5\nkind = "tunin"\nsuccess = { rules = "info" }\n')
-    (finding,) = check(file)
+    (finding,) = examine(file)
     told = [line.strip() for line in finding.detail.splitlines()]
 
     assert f"{file}:" == told[0]
@@ -222,7 +223,7 @@ def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
     (tmp_path / "walk.py").write_text(program, encoding="utf-8")
     (tmp_path / "walk.toml").write_text(spec + anchors, encoding="utf-8")
 
-    assert bad(check(tmp_path / "walk.toml")) == {}
+    assert bad(examine(tmp_path / "walk.toml")) == {}
 
 
 @pytest.mark.parametrize("field", [one.name for one in fields(EnvironmentSpec) if one.name != "name"])
@@ -241,14 +242,14 @@ def test_the_page_tells_of_every_field(field: str) -> None:
 )
 def test_truncation_says_what_was_seen(spec: EnvironmentSpec, words: str) -> None:
     """A limit that was not reached, or would take too long, is not called found."""
-    details = {finding.name: finding.detail for finding in check(spec)}
+    details = {finding.name: finding.detail for finding in examine(spec)}
 
     assert words in details["truncation"]
 
 
 def test_a_success_key_may_come_at_the_end() -> None:
     """A key of ``info`` that no step showed is no fault while no episode terminated."""
-    details = {finding.name: finding for finding in check(odd(success=Success(SuccessRule.INFO, "won")))}
+    details = {finding.name: finding for finding in examine(odd(success=Success(SuccessRule.INFO, "won")))}
 
     assert details["success"].ok
     assert "may come when an episode terminates" in details["success"].detail

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.checks.environment import check
+from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.environments.draft import GUESSED_STEPS, draft, file_name
 from evopolicygym.specs import catalog
@@ -34,7 +34,7 @@ def test_a_draft_passes_the_check(
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
     file = tmp_path / file_name(asked)
     file.write_text(draft(asked, imports).text, encoding="utf-8")
-    found = list(check(file))
+    found = list(examine(file))
 
     assert [(one.name, one.detail) for one in found if not one.ok] == []
     assert any("still to be written" in one.detail for one in found)

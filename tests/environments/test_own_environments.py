@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.checks.patient_check import check_in_time
+from evopolicygym.checks.environment import check
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.environments.simulator_code import simulators_of
 from evopolicygym.specs import catalog
@@ -45,7 +45,7 @@ def file(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 def test_the_check_passes(file: Path) -> None:
     """A TOML of at most fifteen lines passes all that the check looks at."""
-    found = list(check_in_time(str(file)))
+    found = list(check(str(file)))
 
     assert len(file.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
     assert [(one.name, one.detail) for one in found if not one.ok] == []

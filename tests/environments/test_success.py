@@ -57,7 +57,7 @@ def test_an_older_record_is_read_by_the_rule(older: Path, shell: Shell) -> None:
     rows = [row for row in load_runs(older).episodes if row.split == "held_out"]
     page = overview(Place("older", older, "older"), run_text(Place("older", older, "older")))
 
-    assert [one.ok for one in findings(older) if one.what == "run.json"] == [True]
+    assert [one.ok for one in findings(older) if one.name == "run.json"] == [True]
     assert success_rate(record.state) == load_result(older).success_rate == page["success_rate"] == 2 / 3
     assert [row.success for row in rows].count(True) == 2
     assert "success rate 67%" in shell.printed("show", older)

@@ -20,7 +20,7 @@ def test_a_run_that_is_over_can_be_removed(tmp_path: Path) -> None:
     """Its owner may write into every directory of it, feedback too, and it verifies as before."""
     with state_kept_in(tmp_path / "state"):
         run = played(config(tmp_path / "runs"))
-        amiss = [one.what for one in findings(run.paths.root) if not one.ok]
+        amiss = [one.name for one in findings(run.paths.root) if not one.ok]
 
     assert closed_to_their_owner(run.paths.root) == []
     assert amiss == []

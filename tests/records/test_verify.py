@@ -39,7 +39,7 @@ def copy(whole: Path, tmp_path: Path) -> RunPaths:
 
 
 def wrong(paths: RunPaths) -> list[str]:
-    return [one.what for one in findings(paths.root) if not one.ok]
+    return [one.name for one in findings(paths.root) if not one.ok]
 
 
 def change_byte(path: Path, place: int = 5) -> None:
@@ -124,7 +124,7 @@ def test_a_changed_checkpoint_is_named(copy: RunPaths, tamper: Callable[[RunPath
 def test_a_journal_without_its_last_line_is_a_run_that_goes_on(copy: RunPaths) -> None:
     """A whole last line that is missing can't be told from a crash: the run is not finished, and has no score."""
     shorter_journal(copy)
-    found = {one.what: one for one in findings(copy.root)}
+    found = {one.name: one for one in findings(copy.root)}
 
     assert "score" not in found
 
@@ -134,7 +134,7 @@ def test_a_broken_rule_is_named(copy: RunPaths) -> None:
     forge(copy, [*events(copy), RunFinished("", fold(events(copy)).finished.status)])  # type: ignore[union-attr]
     found = list(findings(copy.root))
 
-    assert [(one.what, one.ok) for one in found] == [("journal", False)]
+    assert [(one.name, one.ok) for one in found] == [("journal", False)]
     assert "after the run finished" in found[0].detail
 
 
@@ -230,7 +230,7 @@ def test_another_commitment_is_refused(at_home: RunPaths) -> None:
     """A run that committed to other cases than the secret has is found out, and not played again."""
     first, *rest = events(at_home)
     forge(at_home, [replace(first, commitment="00" * 32), *rest])  # type: ignore[arg-type]
-    found = {one.what: one for one in findings(at_home.root)}
+    found = {one.name: one for one in findings(at_home.root)}
 
     assert not found["commitment"].ok
     with pytest.raises(RecordError, match="not those that the run committed to"):

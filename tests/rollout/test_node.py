@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.checks import crash_isolation
-from evopolicygym.checks.executor import POLICIES, _compared
+from evopolicygym.checks.executor_parity import crash_isolation
+from evopolicygym.checks.executor_parity.comparison import POLICIES, compared
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.records import checkpoints
@@ -19,7 +19,7 @@ from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster import node
 from evopolicygym.rollout.cluster.archive import name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Here, Node
-from evopolicygym.rollout.cluster.node_compatibility import unlike
+from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog
@@ -45,7 +45,7 @@ def project(place: Path) -> Path:
     return place
 
 
-def test_a_parcel_is_the_same_directory_elsewhere(tmp_path: Path) -> None:
+def test_a_archive_is_the_same_directory_elsewhere(tmp_path: Path) -> None:
     """What is unpacked is what was packed, empty directories too, and has the name that its content gives it."""
     source = project(tmp_path / "source")
     (tmp_path / "target").mkdir()
@@ -58,8 +58,8 @@ def test_a_parcel_is_the_same_directory_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "/out.txt", "a/../../out.txt"])
-def test_a_parcel_leads_nowhere_else(tmp_path: Path, path: str) -> None:
-    """A path that leads out of a parcel is refused, and nothing comes in its place."""
+def test_a_archive_leads_nowhere_else(tmp_path: Path, path: str) -> None:
+    """A path that leads out of a archive is refused, and nothing comes in its place."""
     with pytest.raises(RecordError, match="leads out"):
         unpack({path: b"x"}, tmp_path / "in" / "target")
 
@@ -94,16 +94,18 @@ def test_processors_are_claimed_once() -> None:
         ({"action_schema": {}}, "other spaces of the environment"),
     ],
 )
-def test_what_makes_places_unlike(changed: dict[str, object], said: str) -> None:
+def test_what_makes_places_incompatible(changed: dict[str, object], said: str) -> None:
     """Versions, level, what the sandbox enforces, libraries and spaces must be equal, and the difference is named."""
-    assert unlike(GROUNDS, replace(GROUNDS, **changed)) == [said]  # type: ignore[arg-type] # fields of Grounds
+    assert incompatibilities(GROUNDS, replace(GROUNDS, **changed)) == [said]  # type: ignore[arg-type] # fields of Grounds
 
 
 def test_why_a_level_was_chosen_makes_no_difference() -> None:
     """A level asked for by name is as good as the same one found by itself."""
     found: Grounds = replace(GROUNDS, findings={"chosen": "asked for by name"})
 
-    assert unlike(replace(GROUNDS, findings={"chosen": "the strongest", "not bubblewrap": "no"}), found) == []
+    assert (
+        incompatibilities(replace(GROUNDS, findings={"chosen": "the strongest", "not bubblewrap": "no"}), found) == []
+    )
 
 
 @pytest.fixture
@@ -180,7 +182,7 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
 
 def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
     """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
-    grounds, played = _compared("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
+    grounds, played = compared("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
 
     assert (grounds.ok, played.ok) == (True, True), played.detail
 
@@ -188,7 +190,7 @@ def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
 def test_parity_finds_an_executor_that_plays_otherwise() -> None:
     """An executor that changes a seed is found."""
     short = replace(catalog.load("cartpole"), max_steps=20)
-    grounds, played = _compared("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
+    grounds, played = compared("test_node:make_forgetful", "", short, {"plays": POLICIES["plays"]})
 
     assert grounds.ok
     assert not played.ok

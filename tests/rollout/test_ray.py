@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.checks.executor import compare
+from evopolicygym.checks.executor import check
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import NodeError, UsageError
@@ -209,7 +209,7 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
 
 def test_an_executor_on_a_cluster_is_found_to_play_as_this_machine_does(nodes: TwoNodes) -> None:
     """The check of an executor finds nothing to complain of in two nodes."""
-    findings = list(compare("ray", nodes.address, ("cartpole", "pendulum")))
+    findings = list(check("ray", nodes.address, ("cartpole", "pendulum")))
 
     assert [one for one in findings if not one.ok] == []
     assert len(findings) == 14

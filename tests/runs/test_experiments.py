@@ -36,7 +36,7 @@ def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pyte
         told = played(config(tmp_path / laboratory / "runs", "players:make_idler", split=SplitSource.PUBLIC))
         returns.append((told.state.submissions[0].returns, told.state.held_out(), told.state.opened.commitment))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    found = {one.what: one for one in verify.findings(told.paths.root)}
+    found = {one.name: one for one in verify.findings(told.paths.root)}
 
     assert returns[0] == returns[1]
     assert "the cases are those" in found["commitment"].detail
@@ -62,7 +62,7 @@ def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
     with pytest.raises(UsageError, match="begin another experiment"):
         play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
     state_home.rename(tmp_path / "elsewhere")
-    found = {one.what: one for one in verify.findings(told.paths.root)}
+    found = {one.name: one for one in verify.findings(told.paths.root)}
 
     assert told.state.finished is not None
     assert RunStatus.SCORED is told.state.finished.status

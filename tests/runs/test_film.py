@@ -43,7 +43,7 @@ def invoke(arguments: Sequence[str]) -> Result:
 
 
 def fails(paths: RunPaths) -> list[str]:
-    return [one.what for one in verify.findings(paths.root) if not one.ok]
+    return [one.name for one in verify.findings(paths.root) if not one.ok]
 
 
 def files(paths: RunPaths) -> dict[Path, bytes]:

@@ -50,7 +50,7 @@ def taken_up(root: Path) -> RunState:
 
 def said(root: Path) -> tuple[bool, str]:
     """Return what verifying says of the mark."""
-    (found,) = (one for one in verify.findings(root) if one.what == marks.WHAT)
+    (found,) = (one for one in verify.findings(root) if one.name == marks.WHAT)
     return found.ok, found.detail
 
 

@@ -43,7 +43,7 @@ def test_every_other_candidate_is_played(run: Told) -> None:
     assert all(len(one.returns) == HELD_OUT for one in known.values())
     assert found.best_other == max(estimate(one.returns).mean for one in known.values())
     assert run.paths.document.read_bytes() == document
-    assert [one.what for one in verify.findings(root) if not one.ok] == []
+    assert [one.name for one in verify.findings(root) if not one.ok] == []
     assert due(root) == ()
 
 

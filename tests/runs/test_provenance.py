@@ -102,7 +102,7 @@ def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: 
     selected = read_run(paths.root).state.selected
     assert selected is not None
     (paths.checkpoint(selected.checkpoint) / "data").symlink_to(outside.root / "private")
-    wrong = [one.what for one in findings(paths.root) if not one.ok]
+    wrong = [one.name for one in findings(paths.root) if not one.ok]
 
     assert wrong == [f"checkpoint {selected.checkpoint[:12]}"]
     with pytest.raises(RecordError, match="data is a link"):

@@ -228,12 +228,12 @@ def test_everything_is_found_in_order(run: Told) -> None:
     found = list(verify.findings(run.paths.root))
 
     assert [one for one in found if not one.ok] == []
-    assert {"journal", "budget", "run.json", "score", "commitment"} < {one.what for one in found}
+    assert {"journal", "budget", "run.json", "score", "commitment"} < {one.name for one in found}
 
 
 def test_elsewhere_the_commitment_waits(run: Told) -> None:
     """Where the secret is not known, its cases can't be checked, and that is said; playing again is refused."""
-    found = {one.what: one for one in verify.findings(run.paths.root)}
+    found = {one.name: one for one in verify.findings(run.paths.root)}
 
     assert "not checked" in found["commitment"].detail
     with pytest.raises(UsageError, match="is not on this machine"):
@@ -245,9 +245,9 @@ def test_a_revealed_secret_can_be_checked_elsewhere(tmp_path: Path, state_home: 
     told = played(config(tmp_path / "runs", "players:make_breaker", budget=2))
     revealed = experiment.reveal(tmp_path / "runs", "default")
     state_home.rename(tmp_path / "elsewhere")
-    checked = {one.what: one for one in verify.findings(told.paths.root)}
+    checked = {one.name: one for one in verify.findings(told.paths.root)}
     revealed.write_text(re.sub(r'"secret": "..', '"secret": "00', revealed.read_text()), encoding="utf-8")
-    forged = {one.what: one for one in verify.findings(told.paths.root)}
+    forged = {one.name: one for one in verify.findings(told.paths.root)}
 
     assert (checked["commitment"].ok, checked["commitment"].detail[:19]) == (True, "the cases are those")
     assert not forged["commitment"].ok

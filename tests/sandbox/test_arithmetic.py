@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.cluster.node_compatibility import unlike
+from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from places import SUPPORT
 from playground import local_executor, policy
 from simulators import spec
@@ -84,4 +84,4 @@ def test_the_record_says_by_what_it_computes(tmp_path: Path) -> None:
 
     assert arithmetic.variables().get("OPENBLAS_CORETYPE", "own") in here.findings["arithmetic"]
     assert here.findings["processor"] == arithmetic.processor()
-    assert unlike(here, there) == []
+    assert incompatibilities(here, there) == []

@@ -8,7 +8,7 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.word_search import holding
+from evopolicygym.checks.inspection.word_search import holding
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.model_proxy.wire import Wire

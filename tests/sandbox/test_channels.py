@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import wider_filters
-from evopolicygym.checks.channel_search import Searched, search
+from evopolicygym.checks.channel_search.search import Searched, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.confinement.allowed import allowed
 from evopolicygym.sandbox.confinement.permitted import permissions
@@ -22,7 +22,7 @@ F_SET_RW_HINT = 1036
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.channel_search import search
+from evopolicygym.checks.channel_search.search import search
 found = search(sys.argv[1], load("cartpole"))
 print(json.dumps([len(found.calls), sorted(found.unsteady), list(map(str, found.channels))]))
 """

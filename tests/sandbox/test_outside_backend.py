@@ -78,9 +78,11 @@ def test_a_program_that_was_waived(place: Path) -> None:
 def test_it_is_attacked_for_what_it_guarantees(place: Path) -> None:
     """``check sandbox`` holds a backend to what it declares, and to nothing else."""
     program = (
-        "import sys; from evopolicygym.checks.attack import attack, attacks; from evopolicygym.sandbox import levels\n"
-        "declared = levels.guarantees(sys.argv[1])\n"
-        "print([one.id for one in attacks() if one.guarantees and one.guarantees <= declared])"
+        "import sys\n"
+        "from evopolicygym.checks.attack_suite.attack import attacks\n"
+        "from evopolicygym.sandbox.levels import guarantees\n"
+        "held = [one.id for one in attacks() if one.guarantees and one.guarantees <= guarantees(sys.argv[1])]\n"
+        "print(held)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, NAME],

@@ -53,9 +53,9 @@ print(json.dumps([traced, apart, capabilities()]))
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite import besiege
-from evopolicygym.checks.attack import read
-for verdict in besiege("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
+from evopolicygym.checks.attack_suite.suite import run_attacks
+from evopolicygym.checks.attack_suite.attack import read
+for verdict in run_attacks("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
     print(json.dumps([verdict.came.endings, verdict.came.leaks]))
 """
 TELLS = f'''"""P02: tells its numbers

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.checks import leftover_processes
-from evopolicygym.checks.attack import Attack, attack
-from evopolicygym.checks.attack_suite import HONEST, LIMITS
-from evopolicygym.checks.decoys import Bait, baited, marks
+from evopolicygym.checks.attack_suite.attack import Attack, attack
+from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
+from evopolicygym.checks.attack_suite.suite import HONEST, LIMITS
+from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
@@ -42,7 +42,7 @@ LEAK_LINE = re.compile(r"^LEAK.*", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class SubmissionOutcome:
     """What came of one submission, as the agent is told and as the journal has it."""
 
     index: int
@@ -63,13 +63,13 @@ class Came:
 
 
 @dataclass
-class Besieged:
+class AttackedRun:
     """An open run."""
 
     session: Session
     door: JudgeDoor
     paths: RunPaths
-    bait: Bait
+    decoys: Decoys
     cases: CaseSet
     _processes: int = 0
 
@@ -79,13 +79,13 @@ class Besieged:
         with urllib.request.urlopen(url, data, timeout=ANSWERS_S) as answer:  # noqa: S310 - http
             return json.loads(answer.read())
 
-    def submit(self, source: str, episodes: int, **beside: str) -> Came:
+    def submit(self, source: str, episodes: int, **beside: str) -> SubmissionOutcome:
         """Submit a policy and wait for its feedback; the judge is asked all the while, and must answer."""
         for path in self.paths.system.iterdir():
             path.unlink()
         for name, content in {"policy.py": source, **beside}.items():
             (self.paths.system / name).write_text(content)
-        self.bait.lay(self.paths.system)
+        self.decoys.lay(self.paths.system)
         before, files, began = self.session.state.remaining, set(self._feedback()), time.monotonic()
         asked = self.ask("/submit", {"env_instances": list(range(episodes)), "wait": False})
         index = asked["submit_id"]
@@ -93,7 +93,7 @@ class Besieged:
             time.sleep(0.02)
             asked = self.ask(f"/submissions/{index}")
         played = tuple(one for one in self.session.state.submissions[index].episodes if one)
-        return Came(
+        return SubmissionOutcome(
             index,
             asked["summary"],
             before - self.session.state.remaining,
@@ -103,11 +103,11 @@ class Besieged:
             time.monotonic() - began,
         )
 
-    def honest(self) -> Came:
+    def honest(self) -> SubmissionOutcome:
         """Submit an honest policy for one episode."""
         return self.submit(attack(HONEST).source, 1)
 
-    def assert_sealed(self, came: Came) -> None:
+    def assert_sealed(self, came: SubmissionOutcome) -> None:
         """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
         texts = {name: content.decode() for name, content in came.files.items()}
         words = {self.door.endpoint.base_url.rpartition("/")[2]}
@@ -117,7 +117,7 @@ class Besieged:
         assert {name: LEAK_LINE.findall(text) for name, text in texts.items() if LEAK_LINE.search(text)} == {}
         assert [name for name, text in texts.items() if numbers(text) & all_seeds(self.cases)] == []
         assert [name for name, text in texts.items() if any(word in text for word in words)] == []
-        assert self.bait.taken() == []
+        assert self.decoys.taken() == []
 
     def assert_clean(self) -> None:
         """Assert that within two seconds no process of a policy is left, and no file or IPC object outside."""
@@ -125,7 +125,7 @@ class Besieged:
         assert marks() == set()
         assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
 
-    def assert_held(self, attack: Attack) -> Came:
+    def assert_held(self, attack: Attack) -> SubmissionOutcome:
         """Submit an attack and assert its whole safe outcome; return what came of it for what is more."""
         charges = len(self.session.state.submissions)
         came = self.submit(attack.source, attack.episodes)
@@ -149,7 +149,7 @@ class Besieged:
 
 
 @contextmanager
-def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieged]:
+def attacked_run(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[AttackedRun]:
     """Open a run; skip the test where its level can't work here."""
     try:
         choose(level)
@@ -163,14 +163,14 @@ def besieged(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[Besieg
         workspace.lay(paths)
         spec = plain.task.environment
         executor = stack.enter_context(LocalExecutor(spec, limits, level, paths.workers, paths.simulator_log, 1))
-        opening = run._opening(plain, owner, "besieged", executor.grounds, None)
+        opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
         session = stack.enter_context(Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
         door = stack.enter_context(JudgeDoor(session))
         told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.endpoint.base_url}
-        bait = stack.enter_context(baited(root, **told))
-        open_run = Besieged(session, door, paths, bait, owner.cases(spec.name, opening.split))
+        decoys = stack.enter_context(decoys_laid(root, **told))
+        open_run = AttackedRun(session, door, paths, decoys, owner.cases(spec.name, opening.split))
         open_run.honest()
         open_run._processes = len(leftover_processes.below(os.getpid()))
         yield open_run

@@ -6,29 +6,18 @@ Playing held-out cases again is not told here but in ``runs/replay.py``; it take
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import MOST_DOCUMENT, document_text
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was checked."""
-
-    what: str
-    ok: bool
-    detail: str = ""
-    settled_by_replay: bool = False
-    """Whether it fails only because files were left out that playing held-out cases again stands for."""
 
 
 def audit(root: Path) -> Iterator[Finding]:

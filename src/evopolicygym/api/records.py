@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from evopolicygym.analysis.audit import Finding
 from evopolicygym.api.run import Run
+from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.run_names import named_run

@@ -1,29 +1,30 @@
 """The check of an agent: what anyone runs on an agent of theirs, before it is measured against others.
 
-It plays a short run on cartpole in a directory that is gone afterwards: begun, put down after the first submission as
-by Ctrl-C, taken up again. An agent that can't be made without a model is given a scripted one, which has it run
-commands and costs nothing. How the run is played is not told here but in ``checked_run.py``.
+It plays a short run on cartpole in a directory that is gone afterwards: begun, stopped after the first submission as by
+Ctrl-C, resumed. An agent that can't be made without a model is given a scripted one, which has it run
+commands and costs nothing. How the run is played is not described here but in ``agent_run/``.
 """
 
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks import leftover_processes
-from evopolicygym.checks.checked_run import CANARY, Came, Order, play_beside
-from evopolicygym.checks.environment import Finding
-from evopolicygym.checks.word_search import holding
+from evopolicygym.checks.agent_run.checked_run import CANARY, RunOrder, RunOutcome, play_beside
+from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks.inspection.word_search import holding
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
+from evopolicygym.core.finding import Finding
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import Task
@@ -59,9 +60,9 @@ class _Look:
     model: ScriptedModel
     script: Script
     usual_processes: int
-    first: Came = field(default_factory=Came)
-    second: Came | None = None
-    """None where there was nothing to be taken up."""
+    first: RunOutcome = field(default_factory=RunOutcome)
+    second: RunOutcome | None = None
+    """None where there was nothing to resume."""
     halves: int = 0
     left: list[str] = field(default_factory=list)
     """What was still there, after which half."""
@@ -86,18 +87,18 @@ class _Look:
     def play(self) -> None:
         """Play both halves."""
         self.first = self._half("first", None)
-        if self.first.put_down and self.first.root:
+        if self.first.stopped and self.first.root:
             self.named = Desk(self.paths.workspace, self.paths.transcript, 0, "").conversation.exists()
             self.begun_from = len(self.script.places)
             self.second = self._half("second", self.first.root)
 
-    def _half(self, name: str, root: Path | None) -> Came:
+    def _half(self, name: str, root: Path | None) -> RunOutcome:
         self.halves += 1
-        order = Order(self.config, self.place / f"half-{self.halves}", root, self.secret)
-        came = play_beside(order, self.environment, self.patience_s)
+        order = RunOrder(self.config, self.place / f"half-{self.halves}", root, self.secret)
+        outcome = play_beside(order, self.environment, self.patience_s)
         if count := leftover_processes.left_beyond(self.usual_processes):
             self.left.append(f"{count} processes {leftover_processes.GONE_S:g} s after the {name} half of its run")
-        return came
+        return outcome
 
     @property
     def paths(self) -> RunPaths:
@@ -115,16 +116,25 @@ class _Look:
         return journal.read(self.paths.journal).events
 
     @property
-    def last(self) -> Came:
+    def last(self) -> RunOutcome:
         """What came of the last half."""
         return self.second or self.first
 
 
-def check(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = AUTO) -> Iterator[Finding]:
-    """Check an agent; yield one finding after another. It ends early where nothing further can be looked at.
+def check(
+    name: str,
+    model: str = "",
+    options: Mapping[str, Any] | None = None,
+    command: Sequence[str] = (),
+    patience_s: float = PATIENCE_S,
+    isolation: str = AUTO,
+) -> Iterator[Finding]:
+    """Check the agent of a name; yield one finding after another. It ends early where nothing further can be looked at.
 
-    The model ``scripted`` is the scripted one, unless the options name a server.
+    The model ``scripted`` is the scripted one, unless the options name a server; ``command`` is the program of the
+    agent ``command``.
     """
+    agent = AgentConfig(name, model, options or {}, tuple(command))
     if agent.name == "scripted" and not agent.options:
         agent = replace(agent, options={"steps": STEPS})
     with ExitStack() as stack:
@@ -134,14 +144,14 @@ def check(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = A
         ours = leftover_processes.below(os.getpid())
         stack.callback(leftover_processes.end_adopted, ours)
         script = Script(_steps(place if encloses else None))
-        model = stack.enter_context(ScriptedModel(script))
-        look = _Look(_config(agent, place, isolation), place, patience_s, model, script, len(ours))
+        server = stack.enter_context(ScriptedModel(script))
+        look = _Look(_config(agent, place, isolation), place, patience_s, server, script, len(ours))
         if agent.model == SCRIPTED and "model_url" not in agent.options:
-            look.config = _with_model(look.config, model)
+            look.config = _with_model(look.config, server)
         look.plant()
         look.play()
         if not look.first.made and not agent.model and "--model" in look.first.error:
-            look.config = _with_model(look.config, model)
+            look.config = _with_model(look.config, server)
             look.play()
         yield from _findings(look)
 
@@ -188,17 +198,17 @@ def _answers(look: _Look) -> Finding:
 def _resumes(look: _Look) -> Finding:
     if look.second is None:
         spent = look.first.finished and look.state.submissions and not look.state.remaining
-        detail = "it spent its budget at once: there was no middle" if spent else "there was nothing to be taken up"
+        detail = "it spent its budget at once: there was no middle" if spent else "there was nothing to resume"
         return Finding("resumes", ok=bool(spent), detail=detail)
     if not look.second.finished:
         return Finding("resumes", ok=False, detail=look.second.error or "it was not finished")
     new = look.script.places[look.begun_from :]
     if not look.named:
-        return Finding("resumes", ok=True, detail="put down after a submission, and taken up from there")
+        return Finding("resumes", ok=True, detail="stopped after a submission, and resumed from there")
     if new and not new[0]:
-        return Finding("resumes", ok=False, detail="it named its conversation, and began another when it was taken up")
-    told = "in the same conversation" if new else "told to go on in its conversation, which was not looked into"
-    return Finding("resumes", ok=True, detail=f"put down after a submission, and taken up {told}")
+        return Finding("resumes", ok=False, detail="it named its conversation, and began another when it was resumed")
+    how = "in the same conversation" if new else "with its conversation named to it, which was not looked into"
+    return Finding("resumes", ok=True, detail=f"stopped after a submission, and resumed {how}")
 
 
 def _hidden(look: _Look) -> Finding:
@@ -208,7 +218,7 @@ def _hidden(look: _Look) -> Finding:
     if found:
         return Finding("hidden files", ok=False, detail=f"it had what is hidden: {_shown(found, look)}")
     if any(look.secret in json.dumps(asked.body) for asked in look.model.asked):
-        return Finding("hidden files", ok=False, detail="it told its model what is hidden")
+        return Finding("hidden files", ok=False, detail="it sent its model what is hidden")
     findings = {name: text for end in _ends(look) for name, text in end.findings.items()}
     isolation = look.state.opened.isolation
     encloses = Guarantee.PROGRAM_ENCLOSED in guarantees(isolation)
@@ -220,7 +230,7 @@ def _hidden(look: _Look) -> Finding:
         return Finding(
             "hidden files", ok=True, detail=f"nothing of them in its files; level {parted(isolation)[0]} hides none"
         )
-    looked = "; told where to look, it found nothing" if look.script.places else ""
+    looked = "; shown where to look, it found nothing" if look.script.places else ""
     return Finding("hidden files", ok=True, detail=f"{findings.get('hidden', 'nothing of them in its files')}{looked}")
 
 
@@ -230,7 +240,7 @@ def _keys(look: _Look) -> Finding:
     keys = {name: os.environ.get(name, value) for name, value in keys.items()}
     found = [path for path, _ in holding(look.paths.root, keys)]
     if any(key in json.dumps(asked.body) for asked in look.model.asked for key in keys.values()):
-        return Finding("no key", ok=False, detail="it told its model a key")
+        return Finding("no key", ok=False, detail="it sent its model a key")
     detail = f"in the record: {_shown(found, look)}" if found else f"none of {', '.join(sorted(keys))} in the record"
     return Finding("no key", ok=not found, detail=detail)
 

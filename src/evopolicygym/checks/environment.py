@@ -1,233 +1,90 @@
 """The check of an environment: what anyone runs on a spec of their own, before others are measured on it.
 
-It plays a few short episodes of random actions and takes some seconds. What it holds a spec to is what the findings
-are named after; how a spec is read is not told here but in ``catalog.py``, and how an episode is digested in
-``trace.py``.
+It takes some seconds, in a process of its own, which is ended where a simulator doesn't come back. Run as a program, it
+reads ``{"spec": …, "path": …, "patience": …}`` from standard input, and writes a finding a line to the descriptor that
+its argument names. What is looked at is not described here but in ``environment_contract/contract.py``.
 """
 
-import math
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+import faulthandler
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from tempfile import TemporaryFile
 
-import numpy as np
-
-from evopolicygym.checks.trace import trace, trace_elsewhere
+from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
-from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
-from evopolicygym.environments.environment import Environment
-from evopolicygym.environments.spaces import mismatch
+from evopolicygym.core.finding import Finding
 from evopolicygym.specs import catalog
 
-_SEED = 20260702
-_STEPS, _SECONDS = 200, 1.0
-"""How far a look goes: so many steps, or so many seconds, whichever ends first."""
-_WAIT_FOR_TRUNCATION_S = 3.0
+PATIENCE_S = 60.0
+"""Seconds that any one finding may take, by default."""
+FRAMES = 4
+"""Of where it stood when it was ended, the innermost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one part of the check found."""
+def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
+    """Check the environment of a name, of a path to a TOML file, or of a spec; yield one finding after another.
 
-    name: str
-    ok: bool
-    detail: str
-    """What was seen, or what is wrong and what would work."""
-
-
-@dataclass(slots=True)
-class _Look:
-    """What one episode of random actions showed."""
-
-    observation_space: Space
-    action_space: Space
-    mismatch: str = ""
-    """How the first odd observation differs from its space."""
-    steps: int = 0
-    seconds: float = 0.0
-    keys: dict[str, Any] = field(default_factory=dict)
-    """Every key of ``info`` that was seen, with its last value."""
-    odd_reward: float | None = None
-    terminated: bool = False
-    idle_error: str = ""
-    trace: str = ""
-
-
-def check(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
-    """Check a spec, or the environment of a name or of a path to a TOML file; yield one finding after another.
-
-    It ends early where nothing further can be looked at.
+    A finding that takes longer than ``patience_s`` ends the check, as a fault.
     """
     try:
-        spec = asked if isinstance(asked, EnvironmentSpec) else catalog.load(asked)
+        spec = name if isinstance(name, EnvironmentSpec) else catalog.load(name)
     except UsageError as error:
         yield Finding("loads", ok=False, detail=str(error))
         return
-    yield Finding("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
-    try:
-        look = _look(spec)
-    except Exception as error:  # noqa: BLE001 - whatever a stranger's simulator raises is the finding
-        yield Finding("plays", ok=False, detail=_words(error))
-        return
-    yield _plays(look)
-    for name, part in _PARTS.items():
-        yield _finding(name, part, spec, look)
+    request = {"spec": asdict(spec), "path": sys.path, "patience": patience_s}
+    ours, theirs = os.pipe()
+    with TemporaryFile("w+") as asking, TemporaryFile() as said, os.fdopen(ours, encoding="utf-8") as lines:
+        asking.write(json.dumps(request))
+        asking.seek(0)
+        line = [sys.executable, "-P", "-m", "evopolicygym.checks.environment", str(theirs)]
+        process = subprocess.Popen(
+            line, stdin=asking, stdout=said, stderr=said, pass_fds=[theirs], start_new_session=True
+        )
+        os.close(theirs)
+        try:
+            for text in lines:
+                yield Finding(**json.loads(text))
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(patience_s)  # it has said all, or is ended by its own clock
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode:
+            said.seek(0)
+            yield _unanswered(spec, process.returncode, said.read().decode("utf-8", "replace"), patience_s)
 
 
-def _look(spec: EnvironmentSpec) -> _Look:
-    environment = Environment(spec)
-    try:
-        observation = environment.reset(_SEED)
-        look = _Look(environment.observation_space, environment.action_space)
-        look.idle_error = _idle_error(environment)
-        look.mismatch = mismatch(look.observation_space, observation)
-        _play(environment, look)
-    finally:
-        environment.close()
-    look.trace = trace(spec, _SEED, look.steps)
-    return look
+def _unanswered(spec: EnvironmentSpec, code: int, said: str, patience_s: float) -> Finding:
+    """Return what is found of a simulator that ended its process, or that was ended as it didn't come back."""
+    _, hung, stood = said.rpartition("Timeout (")
+    if not hung:
+        return Finding(
+            "answers", ok=False, detail=f"{spec.id} ended its process, exit code {code}: {said.strip()[-300:]}"
+        )
+    frames = [line.strip() for line in stood.splitlines() if line.strip().startswith("File ")][:FRAMES]
+    where = "; ".join(frames) or "nobody knows where"
+    return Finding("answers", ok=False, detail=f"{spec.id} gave no answer for {patience_s:g} s; it stood in {where}")
 
 
-def _play(environment: Environment, look: _Look) -> None:
-    actions, ended, begun = np.random.default_rng(_SEED), False, time.perf_counter()
-    while not ended and look.steps < _STEPS and look.seconds < _SECONDS:
-        observation, reward, terminated, truncated, info = environment.step(sample(look.action_space, actions))
-        ended = terminated or truncated
-        look.steps, look.seconds = look.steps + 1, time.perf_counter() - begun
-        look.mismatch = look.mismatch or mismatch(look.observation_space, observation)
-        look.odd_reward = look.odd_reward if math.isfinite(reward) else reward
-        look.keys |= info
-        look.terminated = terminated
+def _main(descriptor: int) -> None:
+    request = json.load(sys.stdin)
+    sys.path[:] = request["path"]
+    name = request["spec"].pop("name")
+    with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as lines:
+        faulthandler.dump_traceback_later(request["patience"], exit=True)
+        for finding in examine(catalog.decode(request["spec"], name, "standard input")):
+            faulthandler.dump_traceback_later(request["patience"], exit=True)
+            lines.write(json.dumps(asdict(finding)) + "\n")
+    faulthandler.cancel_dump_traceback_later()
 
 
-def _idle_error(environment: Environment) -> str:
-    try:
-        environment.idle_action  # noqa: B018 - reading it is the trial
-    except InvalidAction as error:
-        return str(error)
-    return ""
-
-
-def _plays(look: _Look) -> Finding:
-    if look.odd_reward is not None:
-        return Finding("plays", ok=False, detail=f"a reward was {look.odd_reward}; rewards must be finite")
-    microseconds = 1e6 * look.seconds / look.steps
-    return Finding("plays", ok=True, detail=f"{look.steps} random actions, {microseconds:.0f} µs each")
-
-
-def _observations(_: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return not look.mismatch, look.mismatch or f"as their space says: {type(look.observation_space).__name__}"
-
-
-def _observation_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return _texts("observation", spec.observation, look.observation_space)
-
-
-def _action_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return _texts("action", spec.action, look.action_space)
-
-
-def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
-    unwritten = sum(text.startswith(TO_WRITE) for text in texts)
-    more = f"; {unwritten} still to be written" if unwritten else ""
-    match space:
-        case Box(shape=(due,)) | Discrete(n=due) if due <= MOST_MEANINGS:
-            return len(texts) == due, f"{len(texts)} meanings in {name!r} for {due} elements or values{more}"
-        case _:
-            return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed{more}"
-
-
-def _reward_components(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    absent = [key for key in spec.reward_components if key not in look.keys]
-    if absent:
-        return False, f"info has no {', '.join(absent)}; it has {', '.join(look.keys) or 'no keys'}"
-    return True, ", ".join(spec.reward_components) or "none declared"
-
-
-def _success(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    if spec.success is None or not spec.success.rule.has_key:
-        return True, "none declared" if spec.success is None else f"told by the rule {spec.success.rule.value!r}"
-    key = spec.success.key
-    if key in look.keys:
-        return True, f"info has {key!r}"
-    seen = f"info has no {key!r} in {look.steps} steps; it has {', '.join(look.keys) or 'no keys'}"
-    return not look.terminated, seen if look.terminated else f"{seen}; it may come when an episode terminates"
-
-
-def _idle_action(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return not look.idle_error, look.idle_error or f"{spec.idle_action} is an action"
-
-
-def _truncation(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    seconds = spec.max_steps * look.seconds / look.steps
-    if seconds > _WAIT_FOR_TRUNCATION_S:
-        return True, f"not tried: {spec.max_steps} steps would take about {seconds:.0f} s"
-    length, terminated = _idle_episode(spec)
-    if terminated and length < spec.max_steps:
-        return True, f"not reached: the idle action terminates the episode after {length} steps"
-    if length < spec.max_steps:
-        return False, f"the environment itself truncates after {length} steps, before max_steps = {spec.max_steps}"
-    return True, f"after {length} steps"
-
-
-def _idle_episode(spec: EnvironmentSpec) -> tuple[int, bool]:
-    environment = Environment(spec)
-    try:
-        environment.reset(_SEED)
-        action, length, terminated, truncated = environment.idle_action, 0, False, False
-        while not (terminated or truncated):
-            _, _, terminated, truncated, _ = environment.step(action)
-            length += 1
-    finally:
-        environment.close()
-    return length, terminated
-
-
-def _repeats(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return _compare(look, trace(spec, _SEED, look.steps))
-
-
-def _repeats_after_another(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    trace(spec, _SEED + 1, look.steps)
-    return _compare(look, trace(spec, _SEED, look.steps))
-
-
-def _repeats_elsewhere(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
-    return _compare(look, trace_elsewhere(spec, _SEED, look.steps))
-
-
-def _compare(look: _Look, other: str) -> tuple[bool, str]:
-    same = "the same bits" if look.trace == other else "other bits for the same seed and actions"
-    return look.trace == other, f"{same}: {look.trace[:12]} and {other[:12]}"
-
-
-_Part = Callable[[EnvironmentSpec, _Look], tuple[bool, str]]
-
-_PARTS: dict[str, _Part] = {
-    "observations": _observations,
-    "observation texts": _observation_texts,
-    "action texts": _action_texts,
-    "reward components": _reward_components,
-    "success": _success,
-    "idle action": _idle_action,
-    "truncation": _truncation,
-    "repeats": _repeats,
-    "repeats after another episode": _repeats_after_another,
-    "repeats in another process": _repeats_elsewhere,
-}
-
-
-def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _Look) -> Finding:
-    try:
-        ok, detail = part(spec, look)
-    except Exception as error:  # noqa: BLE001 - as above
-        return Finding(name, ok=False, detail=_words(error))
-    return Finding(name, ok=ok, detail=detail)
-
-
-def _words(error: Exception) -> str:
-    return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+if __name__ == "__main__":
+    _main(int(sys.argv[1]))

@@ -10,9 +10,9 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from evopolicygym.analysis.audit import Finding
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import not_kept, refuse_unwritable, state_directory
 from evopolicygym.records import durable
 from evopolicygym.records.high_water import HighWaterMark

@@ -6,8 +6,9 @@ The mark can be checked where the run was played, the commitment where the secre
 from collections.abc import Iterator
 from pathlib import Path
 
-from evopolicygym.analysis.audit import Finding, audit
+from evopolicygym.analysis.audit import audit
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
+from evopolicygym.core.finding import Finding
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import experiment, marks
 from evopolicygym.runs.run import dealer

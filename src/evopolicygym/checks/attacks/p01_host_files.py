@@ -9,13 +9,19 @@ import json
 import os
 import sys
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 KNOWN = ["/usr", "/lib", "/lib64", "/dev", "/proc", "/sys", sys.base_prefix, os.getcwd(), *filter(None, sys.path)]
 ENOUGH = 20
 
 
 def readable():
-    for path in (BAIT["file"], "/etc/passwd", "/etc/machine-id", os.path.expanduser("~/.bashrc"), "bait.json/../../x"):
+    for path in (
+        DECOYS["file"],
+        "/etc/passwd",
+        "/etc/machine-id",
+        os.path.expanduser("~/.bashrc"),
+        "decoys.json/../../x",
+    ):
         yield path
     for directory, below, names in os.walk("/"):
         below[:] = [name for name in below if os.path.join(directory, name) not in KNOWN]

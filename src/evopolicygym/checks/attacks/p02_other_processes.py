@@ -8,11 +8,11 @@ guarantees: other-processes-hidden
 import json
 import os
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 
 
 def others():
-    yield from {1, 2, os.getppid(), BAIT["process"]} - {os.getpid()}
+    yield from {1, 2, os.getppid(), DECOYS["process"]} - {os.getpid()}
     if os.access("/proc", os.R_OK):
         try:
             yield from (int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())

@@ -10,7 +10,7 @@ import errno
 import json
 import os
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -21,14 +21,14 @@ class Span(ctypes.Structure):
 
 def copied(process):
     here = ctypes.create_string_buffer(8)
-    mine, theirs = Span(ctypes.addressof(here), 8), Span(id(BAIT), 8)
+    mine, theirs = Span(ctypes.addressof(here), 8), Span(id(DECOYS), 8)
     count = LIBC.process_vm_readv(process, ctypes.byref(mine), 1, ctypes.byref(theirs), 1, 0)
     return count > 0 or ctypes.get_errno() == errno.EFAULT  # a wrong address, but a right to look
 
 
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
-        for process in {os.getppid(), 1, BAIT["process"]} - {os.getpid(), 0}:
+        for process in {os.getppid(), 1, DECOYS["process"]} - {os.getpid(), 0}:
             if copied(process):
                 print(f"LEAK: read the memory of process {process}")
             if LIBC.ptrace(PTRACE_SEIZE, process, 0, 0) == 0:

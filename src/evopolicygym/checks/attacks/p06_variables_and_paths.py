@@ -9,9 +9,9 @@ import json
 import os
 import sys
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 SECRET = ("TOKEN", "SECRET", "KEY", "PASSWORD", "PROXY", "EVOPOLICYGYM", "HOME", "USER", "SSH")
-HOST = (BAIT["directory"], os.path.dirname(BAIT["directory"]), "http://", "/home/", "/root/", "/runs/", "worker")
+HOST = (DECOYS["directory"], os.path.dirname(DECOYS["directory"]), "http://", "/home/", "/root/", "/runs/", "worker")
 
 
 class Policy:

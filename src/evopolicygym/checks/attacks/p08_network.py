@@ -8,14 +8,14 @@ guarantees: no-network
 import json
 import socket
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 
 
 def attempts():
-    yield "TCP", lambda: socket.create_connection(("127.0.0.1", BAIT["port"]), 1).close()
-    yield "TCP over IPv6", lambda: socket.create_connection(("::1", BAIT["port"]), 1).close()
-    yield "UDP", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", BAIT["port"]))
-    yield "abstract socket", lambda: socket.socket(socket.AF_UNIX).connect("\0" + BAIT["socket"])
+    yield "TCP", lambda: socket.create_connection(("127.0.0.1", DECOYS["port"]), 1).close()
+    yield "TCP over IPv6", lambda: socket.create_connection(("::1", DECOYS["port"]), 1).close()
+    yield "UDP", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", DECOYS["port"]))
+    yield "abstract socket", lambda: socket.socket(socket.AF_UNIX).connect("\0" + DECOYS["socket"])
     yield "a socket of its own", lambda: socket.socket(socket.AF_INET).bind(("127.0.0.1", 0))
     yield "netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).bind((0, 0))
     yield "packets", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW).close()

@@ -9,7 +9,7 @@ import json
 import urllib.error
 import urllib.request
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 
 
 class Policy:
@@ -24,7 +24,7 @@ class Policy:
             self.asked = True
             for path, body in (("/info", None), ("/submit", b'{"env_instances": [0], "wait": false}')):
                 try:
-                    urllib.request.urlopen(BAIT["url"] + path, body, timeout=0.2)
+                    urllib.request.urlopen(DECOYS["url"] + path, body, timeout=0.2)
                     print(f"LEAK: {path} answered")
                 except urllib.error.HTTPError as error:
                     print(f"LEAK: {path} answered {error.code}")

@@ -10,7 +10,7 @@ import json
 import os
 import signal
 
-BAIT = json.load(open("bait.json"))
+DECOYS = json.load(open("decoys.json"))
 TGKILL = {"aarch64": 131}.get(os.uname().machine, 234)
 JUST_ASKING = 0  # signal 0 shows a right to kill and harms nobody
 
@@ -20,10 +20,10 @@ def attempts():
     yield "its parent's thread", lambda: demand(ctypes.CDLL(None).syscall(TGKILL, os.getppid(), os.getppid(), 9))
     yield "its group", lambda: os.kill(-os.getpgrp(), signal.SIGSTOP if os.getpgrp() != os.getpid() else JUST_ASKING)
     yield "the first process", lambda: os.kill(1, JUST_ASKING)
-    yield "the judge", lambda: os.kill(BAIT["process"], JUST_ASKING)
+    yield "the judge", lambda: os.kill(DECOYS["process"], JUST_ASKING)
     yield (
         "the judge's thread",
-        lambda: demand(ctypes.CDLL(None).syscall(TGKILL, BAIT["process"], BAIT["process"], JUST_ASKING)),
+        lambda: demand(ctypes.CDLL(None).syscall(TGKILL, DECOYS["process"], DECOYS["process"], JUST_ASKING)),
     )
     yield "all", lambda: os.kill(-1, JUST_ASKING)
     yield "its parent by a handle", lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A parcel: a small directory as bytes, to be sent between machines; unpacked, it is the same, byte for byte.
+"""An archive: a small directory as bytes, to be sent between machines; unpacked, it is the same, byte for byte.
 
 What is in the files is nobody's business here. Checkpoints go out so, episodes' files come home so.
 """
@@ -13,7 +13,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import checkpoint_name
 
-Parcel = Mapping[str, bytes | None]
+Archive = Mapping[str, bytes | None]
 """Contents by POSIX path, parents first; None for a directory."""
 
 
@@ -27,26 +27,26 @@ def _content(path: Path, directory: Path) -> bytes | None:
     return None if is_directory else regular_file.read(path, regular_file.MOST_FILE, directory)
 
 
-def name_of(parcel: Parcel) -> str:
+def name_of(archive: Archive) -> str:
     """Return the name that a checkpoint's content gives it (``records/checkpoints.py``)."""
-    files = {path: content for path, content in parcel.items() if content is not None}
+    files = {path: content for path, content in archive.items() if content is not None}
     return checkpoint_name(
         {path: (len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
     )
 
 
-def unpack(parcel: Parcel, directory: Path) -> None:
-    """Lay a parcel out as a directory, in place of what was there: complete or not at all.
+def unpack(archive: Archive, directory: Path) -> None:
+    """Lay an archive out as a directory, in place of what was there: complete or not at all.
 
     Raises ``RecordError`` where a path would lead out of it.
     """
     beside = directory.with_name(f"{directory.name}.{durable.PART}")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    for path, content in parcel.items():
+    for path, content in archive.items():
         at = PurePosixPath(path)
         if at.is_absolute() or ".." in at.parts:
-            raise RecordError(f"A parcel holds the path {path!r}, which leads out of it.")
+            raise RecordError(f"An archive holds the path {path!r}, which leads out of it.")
         target = beside / at
         if content is None:
             target.mkdir(parents=True, exist_ok=True)

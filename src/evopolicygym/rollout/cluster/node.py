@@ -25,7 +25,7 @@ from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import cores
-from evopolicygym.rollout.cluster.archive import Parcel, name_of, pack, unpack
+from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 
@@ -56,7 +56,7 @@ class Home:
     """What a node answers."""
 
     answer: Here | Episode | LoadError | None = None
-    files: Parcel = field(default_factory=dict)
+    files: Archive = field(default_factory=dict)
     """Of an episode, where its job says that they are wanted."""
     repeated: Sequence[str] = ()
     """Why the case was played again."""
@@ -105,7 +105,7 @@ class Node:
             told.append(Home(here, said=self._said()))
         return told[0]
 
-    def take(self, name: str, checkpoint: Parcel) -> None:
+    def take(self, name: str, checkpoint: Archive) -> None:
         """Lay out a checkpoint in place of the one before, if it is what its name says."""
         came = name_of(checkpoint)
         if came != name:

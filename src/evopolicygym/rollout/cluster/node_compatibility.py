@@ -1,4 +1,4 @@
-"""Whether two places are alike enough that episodes may be played at either: all that results depend on is equal."""
+"""Whether episodes may be played at either of two places: all that results depend on is equal."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,8 +11,8 @@ HOW_CHOSEN = ("chosen", "not ")
 """How findings begin that tell why a level was chosen, not what it can enforce."""
 
 
-def unlike(ours: Grounds, theirs: Grounds) -> list[str]:
-    """Return in words how a place differs from ours; nothing where both are alike."""
+def incompatibilities(ours: Grounds, theirs: Grounds) -> list[str]:
+    """Return in words how a place differs from ours; nothing where both are compatible."""
     found = list(_unequal("", ours.versions, theirs.versions))
     code = other_code(ours.simulator_code, theirs.simulator_code)
     found += [f"code of {one.module}: {one.there} instead of {one.here}" for one in code]

@@ -27,9 +27,9 @@ from evopolicygym.core.isolation import parted
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
-from evopolicygym.rollout.cluster.archive import Parcel, name_of, pack, unpack
+from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Here, Home, Node, sweep
-from evopolicygym.rollout.cluster.node_compatibility import unlike
+from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
@@ -260,7 +260,7 @@ class RayExecutor:
             return
         if not isinstance(home.answer, Here):
             raise NodeError(f"{name} can't play as the driver does: {home.error}")
-        differences = unlike(self._grounds, home.answer.grounds)
+        differences = incompatibilities(self._grounds, home.answer.grounds)
         if home.answer.version != __version__:
             differences.insert(0, f"evopolicygym {home.answer.version} instead of {__version__}")
         if differences:
@@ -273,11 +273,11 @@ class RayExecutor:
     def _give(self, seat: Seat, checkpoint: Path) -> None:
         """Have a seat's node lay out a checkpoint, unless it has it; its bytes travel to each node once."""
         if self._sent is None or self._sent[0] != checkpoint:
-            parcel = pack(checkpoint)
-            self._sent = checkpoint, name_of(parcel), ray.put(parcel)
-        _, name, parcel_there = self._sent
+            archive = pack(checkpoint)
+            self._sent = checkpoint, name_of(archive), ray.put(archive)
+        _, name, archive_there = self._sent
         if seat.checkpoint != name:
-            seat.actor.take.remote(name, parcel_there)
+            seat.actor.take.remote(name, archive_there)
             seat.checkpoint = name
 
     def _come(self, home: Home) -> Home:
@@ -289,7 +289,7 @@ class RayExecutor:
             raise home.error
         return home
 
-    def _lay(self, job: EpisodeJob, files: Parcel) -> None:
+    def _lay(self, job: EpisodeJob, files: Archive) -> None:
         if job.directory is None:
             return
         try:

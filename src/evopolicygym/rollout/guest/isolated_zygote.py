@@ -8,7 +8,7 @@ import sys
 from . import pid_namespace
 
 if __name__ == "__main__":
-    pid_namespace.go_apart()
+    pid_namespace.enter_pid_namespace()
     from . import zygote
 
     zygote.main(int(sys.argv[1]), int(sys.argv[2]))

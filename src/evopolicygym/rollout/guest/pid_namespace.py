@@ -19,7 +19,7 @@ FIRST = 1
 """The number of a namespace's first process."""
 
 
-def go_apart() -> None:
+def enter_pid_namespace() -> None:
     """Go on as the first process of a new namespace, while the one that was waits for its end; raises ``OSError``.
 
     To be called early: what is loaded before lies in memory twice.
@@ -54,7 +54,7 @@ def end_all_others() -> None:
 
 def main(last: int) -> None:
     """End well if every child gets the same number here."""
-    go_apart()
+    enter_pid_namespace()
     numbers = set()
     for _ in range(2):
         count_again(last)

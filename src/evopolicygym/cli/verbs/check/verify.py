@@ -47,7 +47,7 @@ def verify(
     """
     run = run_meant(run, below)
     audited, is_rounding = list(findings(run)), False
-    found: list[dict[str, Any]] = [{"what": one.what, "ok": one.ok, "detail": one.detail} for one in audited]
+    found: list[dict[str, Any]] = [{"what": one.name, "ok": one.ok, "detail": one.detail} for one in audited]
     if replay and all(one.ok or one.settled_by_replay for one in audited):
         total = read_run(run).state.opened.task.held_out_cases
         again = play_again(run, Means(capped_with_note(workers, executor), executor, address, isolation, trust))

@@ -36,7 +36,7 @@ from evopolicygym.sandbox.levels import choose
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
 BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
 PLACES = (FILE, DIRECTORY, NULL, BUFFER, PATH, TIMEOUT, MAPPED)
-"""What ``checks/channels/policy.py`` sets up, in the order in which it is given: descriptors of a library's file, the
+"""What ``policy.py`` sets up, in the order in which it is given: descriptors of a library's file, the
 file's directory and the null device; memory to be written, the file's path, a short time, the file's first page."""
 OFFERED = (
     (FILE, DIRECTORY, NULL, OUTPUT, PATH, MAPPED, 0),
@@ -88,7 +88,7 @@ LOCK = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Probe:
     """One way through the filter, and how it is tried; encoded as it is for the policy."""
 
     name: str
@@ -105,7 +105,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A mark that survived."""
+    """A mark that was found."""
 
     written_by: tuple[str, ...]
     """The system calls that were made before or meanwhile; one of them left it. ``any`` where a reader did."""
@@ -135,12 +135,12 @@ class _Player:
     executor: LocalExecutor
     _count: int = 0
 
-    def play(self, calls: Sequence[Call], library: str, seconds: float = 0.0) -> tuple[dict[str, int], str]:
+    def play(self, calls: Sequence[Probe], library: str, seconds: float = 0.0) -> tuple[dict[str, int], str]:
         """Try calls in one episode; return a checksum for each, none where it didn't end well, and why it didn't."""
         self._count += 1
         checkpoint = self.root / f"checkpoint-{self._count}"
         checkpoint.mkdir()
-        source = files("evopolicygym.checks") / "channels" / "policy.py"
+        source = files("evopolicygym.checks.channel_search") / "policy.py"
         (checkpoint / "policy.py").write_bytes(source.read_bytes())
         written = [asdict(one) for one in calls]
         plan = {"library": library, "seconds": seconds, "places": PLACES, "calls": written}
@@ -159,7 +159,7 @@ class _Player:
 class _Search:
     """A search under way."""
 
-    plan: Sequence[Call]
+    plan: Sequence[Probe]
     library: str
     writer: _Player
     reader: _Player
@@ -168,7 +168,7 @@ class _Search:
     """System calls that answer differently every time."""
     unsteady: set[str] = field(default_factory=set)
 
-    def read(self, calls: Sequence[Call]) -> dict[str, int | str]:
+    def read(self, calls: Sequence[Probe]) -> dict[str, int | str]:
         """Return what calls answer, and what is seen outside; raise ``SandboxError`` where that can't be read."""
         found, why = self.reader.play(calls, self.library)
         if len(found) < len(calls):
@@ -206,7 +206,7 @@ class _Search:
             finally:
                 writer.join()
 
-    def _steady(self, calls: Sequence[Call]) -> dict[str, int | str]:
+    def _steady(self, calls: Sequence[Probe]) -> dict[str, int | str]:
         """Return what is answered alike while nobody writes; note what is not, and should be."""
         self.progress("reading while nobody writes")
         seen = [self.read(calls) for _ in range(BASELINES)]
@@ -215,7 +215,7 @@ class _Search:
         self.unsteady |= {names[name] for name in seen[0].keys() - alike.keys()} - self.by_nature
         return {name: value for name, value in alike.items() if names[name] not in self.by_nature}
 
-    def _by_call(self) -> list[list[Call]]:
+    def _by_call(self) -> list[list[Probe]]:
         numbers = dict.fromkeys(call.number for call in self.plan)
         return [[call for call in self.plan if call.number == number] for number in numbers]
 
@@ -253,7 +253,7 @@ def search(
     return Searched(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))
 
 
-def _readable(plan: Sequence[Call]) -> list[Call]:
+def _readable(plan: Sequence[Probe]) -> list[Probe]:
     return [call for call in plan if call.system_call not in OWN_AFFAIRS]
 
 
@@ -261,7 +261,7 @@ def _some(tries: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
     return Random(0).sample(tries, min(len(tries), TRIES_AT_ONCE))  # noqa: S311 - any that are spread will do
 
 
-def _plan(ways: Iterator[Allowed]) -> Iterator[Call]:
+def _plan(ways: Iterator[Allowed]) -> Iterator[Probe]:
     """Yield what is tried of each way through the filter."""
     count: dict[int, int] = {}
     for way in ways:
@@ -274,7 +274,7 @@ def _plan(ways: Iterator[Allowed]) -> Iterator[Call]:
         most = TRIES_THAT_BLOCK if name in MAY_BLOCK else TRIES
         tries = (one[::-1] for one in product(*reversed(values)))
         kept = islice((one for one in tries if not (name == "madvise" and _holds_programs(*one[:2]))), most)
-        yield Call(f"{name}#{count[way.number]}", way.number, list(kept))
+        yield Probe(f"{name}#{count[way.number]}", way.number, list(kept))
 
 
 def _holds_programs(begin: int, length: int) -> bool:

@@ -1,4 +1,4 @@
-"""A siege: every attack is played against an isolation level, and what came of each is held against what is promised.
+"""The attack suite: every attack is played against an isolation backend, and held against what that guarantees.
 
 Nothing here is a judge's: no budget, no hidden case. Attacks play on cartpole, one after another, each followed by an
 honest policy that must play as if nothing had been.
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from evopolicygym.checks import leftover_processes
-from evopolicygym.checks.attack import LEAK, OK, Attack, attack, attacks
-from evopolicygym.checks.decoys import Bait, baited, marks
+from evopolicygym.checks.attack_suite.attack import LEAK, OK, Attack, attack, attacks
+from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
+from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
@@ -30,7 +30,7 @@ SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class AttackOutcome:
     """What came of an attack."""
 
     status: str
@@ -61,7 +61,7 @@ class Verdict:
     """An attack, what came of it, and what follows."""
 
     attack: Attack
-    came: Came | None
+    outcome: AttackOutcome | None
     """None where it was not tried."""
     promised: bool
     """Whether the level promises to hold it."""
@@ -69,12 +69,12 @@ class Verdict:
     @property
     def faults(self) -> tuple[str, ...]:
         """In words what is not as it should be; nothing where the attack was held, or was not tried."""
-        return self.came.faults(self.attack) if self.came else ()
+        return self.outcome.faults(self.attack) if self.outcome else ()
 
     @property
     def held(self) -> bool:
         """Whether it came to its safe outcome."""
-        return self.came is not None and not self.faults
+        return self.outcome is not None and not self.faults
 
     @property
     def broken(self) -> bool:
@@ -82,7 +82,7 @@ class Verdict:
         return self.promised and not self.held
 
 
-def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[Verdict]:
+def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[Verdict]:
     """Play the attacks (all, where none is named) against a level; yield what came of each as it ends.
 
     What a level that guarantees nothing doesn't promise to hold is not tried: nothing would keep it off this machine.
@@ -90,35 +90,35 @@ def besiege(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> 
     """
     guarantees = choose(level).backend.guarantees
     with (
-        TemporaryDirectory(prefix="evopolicygym-siege-") as place,
+        TemporaryDirectory(prefix="evopolicygym-suite-") as place,
         leftover_processes.orphans_adopted(),
-        baited(Path(place)) as bait,
+        decoys_laid(Path(place)) as decoys,
         LocalExecutor(spec, LIMITS, level, Path(place, "workers"), Path(place, "simulators.log"), 1) as executor,
     ):
-        field = _Field(executor, spec, bait, Path(place))
-        field.honest()  # so that all processes are there which are there between policies
+        stage = _Stage(executor, spec, decoys, Path(place))
+        stage.honest()  # so that all processes are there which are there between policies
         ours = leftover_processes.below(os.getpid())
         for one in which or attacks():
             promised = one.guarantees <= guarantees
-            came = field.play(one, len(ours)) if promised or guarantees else None
+            outcome = stage.play(one, len(ours)) if promised or guarantees else None
             leftover_processes.end_adopted(ours)
-            yield Verdict(one, came, promised)
+            yield Verdict(one, outcome, promised)
 
 
-class _Field:
-    """Where a siege takes place."""
+class _Stage:
+    """Where the suite is played."""
 
-    def __init__(self, executor: LocalExecutor, spec: EnvironmentSpec, bait: Bait, root: Path) -> None:
-        self._executor, self._spec, self._bait, self._root = executor, spec, bait, root
+    def __init__(self, executor: LocalExecutor, spec: EnvironmentSpec, decoys: Decoys, root: Path) -> None:
+        self._executor, self._spec, self._decoys, self._root = executor, spec, decoys, root
         self._count = 0
 
-    def play(self, attack: Attack, usual_processes: int) -> Came:
+    def play(self, attack: Attack, usual_processes: int) -> AttackOutcome:
         """Play an attack as a submission would be, then an honest policy."""
         status, endings, leaks = self._submit(attack, attack.episodes)
-        reached = [f"{LEAK}: reached the {name} socket" for name in self._bait.taken()]
+        reached = [f"{LEAK}: reached the {name} socket" for name in self._decoys.taken()]
         left = leftover_processes.left_beyond(usual_processes)
         kept = (*([f"{left} processes"] if left else []), *sorted(marks()))
-        return Came(status, endings, (*leaks, *reached), kept, self.honest())
+        return AttackOutcome(status, endings, (*leaks, *reached), kept, self.honest())
 
     def honest(self) -> str:
         """Play an honest policy; return how its episode ended."""
@@ -130,7 +130,7 @@ class _Field:
         checkpoint = self._root / f"submission-{self._count}"
         checkpoint.mkdir()
         (checkpoint / "policy.py").write_text(attack.source, encoding="utf-8")
-        self._bait.lay(checkpoint)
+        self._decoys.lay(checkpoint)
         grounds = self._executor.grounds
         schemas = grounds.observation_schema, grounds.action_schema
         context = PolicyContext(self._spec.name, self._count, episodes, 0, self._spec.max_steps, *schemas)

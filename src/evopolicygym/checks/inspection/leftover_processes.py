@@ -1,4 +1,4 @@
-"""Survivors: processes that are still there although what started them is over.
+"""Leftover processes: those that are still there although what started them is over.
 
 Every process below this one is found, however it broke away: orphans are adopted while one looks for them.
 """

@@ -1,7 +1,7 @@
 """A trace: the SHA-256 of what an episode of random actions shows, to tell whether it repeats bit for bit.
 
-Run as a program, it traces in a process of its own: it reads ``{"spec": …, "seed": …, "steps": …}`` from standard
-input and prints the digest. What to compare with what is not told here but in ``check.py``; the digest that a run
+Run as a program, it traces in a process of its own: it reads ``{"spec": …, "seed": …, "steps": …}`` from standard input
+and prints the digest. What to compare with what is not described here but in ``contract.py``; the digest that a run
 records of every episode is not this one.
 """
 
@@ -51,7 +51,7 @@ def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
     asked = json.dumps({"spec": asdict(spec), "seed": seed, "steps": steps})
     other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     ended = subprocess.run(
-        [sys.executable, "-m", "evopolicygym.checks.trace"],
+        [sys.executable, "-m", "evopolicygym.checks.environment_contract.trace"],
         input=asked.encode(),
         capture_output=True,
         env=os.environ | {"PYTHONHASHSEED": other_hash_seed},

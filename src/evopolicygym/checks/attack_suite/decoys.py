@@ -1,7 +1,7 @@
-"""Bait: things of this machine whose addresses every attack is told, so that nobody can say it only looked elsewhere.
+"""Decoys: things of this machine whose addresses every attack is given, so that none can be said to look elsewhere.
 
 A file, a process, a listening TCP port, an abstract socket. What is reached of them without a word from the policy is
-found here too. What the attacks do with it is told in ``checks/attacks/``.
+found here too. What the attacks do with them is not described here but in ``checks/attacks/``.
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.checks.attack import BAIT
+from evopolicygym.checks.attack_suite.attack import DECOYS_FILE
 
 MARK = "evopolicygym-attack"
 """Begins the name of whatever an attack tries to leave."""
@@ -23,15 +23,15 @@ PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run/lock
 
 
 @dataclass(frozen=True, slots=True)
-class Bait:
-    """What attacks are told, and the traps behind it."""
+class Decoys:
+    """What attacks are given, and the traps behind it."""
 
     addresses: dict[str, Any]
     _listeners: tuple[socket.socket, ...]
 
     def lay(self, checkpoint: Path) -> None:
         """Write the addresses beside a policy."""
-        (checkpoint / BAIT).write_text(json.dumps(self.addresses), encoding="utf-8")
+        (checkpoint / DECOYS_FILE).write_text(json.dumps(self.addresses), encoding="utf-8")
 
     def taken(self) -> list[str]:
         """Return which of the sockets somebody reached since they were last asked after."""
@@ -39,8 +39,8 @@ class Bait:
 
 
 @contextmanager
-def baited(directory: Path, /, **more: Any) -> Iterator[Bait]:  # noqa: ANN401 - values of JSON
-    """Lay out bait below a directory of the host, and tell ``more`` besides or instead."""
+def decoys_laid(directory: Path, /, **more: Any) -> Iterator[Decoys]:  # noqa: ANN401 - values of JSON
+    """Lay out decoys below a directory of the host, and give ``more`` besides or instead."""
     file = directory / "secret.txt"
     file.write_text(secrets.token_hex(16), encoding="utf-8")
     name = f"{MARK}-{secrets.token_hex(4)}"
@@ -58,7 +58,7 @@ def baited(directory: Path, /, **more: Any) -> Iterator[Bait]:  # noqa: ANN401 -
             "socket": name,
             "url": f"http://127.0.0.1:{port}",
         }
-        yield Bait({**addresses, **more}, (tcp, unix))
+        yield Decoys({**addresses, **more}, (tcp, unix))
 
 
 def marks() -> set[str]:

@@ -1,16 +1,16 @@
 """The attacks: hostile policies that a sandbox is held against, and what each of them must come to.
 
-Each is one file of ``attacks/``: a policy as any agent could submit it, read but never imported by us. Its docstring
-begins with its id and what it tries, and then has a line for each of these:
+Each is one file of ``checks/attacks/``: a policy as any agent could submit it, read but never imported by us. Its
+docstring begins with its id and what it tries, and then has a line for each of these:
 
 ``submission``: the status that its submission must end with; ``episodes``: how each of its episodes may end, ``ok`` or
 a ``FailureReason``; ``guarantees``: what a backend must guarantee to hold it; where there is no such line every backend
 holds it, as the watch over every policy does; ``played``: how many episodes show the whole of it (3 where nothing is
 said).
 
-What a policy reaches that it must not, it prints on a line that begins with ``LEAK``. Beside it lies ``bait.json``,
+What a policy reaches that it must not, it prints on a line that begins with ``LEAK``. Beside it lies ``decoys.json``,
 which names things of the host: a file, a directory, a process, sockets, the judge's address. How attacks are played is
-not told here but in ``checks/attack_suite.py``.
+not described here but in ``suite.py``.
 """
 
 import ast
@@ -20,7 +20,7 @@ from importlib.resources import files
 
 from evopolicygym.sandbox.guarantee import Guarantee
 
-BAIT = "bait.json"
+DECOYS_FILE = "decoys.json"
 LEAK = "LEAK"
 OK = "ok"
 USUAL_EPISODES = 3

@@ -1,7 +1,7 @@
-"""A run in a process of its own, for the check of an agent: put down in the middle as by Ctrl-C, and taken up again.
+"""A run in a process of its own, for the check of an agent: stopped in the middle as by Ctrl-C, and resumed.
 
-An agent that takes its process along, or leaves others behind, so harms nobody who looks. What follows from what came
-of a run is not told here but in ``agent_check.py``.
+An agent that takes its process along, or leaves others behind, so harms nobody who looks. What follows from the outcome
+of a run is not described here but in ``checks/agent.py``.
 """
 
 import json
@@ -24,47 +24,47 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import play, resume
 
-PUT_DOWN_S = 90.0
-"""Seconds that a run has to be put down; an agent has half of it to leave."""
+STOP_S = 90.0
+"""Seconds that a run has to stop; an agent has half of it to leave."""
 LAST_WORDS = 300
 CANARY = "canary.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RunOrder:
     """What a process is to play."""
 
     config: RunConfig
     place: Path
-    """A directory for what it tells and prints."""
+    """A directory for what it reports and prints."""
     root: Path | None = None
-    """The run that it is to take up; None for a new one, which is put down after its first submission."""
+    """The run that it is to resume; None for a new one, which is stopped after its first submission."""
     canary: str = ""
     """What is written beside a new run's journal, where no agent may look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class RunOutcome:
     """What came of it."""
 
     made: bool = False
     """Whether the agent could be made."""
     root: Path | None = None
     """Where the record lies; None where none was begun."""
-    put_down: bool = False
-    """Whether it was put down with budget left."""
+    stopped: bool = False
+    """Whether it was stopped with budget left."""
     finished: bool = False
     error: str = ""
     """What went wrong in words; empty where nothing did."""
 
 
-def play_beside(order: Order, environment: Mapping[str, str], patience_s: float) -> Came:
-    """Play in another process; it is put down when the patience is over, and killed where that doesn't end it."""
+def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> RunOutcome:
+    """Play in another process; it is stopped when the patience is over, and killed where that doesn't end it."""
     order.place.mkdir()
     path = os.pathsep.join([str(Path.cwd()), *filter(None, sys.path)])
     with (order.place / "printed").open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-m", "evopolicygym.checks.checked_run"],
+            [sys.executable, "-m", "evopolicygym.checks.agent_run.checked_run"],
             env={**os.environ, **environment, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=printed,
@@ -78,62 +78,62 @@ def play_beside(order: Order, environment: Mapping[str, str], patience_s: float)
             process.send_signal(signal.SIGINT)
         finally:
             try:
-                process.wait(PUT_DOWN_S)
+                process.wait(STOP_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-    return _came(order.place, process.returncode, late)
+    return _outcome(order.place, process.returncode, late)
 
 
-def _came(place: Path, code: int, late: str) -> Came:
-    told: dict[str, Any] = {}
+def _outcome(place: Path, code: int, late: str) -> RunOutcome:
+    reported: dict[str, Any] = {}
     with suppress(OSError):
-        for line in (place / "told").read_text(encoding="utf-8").splitlines():
-            told |= json.loads(line)
-    error = late or str(told.get("error", ""))
-    finished, put_down = bool(told.get("finished")), bool(told.get("put_down")) and not late
-    if not (error or finished or put_down):
+        for line in (place / "reported").read_text(encoding="utf-8").splitlines():
+            reported |= json.loads(line)
+    error = late or str(reported.get("error", ""))
+    finished, stopped = bool(reported.get("finished")), bool(reported.get("stopped")) and not late
+    if not (error or finished or stopped):
         printed = (place / "printed").read_text(encoding="utf-8", errors="replace")
         error = f"the process that played it ended with {code}: {' '.join(printed.split())[-LAST_WORDS:]}"
-    root = Path(told["root"]) if "root" in told else None
-    return Came(bool(told.get("made")), root, put_down, finished, error)
+    root = Path(reported["root"]) if "root" in reported else None
+    return RunOutcome(bool(reported.get("made")), root, stopped, finished, error)
 
 
 class _Play:
     """What the other process does."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: RunOrder) -> None:
         self._order = order
-        self._put_down = False
+        self._stopped = False
 
     def __call__(self) -> None:
-        """Play, and tell what comes of it."""
+        """Play, and report what comes of it."""
         order = self._order
         try:
             make(order.config.agent)
-            self._tell(made=True)
+            self._report(made=True)
             if order.root is None:
                 play(order.config, self._opened, self._observe)
             else:
                 resume(order.root, 1, self._opened, lambda _event, _state: None)
-            self._tell(finished=True)
+            self._report(finished=True)
         except KeyboardInterrupt:
-            self._tell(put_down=self._put_down)
+            self._report(stopped=self._stopped)
         except EvoPolicyGymError as error:
-            self._tell(error=str(error))
+            self._report(error=str(error))
 
     def _opened(self, paths: RunPaths, _state: RunState) -> None:
         if self._order.root is None:
             (paths.root / CANARY).write_text(self._order.canary, encoding="utf-8")
-        self._tell(root=str(paths.root))
+        self._report(root=str(paths.root))
 
     def _observe(self, event: Event, state: RunState) -> None:
-        if isinstance(event, SubmissionPublished) and state.remaining and not self._put_down:
-            self._put_down = True
+        if isinstance(event, SubmissionPublished) and state.remaining and not self._stopped:
+            self._stopped = True
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _tell(self, **what: object) -> None:
-        with (self._order.place / "told").open("a", encoding="utf-8") as file:
+    def _report(self, **what: object) -> None:
+        with (self._order.place / "reported").open("a", encoding="utf-8") as file:
             file.write(json.dumps(what) + "\n")
 
 

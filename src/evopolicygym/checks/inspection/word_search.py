@@ -1,6 +1,6 @@
 """Looks for words that must not be in a record: in every file, in what is compressed, and in names.
 
-What must not be there is not told here but by who looks.
+What must not be there is named by whoever looks.
 """
 
 import gzip

@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from evopolicygym.core.environment import EnvironmentSpec, Kind
 
+ID = "CrashIsolation-v0"
 STEPS, FATAL_STEP = 6, 3
 FATAL_SEED = 1
 """The only case in which it is killed."""
@@ -24,8 +25,8 @@ FATAL_SEED = 1
 def spec(token: str) -> EnvironmentSpec:
     """Return what declares it; ``token`` names its marker, a new one for every check."""
     return EnvironmentSpec(
-        name="mortal",
-        id="Mortal-v0",
+        name="crash_isolation",
+        id=ID,
         family="checks",
         kind=Kind.TUNING,
         max_steps=STEPS,
@@ -35,19 +36,19 @@ def spec(token: str) -> EnvironmentSpec:
         observation=("drift",),
         action=("push",),
         idle_action=[0.0],
-        imports=("evopolicygym.checks.crash_isolation",),
+        imports=("evopolicygym.checks.executor_parity.crash_isolation",),
         arguments={"token": token},
     )
 
 
-class Mortal(gymnasium.Env[Any, Any]):
+class CrashesOnce(gymnasium.Env[Any, Any]):
     """A number that drifts by the seed."""
 
     observation_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     def __init__(self, token: str) -> None:
-        self._marker = Path(tempfile.gettempdir()).with_name(f"evopolicygym-mortal-{token}")
+        self._marker = Path(tempfile.gettempdir()).with_name(f"evopolicygym-crash-isolation-{token}")
         self._fatal, self._steps = False, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -75,4 +76,4 @@ class Mortal(gymnasium.Env[Any, Any]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-gymnasium.register("Mortal-v0", entry_point="evopolicygym.checks.crash_isolation:Mortal")
+gymnasium.register(ID, entry_point="evopolicygym.checks.executor_parity.crash_isolation:CrashesOnce")

@@ -1,0 +1,1 @@
+"""The run that an agent is checked by."""

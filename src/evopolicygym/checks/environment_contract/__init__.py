@@ -1,0 +1,1 @@
+"""What a spec's environment is held to."""

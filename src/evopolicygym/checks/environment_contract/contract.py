@@ -1,0 +1,224 @@
+"""What an environment is held to: a few short episodes of random actions, looked at in this process.
+
+What a spec is held to is what the findings are named after. How a spec is read is not described here but in
+``specs/catalog.py``, how an episode is digested in ``trace.py``, and how a simulator that hangs is ended in
+``checks/environment.py``.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.finding import Finding
+from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
+from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.spaces import mismatch
+from evopolicygym.specs import catalog
+
+_SEED = 20260702
+_STEPS, _SECONDS = 200, 1.0
+"""How far a look goes: so many steps, or so many seconds, whichever ends first."""
+_WAIT_FOR_TRUNCATION_S = 3.0
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one episode of random actions showed."""
+
+    observation_space: Space
+    action_space: Space
+    mismatch: str = ""
+    """How the first odd observation differs from its space."""
+    steps: int = 0
+    seconds: float = 0.0
+    keys: dict[str, Any] = field(default_factory=dict)
+    """Every key of ``info`` that was seen, with its last value."""
+    odd_reward: float | None = None
+    terminated: bool = False
+    idle_error: str = ""
+    trace: str = ""
+
+
+def examine(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
+    """Examine a spec, or the environment of a name or of a path to a TOML file; yield one finding after another.
+
+    It ends early where nothing further can be looked at.
+    """
+    try:
+        spec = asked if isinstance(asked, EnvironmentSpec) else catalog.load(asked)
+    except UsageError as error:
+        yield Finding("loads", ok=False, detail=str(error))
+        return
+    yield Finding("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
+    try:
+        look = _look(spec)
+    except Exception as error:  # noqa: BLE001 - whatever a simulator raises is the finding
+        yield Finding("plays", ok=False, detail=_words(error))
+        return
+    yield _plays(look)
+    for name, part in _PARTS.items():
+        yield _finding(name, part, spec, look)
+
+
+def _look(spec: EnvironmentSpec) -> _Look:
+    environment = Environment(spec)
+    try:
+        observation = environment.reset(_SEED)
+        look = _Look(environment.observation_space, environment.action_space)
+        look.idle_error = _idle_error(environment)
+        look.mismatch = mismatch(look.observation_space, observation)
+        _play(environment, look)
+    finally:
+        environment.close()
+    look.trace = trace(spec, _SEED, look.steps)
+    return look
+
+
+def _play(environment: Environment, look: _Look) -> None:
+    actions, ended, begun = np.random.default_rng(_SEED), False, time.perf_counter()
+    while not ended and look.steps < _STEPS and look.seconds < _SECONDS:
+        observation, reward, terminated, truncated, info = environment.step(sample(look.action_space, actions))
+        ended = terminated or truncated
+        look.steps, look.seconds = look.steps + 1, time.perf_counter() - begun
+        look.mismatch = look.mismatch or mismatch(look.observation_space, observation)
+        look.odd_reward = look.odd_reward if math.isfinite(reward) else reward
+        look.keys |= info
+        look.terminated = terminated
+
+
+def _idle_error(environment: Environment) -> str:
+    try:
+        environment.idle_action  # noqa: B018 - reading it is the trial
+    except InvalidAction as error:
+        return str(error)
+    return ""
+
+
+def _plays(look: _Look) -> Finding:
+    if look.odd_reward is not None:
+        return Finding("plays", ok=False, detail=f"a reward was {look.odd_reward}; rewards must be finite")
+    microseconds = 1e6 * look.seconds / look.steps
+    return Finding("plays", ok=True, detail=f"{look.steps} random actions, {microseconds:.0f} µs each")
+
+
+def _observations(_: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return not look.mismatch, look.mismatch or f"as their space says: {type(look.observation_space).__name__}"
+
+
+def _observation_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return _texts("observation", spec.observation, look.observation_space)
+
+
+def _action_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return _texts("action", spec.action, look.action_space)
+
+
+def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
+    unwritten = sum(text.startswith(TO_WRITE) for text in texts)
+    more = f"; {unwritten} still to be written" if unwritten else ""
+    match space:
+        case Box(shape=(due,)) | Discrete(n=due) if due <= MOST_MEANINGS:
+            return len(texts) == due, f"{len(texts)} meanings in {name!r} for {due} elements or values{more}"
+        case _:
+            return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed{more}"
+
+
+def _reward_components(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    absent = [key for key in spec.reward_components if key not in look.keys]
+    if absent:
+        return False, f"info has no {', '.join(absent)}; it has {', '.join(look.keys) or 'no keys'}"
+    return True, ", ".join(spec.reward_components) or "none declared"
+
+
+def _success(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    if spec.success is None or not spec.success.rule.has_key:
+        return True, "none declared" if spec.success is None else f"decided by the rule {spec.success.rule.value!r}"
+    key = spec.success.key
+    if key in look.keys:
+        return True, f"info has {key!r}"
+    seen = f"info has no {key!r} in {look.steps} steps; it has {', '.join(look.keys) or 'no keys'}"
+    return not look.terminated, seen if look.terminated else f"{seen}; it may come when an episode terminates"
+
+
+def _idle_action(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return not look.idle_error, look.idle_error or f"{spec.idle_action} is an action"
+
+
+def _truncation(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    seconds = spec.max_steps * look.seconds / look.steps
+    if seconds > _WAIT_FOR_TRUNCATION_S:
+        return True, f"not tried: {spec.max_steps} steps would take about {seconds:.0f} s"
+    length, terminated = _idle_episode(spec)
+    if terminated and length < spec.max_steps:
+        return True, f"not reached: the idle action terminates the episode after {length} steps"
+    if length < spec.max_steps:
+        return False, f"the environment itself truncates after {length} steps, before max_steps = {spec.max_steps}"
+    return True, f"after {length} steps"
+
+
+def _idle_episode(spec: EnvironmentSpec) -> tuple[int, bool]:
+    environment = Environment(spec)
+    try:
+        environment.reset(_SEED)
+        action, length, terminated, truncated = environment.idle_action, 0, False, False
+        while not (terminated or truncated):
+            _, _, terminated, truncated, _ = environment.step(action)
+            length += 1
+    finally:
+        environment.close()
+    return length, terminated
+
+
+def _repeats(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return _compare(look, trace(spec, _SEED, look.steps))
+
+
+def _repeats_after_another(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    trace(spec, _SEED + 1, look.steps)
+    return _compare(look, trace(spec, _SEED, look.steps))
+
+
+def _repeats_elsewhere(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+    return _compare(look, trace_elsewhere(spec, _SEED, look.steps))
+
+
+def _compare(look: _Look, other: str) -> tuple[bool, str]:
+    same = "the same bits" if look.trace == other else "other bits for the same seed and actions"
+    return look.trace == other, f"{same}: {look.trace[:12]} and {other[:12]}"
+
+
+_Part = Callable[[EnvironmentSpec, _Look], tuple[bool, str]]
+
+_PARTS: dict[str, _Part] = {
+    "observations": _observations,
+    "observation texts": _observation_texts,
+    "action texts": _action_texts,
+    "reward components": _reward_components,
+    "success": _success,
+    "idle action": _idle_action,
+    "truncation": _truncation,
+    "repeats": _repeats,
+    "repeats after another episode": _repeats_after_another,
+    "repeats in another process": _repeats_elsewhere,
+}
+
+
+def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _Look) -> Finding:
+    try:
+        ok, detail = part(spec, look)
+    except Exception as error:  # noqa: BLE001 - as above
+        return Finding(name, ok=False, detail=_words(error))
+    return Finding(name, ok=ok, detail=detail)
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,1 @@
+"""Whether an executor plays as this machine does."""
