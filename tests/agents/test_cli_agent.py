@@ -152,7 +152,7 @@ def test_weaker_levels(level: str, model: ScriptedModel, tmp_path: Path) -> None
     first = next(line for line in lines if "home" in line)
 
     assert told.state.held_out() is not None
-    assert (told.state.opened.isolation, len(told.state.submissions)) == (level.value, 2)
+    assert (told.state.opened.isolation, len(told.state.submissions)) == (level, 2)
     assert (first["home"], first["real"], first["key"] != REAL_KEY) == ("home", None, True)
     assert [line["resumed"] for line in lines if "resumed" in line] == [False, True]
     assert key_in(told) == []

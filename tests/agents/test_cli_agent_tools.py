@@ -124,6 +124,6 @@ def test_weaker_levels(level: str, tmp_path: Path) -> None:
     with ScriptedModel(Script(SCRIPT)) as model:
         told = played_with("codex", found("codex") or "", model, tmp_path / "runs", level)
 
-    assert (told.state.opened.isolation, len(told.state.submissions)) == (level.value, 2)
+    assert (told.state.opened.isolation, len(told.state.submissions)) == (level, 2)
     assert (told.state.held_out() is not None, key_in(told)) == (True, [])
     assert (told.paths.root / "home" / ".codex" / "config.toml").is_file()

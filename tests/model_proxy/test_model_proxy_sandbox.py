@@ -109,7 +109,7 @@ def test_a_run_whose_agent_asks_a_model(level: str, tmp_path: Path, monkeypatch:
     with ScriptedModel() as model:
         options = {"model_url": model.url, "model_key": VARIABLE}
         agent = AgentConfig("command", "scripted", options, ("python3", "-c", AGENT, GOOD))
-        run = played(replace(config(tmp_path / "runs", budget=2, isolation=level.value), agent=agent))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation=level), agent=agent))
     usage = run_document(run.paths)["usage"]
 
     assert run.state.held_out() is not None

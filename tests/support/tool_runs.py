@@ -52,7 +52,7 @@ def played_with(
 ) -> Told:
     """Play a run on cartpole by a tool; the real key must stand in its variable."""
     given = {"program": program, "model_url": model.url, "model_key": VARIABLE, **options}
-    asked = config(runs, budget=budget, isolation=level.value)
+    asked = config(runs, budget=budget, isolation=level)
     return played(replace(asked, agent=AgentConfig(agent, "scripted", given, effort=effort)))
 
 
