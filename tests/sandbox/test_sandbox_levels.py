@@ -19,6 +19,7 @@ from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import AUTO, BACKENDS, choose
+from places import ROOT
 
 
 class Broken:
@@ -198,3 +199,14 @@ def test_auto_tries_what_guarantees_more_first() -> None:
 
     assert [name for name, _ in tried] == ["bubblewrap", "process"]
     assert tried[0][1].guarantees > tried[1][1].guarantees
+
+
+def test_the_page_lists_what_backends_guarantee() -> None:
+    """The page on security has a row for each guarantee, and says which backend declares it."""
+    text = (ROOT / "docs" / "reference" / "security.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line[3:].split("`")[0] in set(Guarantee)]
+    backends = [BACKENDS.load(name).guarantees for name in ("bubblewrap", "process", "none")]
+
+    assert {row[1].strip(" `"): [cell == " ✓ " for cell in row[3:6]] for row in rows} == {
+        one.value: [one in declared for declared in backends] for one in Guarantee
+    }

@@ -283,8 +283,8 @@ class CommonOptions(TypedDict, total=False):
     waive: Annotated[
         Sequence[str],
         Option(
-            help="Play even where the level lacks this wall here: seccomp or landlock. The run is marked.",
-            details="plays even where the level lacks this wall here, `seccomp` or `landlock`; the run is marked "
+            help="Play even without this wall: seccomp, landlock or program-sandbox. The run is marked.",
+            details="plays even without this wall, `seccomp`, `landlock` or `program-sandbox`; the run is marked "
             "([levels](security.md#levels)); may be given several times",
             default=[],
             group=PLACE,

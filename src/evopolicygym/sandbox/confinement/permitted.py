@@ -5,7 +5,7 @@ leave a mark that another process can find, now or later. A call that takes a co
 is allowed for the values that stand here, no others: a kernel that learns a new one does not widen the list.
 
 Values are compared over all 64 bits of an argument, although the kernel often looks at 32: a value with stray upper
-bits is refused. How the list becomes a filter is in ``seccomp.py``; ``checks/channel_search.py`` tries all that it
+bits is refused. How the list becomes a filter is in ``seccomp.py``; ``checks/channel_search/`` tries all that it
 lets through for marks that survive.
 """
 
