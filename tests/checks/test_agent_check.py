@@ -93,7 +93,7 @@ def test_reference_harness(wire: Wire) -> None:
     findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
 
     assert failed(findings) == {}
-    assert "told where to look, it found nothing" in findings[ALL.index("hidden files")].detail
+    assert "shown where to look, it found nothing" in findings[ALL.index("hidden files")].detail
 
 
 @needs_bubblewrap
@@ -163,7 +163,7 @@ def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     printed = capsys.readouterr().out
 
     assert left.value.code in {0, None}, printed
-    assert "taken up from there" in printed
+    assert "resumed from there" in printed
 
 
 def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
