@@ -11,7 +11,7 @@ from evopolicygym.checks.attack_suite.suite import run_attacks
 from evopolicygym.checks.attack_suite.attack import attack, read
 which = [read(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
 for verdict in run_attacks("bubblewrap", load("cartpole"), which):
-    print(json.dumps([verdict.attack.id, verdict.came.endings, verdict.came.faults(verdict.attack)]))
+    print(json.dumps([verdict.attack.id, verdict.outcome.endings, verdict.outcome.faults(verdict.attack)]))
 """
 THREADS = '''"""P41: starts five hundred threads
 

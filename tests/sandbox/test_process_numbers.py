@@ -56,7 +56,7 @@ from evopolicygym.specs.catalog import load
 from evopolicygym.checks.attack_suite.suite import run_attacks
 from evopolicygym.checks.attack_suite.attack import read
 for verdict in run_attacks("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
-    print(json.dumps([verdict.came.endings, verdict.came.leaks]))
+    print(json.dumps([verdict.outcome.endings, verdict.outcome.leaks]))
 """
 TELLS = f'''"""P02: tells its numbers
 
