@@ -12,8 +12,7 @@ from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
-from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import document_of
+from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.config import configured_run
 from evopolicygym.runs.program import program_sha256
 from evopolicygym.runs.suites.records import found
@@ -42,7 +41,7 @@ def test_a_label_is_kept_and_shown(tmp_path: Path) -> None:
     assert result.label == "mine-v2"
     assert (row.agent, row.program_sha256) == ("mine-v2", result.program_sha256)
     assert result.program_sha256 == program_sha256(["python3", str(script)])
-    assert document_of(read_run(run.paths.root))["agent"]["label"] == "mine-v2"
+    assert run_document(run.paths)["agent"]["label"] == "mine-v2"
 
 
 def test_the_hash_is_of_what_the_command_names(tmp_path: Path) -> None:

@@ -68,10 +68,10 @@ def test_odd_numbers_are_numbers(tmp_path: Path, document: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[]", "can't be read"),
         ('{"schema_version": "1"}', "protocol_version: Field required"),
-        ("[" * 100_000, "is no JSON"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_what_is_no_record_is_told(tmp_path: Path, text: str, said: str) -> None:

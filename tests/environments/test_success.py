@@ -11,12 +11,14 @@ from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.environments.environment import Environment
 from evopolicygym.export.schema.tables import load_runs
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.run_document import success_rate
+from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.run_summary import success_rate
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog
-from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.run_index import Place
 from fakes import whole_run
 from playground import local_executor, policy
@@ -55,7 +57,7 @@ def test_an_older_record_is_read_by_the_rule(older: Path, shell: Shell) -> None:
     """Tables, pages and exports count two of three; the document and its verification are as they were."""
     record = read_run(older)
     rows = [row for row in load_runs(older).episodes if row.split == "held_out"]
-    page = overview(Place("older", older, "older"), run_text(Place("older", older, "older")))
+    page = overview(Place("older", older, "older"), read_summary(RunPaths(older)))
 
     assert [one.ok for one in findings(older) if one.name == "run.json"] == [True]
     assert success_rate(record.state) == load_result(older).success_rate == page["success_rate"] == 2 / 3

@@ -23,8 +23,9 @@ from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records import durable
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
-from evopolicygym.records.run_document import document_of
+from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import Meter
 from fakes import OpenRun, RunMaker
@@ -109,7 +110,7 @@ def started(words: list[str]) -> "subprocess.Popen[bytes]":
 
 def used(root: Path) -> dict[str, float]:
     """Return what a run's record says of its usage."""
-    usage = document_of(read_run(root))["usage"]
+    usage = run_document(RunPaths(root))["usage"]
     return {name: pytest.approx(usage[name]) if name == "cost" else usage[name] for name in SHOWN}
 
 

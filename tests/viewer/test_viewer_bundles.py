@@ -12,10 +12,11 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents import episode, step_columns, submission
 from evopolicygym.viewer.documents.library import Library
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
-from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import bundle_of, edits_bundle, run_bundle
 from evopolicygym.viewer.documents.run_index import Shelf
@@ -49,7 +50,7 @@ def test_a_run_on_its_time_line(tmp_path: Path) -> None:
 def test_a_run_in_short(tmp_path: Path) -> None:
     """A list of runs tells the score and usage; the curve has a point wherever the best grows, and its end."""
     place, _ = known(tmp_path)
-    short = overview(place, run_text(place))
+    short = overview(place, read_summary(place.paths))
 
     assert short["curve"] == [[2, 2.0], [8, 6.0], [10, 6.0]]
     assert (short["score"], short["tokens"], short["cost"], short["returns"]) == (5.0, 1000.0, 0.5, [4.0, 5.0, 6.0])
@@ -249,7 +250,7 @@ def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
     told = json.loads(Library(Shelf([tmp_path])).document("runs"))
 
     assert (len(told["runs"]), len(told["problems"])) == (1, 1)
-    assert "no JSON" in told["problems"][0]["reason"]
+    assert "not JSON" in told["problems"][0]["reason"]
 
 
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,7 +273,7 @@ def test_live_records_are_read(tmp_path: Path) -> None:
     told = run_bundle(place, read_run(place.root))
 
     assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
-    assert overview(place, run_text(place))["stage"] == "open"
+    assert overview(place, read_summary(place.paths))["stage"] == "open"
     assert replace(place, shown="x").stamp() == place.stamp()
 
 

@@ -17,7 +17,7 @@ from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import MOST_DOCUMENT, document_text
+from evopolicygym.records.run_document import MOST_DOCUMENT, document_text, written_stage
 
 
 def audit(root: Path) -> Iterator[Finding]:
@@ -50,16 +50,9 @@ def _journal(record: RunRecord) -> Finding:
     detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
     if state.stage is Stage.FINISHED:
         return Finding("journal", not torn, detail)
-    if _written_stage(record.paths) == Stage.FINISHED:
+    if written_stage(record.paths) == Stage.FINISHED:
         return Finding("journal", ok=False, detail=f"{detail}; run.json has seen the run finished, the journal has not")
     return Finding("journal", ok=True, detail=detail)
-
-
-def _written_stage(paths: RunPaths) -> object:
-    try:
-        return json.loads(regular_file.read(paths.document, MOST_DOCUMENT)).get("stage")
-    except (OSError, RecordError, ValueError, AttributeError, RecursionError):
-        return None
 
 
 def _evaluation(expected: str, paths: RunPaths) -> Finding:

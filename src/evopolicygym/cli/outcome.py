@@ -1,7 +1,7 @@
 """What is said of a run at its end: its score beside others, what went wrong, where its record lies, what is next."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
@@ -21,11 +21,13 @@ from evopolicygym.core.isolation import is_unverified
 from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
+from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.records.run_document import document_of, run_document, success_rate
+from evopolicygym.records.run_document import run_document
+from evopolicygym.records.run_summary import success_rate, summary_of
 
 IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that nobody needs to be told of."""
@@ -46,7 +48,7 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
         console.print(Text(f"{what:<8}{printable(told)}", style="yellow"), soft_wrap=True)
     if state.held_out():
         console.print(_comparison(compare(state)))
-    if spent := _spent(document_of(record)["usage"]):
+    if spent := _spent(summary_of(record).usage):
         console.print(Text(f"model   {spent}"), soft_wrap=True)
     console.print(Text(f"record  {root}"), soft_wrap=True)
     playing = is_held(record.paths.lock)
@@ -167,17 +169,16 @@ def _distinct(state: RunState) -> str:
     return "" if same else f" ({candidates} candidates, {checkpoints} distinct checkpoints)"
 
 
-def _spent(usage: Mapping[str, float | None] | None) -> str:
+def _spent(usage: UsageSummary | None) -> str:
     """Return in a line what the agent's model took; empty where it asked none."""
     if usage is None:
         return ""
-    cost, least = usage.get("cost"), "at least " if usage.get("unknown") else ""
-    told = {name: usage.get(name) or 0 for name in ("input", "output", "requests", "seconds")}
+    least = "at least " if usage.unknown_generations else ""
     parts = (
-        f"{told['input'] + told['output']:,.0f} tokens ({told['input']:,.0f} in, {told['output']:,.0f} out)",
-        f"{told['requests']:,.0f} requests",
-        f"{told['seconds']:,.0f} s of the model",
-        "cost unknown" if cost is None else f"{least}{cost:,.4f} USD",
+        f"{usage.tokens or 0:,.0f} tokens ({usage.input_tokens or 0:,.0f} in, {usage.output_tokens or 0:,.0f} out)",
+        f"{usage.requests or 0:,.0f} requests",
+        f"{usage.seconds or 0:,.0f} s of the model",
+        "cost unknown" if usage.cost is None else f"{least}{usage.cost:,.4f} USD",
     )
     return ", ".join(parts)
 

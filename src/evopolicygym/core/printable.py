@@ -6,12 +6,14 @@ def printable(text: str) -> str:
 
     What a format of tables gives a meaning (markup, HTML, LaTeX) is not told here: each writer escapes its own.
     """
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 
 def printable_lines(text: str) -> str:
     """Return a text as ``printable`` does, but for the ends of its lines and tabs, which stay."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
 

@@ -1,117 +1,113 @@
-"""``run.json``: what a person or a table wants of a run, derived from its journal and from nothing else."""
+"""``run.json``: a run's summary as JSON and back. The one place that knows how it is spelled.
 
-from collections.abc import Iterator, Mapping, Sequence
+Writing is exact: the same journal gives the same bytes. Reading takes any document of this schema's version, those of
+older records that lack newer fields too, passes over what it doesn't know, and believes what is said: ``verify`` is
+what checks it. How a summary is made of a journal is told in ``run_summary.py``.
+"""
+
+import json
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Any
 
-from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
-from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.event import (
-    AgentEnded,
-    AgentMetered,
-    AgentStarted,
-    RunOpened,
-    RunResumed,
-    RunStopped,
-    SubmissionPublished,
-)
-from evopolicygym.core.run import RunState
-from evopolicygym.core.score import estimate
-from evopolicygym.core.task import Task
+from evopolicygym.core import regular_file
+from evopolicygym.core.decoding import Undecodable, decoder
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
+from evopolicygym.core.printable import printable, printable_lines
+from evopolicygym.core.run import Stage
+from evopolicygym.core.run_summary import RunSummary, Timing, UsageSummary
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_summary import success_rate, summary_of
 
 MOST_DOCUMENT = 64 << 20
 """Bytes of a ``run.json`` that are read: a submission takes some 300."""
+NEWER = {"task": {"policy_packages"}, "agent": {"label", "program_sha256"}}
+"""Fields that stand only where there is something in them, as documents of before are without."""
+LINES = frozenset(
+    {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
+)
+"""Fields whose texts may have several lines; all others are shown within one."""
 
 
-def run_document(paths: RunPaths) -> dict[str, Any]:
-    """Return the document of a run's present state."""
-    return document_of(read_run(paths.root))
-
-
-def document_of(record: RunRecord) -> dict[str, Any]:
-    """Return the document of a record that has been read."""
-    state, opened = record.state, record.state.opened
+def encode(summary: RunSummary) -> dict[str, Any]:
+    """Return a summary as the JSON object that stands in ``run.json``."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "protocol_version": opened.protocol_version,
-        "run_id": opened.run_id,
-        "stage": state.stage.value,
-        "task": _task(opened.task),
-        "agent": _agent(opened.agent),
-        "seed": opened.seed,
-        "split": opened.split.value,
-        "experiment": opened.experiment,
-        "commitment": opened.commitment,
-        "fingerprint": _fingerprint(opened),
-        "isolation": {"level": opened.isolation, "findings": dict(opened.findings), **_agent_isolation(record)},
-        "usage": _usage(record),
-        "price": asdict(opened.price) if opened.price else None,
-        "tool_usage": _summed([event.tool_usage for event in record.events if isinstance(event, AgentEnded)]),
-        "timing": _timing(record),
-        "budget": {"episodes": state.budget, "spent": state.spent, "submissions": len(state.submissions)},
-        "submissions": [_submission(state, index) for index in range(len(state.submissions))],
-        "outcome": _outcome(state),
+        "protocol_version": summary.protocol_version,
+        "run_id": summary.run_id,
+        "stage": summary.stage.value,
+        "task": _known(asdict(summary.task), NEWER["task"]),
+        "agent": _known(asdict(summary.agent), NEWER["agent"]),
+        "seed": summary.seed,
+        "split": summary.split.value,
+        "experiment": summary.experiment,
+        "commitment": summary.commitment,
+        "fingerprint": _fingerprint(summary),
+        "isolation": _isolation(summary),
+        "usage": _amounts(summary.usage),
+        "price": asdict(summary.price) if summary.price else None,
+        "tool_usage": _amounts(summary.tool_usage),
+        "timing": asdict(summary.timing),
+        "budget": asdict(summary.budget),
+        "submissions": [asdict(one) for one in summary.submissions],
+        "outcome": _outcome(summary),
     }
 
 
-def _fingerprint(opened: RunOpened) -> dict[str, Any]:
-    """Return what the numbers depend on; the simulator's code stands only where the journal tells it."""
-    code = {"simulator_code": dict(opened.simulator_code)} if opened.simulator_code else {}
-    return {"versions": dict(opened.versions), **code, "spec_sha256": opened.spec_sha256}
+def decode(text: str | bytes) -> RunSummary:
+    """Return the summary that the text of a ``run.json`` holds, with nothing in it that can't be printed.
 
-
-def _task(task: Task) -> dict[str, Any]:
-    """Return what is played; packages of policies stand only where a run names some, as older documents know none."""
-    return {name: value for name, value in asdict(task).items() if value or name != "policy_packages"}
-
-
-def _agent(agent: AgentConfig) -> dict[str, Any]:
-    """Return who plays; what records of before labels can't tell stands only where there is something to tell."""
-    return {name: value for name, value in asdict(agent).items() if value or name not in {"label", "program_sha256"}}
-
-
-def _agent_isolation(record: RunRecord) -> dict[str, Any]:
-    """Return what kept the agent in, as found at its last turn; nothing where no turn recorded any."""
-    found = [dict(e.findings) for e in record.events if isinstance(e, AgentEnded) and e.findings]
-    return {"agent": found[-1]} if found else {}
-
-
-def _usage(record: RunRecord) -> dict[str, float | None] | None:
-    """Return what went through the model's door, summed over the agent's turns; None where there was no such door.
-
-    Its cost is None where no price is known, and a lower bound where any usage is ``unknown``.
+    Raises ``RecordError``, which says where it holds something else.
     """
-    summed = _summed([event.usage for event in _metered(record) if event.usage])
-    return {**summed, "cost": summed.get("cost")} if summed else None
+    try:
+        found = json.loads(text)
+        if isinstance(found, dict) and found.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+            raise _other_version(found["schema_version"])
+        summary = decoder(RunSummary, allow_unknown=True).value(_fields(_clean(found)))
+    except Undecodable as error:
+        problem = error.problems[0]
+        where = printable(problem.where) or "the document"
+        raise RecordError(f"run.json can't be read: {where}: {problem.message}.") from error
+    except UsageError as error:
+        raise RecordError(f"run.json can't be read: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"run.json is not JSON: {error}.") from error
+    _refuse_times(summary.timing)
+    return summary
 
 
-def _metered(record: RunRecord) -> Iterator[AgentMetered | AgentEnded]:
-    """Yield what tells a turn's usage: its end, or the last note of it where it was interrupted."""
-    note: AgentMetered | None = None
-    for event in record.events:
-        if isinstance(event, AgentMetered):
-            note = event
-        elif isinstance(event, AgentEnded):
-            note = None
-            yield event
-        elif isinstance(event, AgentStarted) and note:
-            yield note
-            note = None
-    if note:
-        yield note
+def read_summary(paths: RunPaths) -> RunSummary:
+    """Return a run's summary: as it is written, or made of the journal where that knows more.
+
+    Raises ``RecordError`` where neither can be read.
+    """
+    try:
+        written = decode(regular_file.read(paths.document, MOST_DOCUMENT).decode("utf-8", "replace"))
+    except FileNotFoundError:
+        written = None
+    if (written is None or written.stage is not Stage.FINISHED) and regular_file.is_there(paths.journal):
+        return _counted(decode(document_text(paths)), paths)
+    if written is None:
+        raise RecordError("There is neither a run.json nor a journal.jsonl that can be read.")
+    return _counted(written, paths)
 
 
-def _summed(turns: Sequence[Mapping[str, float]]) -> dict[str, float] | None:
-    """Return sums by name; None where no turn tells any."""
-    names = dict.fromkeys(name for turn in turns for name in turn)
-    return {name: sum(turn.get(name, 0) for turn in turns) for name in names} or None
+def written_stage(paths: RunPaths) -> object:
+    """Return the stage that ``run.json`` names, whatever else is in it; None where it can't be read."""
+    try:
+        return json.loads(regular_file.read(paths.document, MOST_DOCUMENT)).get("stage")
+    except (OSError, RecordError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def run_document(paths: RunPaths) -> dict[str, Any]:
+    """Return the document of a run's present state, to be passed on whole."""
+    return encode(summary_of(read_run(paths.root)))
 
 
 def document_text(paths: RunPaths) -> str:
@@ -119,105 +115,84 @@ def document_text(paths: RunPaths) -> str:
     return dumps(run_document(paths), indent=2) + "\n"
 
 
-def _timing(record: RunRecord) -> dict[str, Any]:
-    opened: RunOpened = record.state.opened
-    ended = record.state.finished
-    return {
-        "opened_at": opened.time,
-        "finished_at": ended.time if ended else None,
-        "resumed_at": [event.time for event in record.events if isinstance(event, RunResumed)],
-        "stops": [
-            {"at": event.time, "reason": event.reason.value, "message": event.message}
-            for event in record.events
-            if isinstance(event, RunStopped)
-        ],
-        "agent_turns": [
-            {
-                "started_at": start.time,
-                "ended_at": end.time,
-                "seconds": end.seconds,
-                "end": end.end,
-                "message": end.message,
-            }
-            for start, end in _turns(record)
-        ],
-        "train_seconds": sum(e.wall_time_s for e in record.events if isinstance(e, SubmissionPublished)),
-    }
-
-
-def _turns(record: RunRecord) -> list[tuple[AgentStarted, AgentEnded]]:
-    starts = {event.turn: event for event in record.events if isinstance(event, AgentStarted)}
-    ends = [event for event in record.events if isinstance(event, AgentEnded)]
-    return [(starts[event.turn], event) for event in ends if event.turn in starts]
-
-
-def _submission(state: RunState, index: int) -> dict[str, Any]:
-    submission = state.submissions[index]
-    validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
-    return {
-        "submit_index": index,
-        "status": submission.status.value,
-        "checkpoint": submission.charged.checkpoint,
-        "n_episodes": len(submission.episodes),
-        "failed_episodes": submission.failed,
-        "train_mean": estimate(submission.returns).mean if submission.returns else None,
-        "validation_mean": None if validation.missing else estimate(validation.returns).mean,
-    }
-
-
-def _outcome(state: RunState) -> dict[str, Any]:
-    held_out = state.held_out()
-    selected = state.selected
-    return {
-        "status": state.finished.status.value if state.finished else None,
-        "closed": state.closed.reason.value if state.closed else None,
-        "selected_submission": selected.submit_index if selected else None,
-        "validation_mean": selected.validation_mean if selected else None,
-        "score": held_out.mean if held_out else None,
-        "standard_error": state.finished.standard_error if state.finished else None,
-        "held_out_returns": list(held_out_returns(state)) if held_out else None,
-        "success_rate": _share([one.success for one in _held_out(state)]),
-        **_held_out_failures(state),
-    }
-
-
-def _held_out_failures(state: RunState) -> dict[str, int]:
-    """Return in how many held-out episodes the policy failed; nothing where in none, as in older documents."""
-    failed = sum(episode.failure is not None for episode in _held_out(state))
-    return {"held_out_failures": failed} if failed else {}
-
-
-def held_out_returns(state: RunState) -> tuple[float, ...]:
-    """Return the selected checkpoint's held-out returns, in the split's order; empty where there are none yet."""
-    return state.rollout(Split.HELD_OUT, state.selected.checkpoint).returns if state.selected else ()
-
-
-def success_rate(state: RunState) -> float | None:
-    """Return the share of held-out episodes in which the policy succeeded; None where there is no success.
-
-    ``run.json`` holds it as it was recorded, which in older records counts episodes that random actions finished.
-    """
-    return _share([one.succeeded for one in _held_out(state)])
-
-
-def counted_success_rate(paths: RunPaths, told: float | None, held_out_failures: int) -> float | None:
-    """Return the same of a run by what its ``run.json`` says; by its journal where a held-out episode failed.
-
-    Where the journal can't be read, it is what the document says.
-    """
-    if told and held_out_failures:
+def _counted(summary: RunSummary, paths: RunPaths) -> RunSummary:
+    """Return a summary whose success rate counts no episode in which the policy failed, as far as the journal shows."""
+    if summary.outcome.recorded_success_rate and summary.outcome.held_out_failures:
         with suppress(EvoPolicyGymError, OSError):
-            return success_rate(read_run(paths.root).state)
-    return told
+            rate = success_rate(read_run(paths.root).state)
+            return replace(summary, outcome=replace(summary.outcome, success_rate=rate))
+    return summary
 
 
-def _held_out(state: RunState) -> list[Episode]:
-    """Return what the selected checkpoint has played of the held-out cases."""
-    if state.selected is None:
-        return []
-    return [one for one in state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes if one is not None]
+def _known(fields: Mapping[str, Any], newer: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value or name not in newer}
 
 
-def _share(told: Sequence[bool | None]) -> float | None:
-    known = [one for one in told if one is not None]
-    return sum(known) / len(known) if known else None
+def _fingerprint(summary: RunSummary) -> dict[str, Any]:
+    found = summary.fingerprint
+    code = {"simulator_code": dict(found.simulator_code)} if found.simulator_code else {}
+    return {"versions": dict(found.versions), **code, "spec_sha256": found.spec_sha256}
+
+
+def _isolation(summary: RunSummary) -> dict[str, Any]:
+    found = summary.isolation
+    agent = {"agent": dict(found.agent)} if found.agent else {}
+    return {"level": found.level, "findings": dict(found.findings), **agent}
+
+
+def _amounts(usage: UsageSummary | None) -> dict[str, float | None] | None:
+    return dict(usage.amounts) if usage else None
+
+
+def _outcome(summary: RunSummary) -> dict[str, Any]:
+    found = asdict(summary.outcome)
+    found["success_rate"] = found.pop("recorded_success_rate")
+    if not found["held_out_failures"]:
+        del found["held_out_failures"]
+    return found
+
+
+def _other_version(found: object) -> RecordError:
+    shown = printable(str(found))[:60]
+    return RecordError(f"run.json has schema version {shown}; this program reads version {SCHEMA_VERSION}.")
+
+
+def _clean(value: object, *, lines: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a JSON value without a character that can't be printed, but for the ends of lines where they belong."""
+    match value:
+        case str():
+            return printable_lines(value) if lines else printable(value)
+        case list():
+            return [_clean(one, lines=lines) for one in value]
+        case dict():
+            return {printable(name): _clean(one, lines=lines or name in LINES) for name, one in value.items()}
+    return value
+
+
+def _fields(document: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """Return a document's fields as the summary's, as far as both are spelled differently."""
+    if not isinstance(document, dict):
+        return document
+    fields = {**document}
+    for name in ("usage", "tool_usage"):
+        fields[name] = {"amounts": fields[name]} if fields.get(name) else None
+    if isinstance(agent := fields.get("agent"), dict):
+        fields["agent"] = {name: value for name, value in agent.items() if value is not None}
+    if isinstance(outcome := fields.get("outcome"), dict):
+        fields["outcome"] = {**outcome, "recorded_success_rate": outcome.get("success_rate")}
+    return fields
+
+
+def _refuse_times(timing: Timing) -> None:
+    """Refuse times that can't be compared."""
+    ends = (timing.finished_at,) if timing.finished_at else ()
+    for at in (timing.opened_at, *ends, *timing.resumed_at, *(one.at for one in timing.stops)):
+        try:
+            known = datetime.fromisoformat(at).tzinfo is not None
+        except ValueError:
+            known = False
+        if not known:
+            raise RecordError(
+                f"run.json can't be read: timing: expected a time with its offset such as 2026-01-31T12:00:00.000Z, "
+                f"got {at[:60]!r}."
+            )

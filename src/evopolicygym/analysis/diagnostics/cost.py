@@ -1,6 +1,6 @@
 """What a run's improvement cost: tokens and money, by submission and by point of normalised score.
 
-Tokens are those that went through the model's door, as ``run.json`` has them under ``usage``; money is there where a
+Tokens are those that went through the model's door, as ``RunSummary.usage`` has them; money is there where a
 price was known. What an agent's own tool says that it used is not looked at.
 """
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
 from evopolicygym.analysis.scale import scale_of
+from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_document import document_of
+from evopolicygym.records.run_summary import summary_of
 
 POINTS = 100
 """Points from uniform random to the best that is published."""
@@ -31,9 +32,7 @@ class Cost:
     @property
     def tokens(self) -> float | None:
         """All tokens, those that went in and those that came out."""
-        if self.input_tokens is None or self.output_tokens is None:
-            return None
-        return self.input_tokens + self.output_tokens
+        return all_tokens(self.input_tokens, self.output_tokens)
 
     def by_submission(self, what: float | None) -> float | None:
         """Return how much of something a submission took."""
@@ -50,19 +49,15 @@ def _by(what: float | None, count: float | None) -> float | None:
 
 def measure(record: RunRecord) -> Cost:
     """Return what a run cost."""
-    usage = document_of(record)["usage"] or {}
+    usage = summary_of(record).usage
     held_out, scale = record.state.held_out(), scale_of(record.state.opened.task.environment)
     return Cost(
         submissions=len(record.state.submissions),
-        input_tokens=_number(usage.get("input")),
-        output_tokens=_number(usage.get("output")),
-        money=_number(usage.get("cost")),
+        input_tokens=usage.input_tokens if usage else None,
+        output_tokens=usage.output_tokens if usage else None,
+        money=usage.cost if usage else None,
         points=POINTS * scale.value(held_out.mean) if held_out and scale else None,
     )
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def table(cost: Cost) -> Table:

@@ -17,6 +17,7 @@ from typing import Any
 from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.environment import EnvironmentSpec, Kind
 from evopolicygym.core.errors import UnknownName
+from evopolicygym.records.run_document import decode
 from evopolicygym.specs.game_identity import Game, game_named, game_of
 
 AGENT, ANCHOR = "agent", "anchor"
@@ -108,6 +109,8 @@ def _of_means(document: Mapping[str, Any]) -> PublishedTable:
 def _of_runs(name: str, text: str) -> PublishedTable:
     first, *documents = text.splitlines()
     about = json.loads(first)
-    runs = tuple(result_of(document, Path(f"{name}.jsonl", str(place))) for place, document in enumerate(documents, 1))
+    runs = tuple(
+        result_of(decode(document), Path(f"{name}.jsonl", str(place))) for place, document in enumerate(documents, 1)
+    )
     tasks = {run.task: PublishedTask(run.family, run.kind, run.game) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from evopolicygym.analysis.experiments import name_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.run import RunState
+from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.export.schema.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.schema.steps import json_text, step_rows
 from evopolicygym.records.reader import RunRecord, find_runs, read_run
-from evopolicygym.records.run_document import document_of, success_rate
+from evopolicygym.records.run_summary import summary_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,9 @@ def tables_of(root: Path) -> Run:
 
 def _run(record: RunRecord) -> RunRow:
     opened, state = record.state.opened, record.state
-    document = document_of(record)
-    outcome, usage = document["outcome"], document["usage"] or {}
-    environment, agent, timing = opened.task.environment, opened.agent, document["timing"]
-
-    def count(name: str) -> int | None:
-        return int(usage[name]) if name in usage else None
-
+    summary = summary_of(record)
+    outcome, usage = summary.outcome, summary.usage or NO_USAGE
+    environment, agent = opened.task.environment, opened.agent
     return RunRow(
         run=opened.run_id,
         task=environment.name,
@@ -153,9 +149,13 @@ def _run(record: RunRecord) -> RunRow:
         spec_sha256=opened.spec_sha256,
         isolation=opened.isolation,
         stage=state.stage.value,
-        **{name: outcome[name] for name in OUTCOME},
-        standard_error=held_out.standard_error if (held_out := state.held_out()) else None,
-        success_rate=success_rate(state),
+        status=outcome.status,
+        closed=outcome.closed,
+        score=outcome.score,
+        standard_error=summary.held_out.standard_error if summary.held_out else None,
+        success_rate=outcome.success_rate,
+        validation_mean=outcome.validation_mean,
+        selected_submission=outcome.selected_submission,
         first_reached_submission=state.first_reached,
         distinct_checkpoints=len(state.checkpoints),
         budget=state.budget,
@@ -163,31 +163,24 @@ def _run(record: RunRecord) -> RunRow:
         submissions=len(state.submissions),
         validation_cases=opened.task.validation_cases,
         held_out_cases=opened.task.held_out_cases,
-        model_requests=count("requests"),
-        unknown_generations=count("unknown"),
-        input_tokens=count("input"),
-        cached_input_tokens=count("cached_input"),
-        output_tokens=count("output"),
-        reasoning_tokens=count("reasoning"),
-        model_seconds=_number(usage.get("seconds")),
-        cost=_number(usage.get("cost")),
-        tool_usage=json_text(document["tool_usage"]) if document["tool_usage"] else None,
+        model_requests=_count(usage.requests),
+        unknown_generations=_count(usage.unknown_generations),
+        input_tokens=_count(usage.input_tokens),
+        cached_input_tokens=_count(usage.cached_input_tokens),
+        output_tokens=_count(usage.output_tokens),
+        reasoning_tokens=_count(usage.reasoning_tokens),
+        model_seconds=usage.seconds,
+        cost=usage.cost,
+        tool_usage=json_text(dict(summary.tool_usage.amounts)) if summary.tool_usage else None,
         opened_at=_time(opened.time),
         finished_at=_time(state.finished.time) if state.finished else None,
         turns=state.turns,
-        resumes=len(timing["resumed_at"]),
-        train_seconds=float(timing["train_seconds"]),
+        resumes=len(summary.timing.resumed_at),
+        train_seconds=float(summary.timing.train_seconds),
     )
 
 
-OUTCOME = (
-    "status",
-    "closed",
-    "score",
-    "validation_mean",
-    "selected_submission",
-)
-"""Columns that ``run.json`` has under the same name."""
+NO_USAGE = UsageSummary({})
 
 
 def _submissions(record: RunRecord) -> list[SubmissionRow]:
@@ -273,5 +266,5 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def _number(value: Any) -> float | None:  # noqa: ANN401 - a number or nothing
-    return None if value is None else float(value)
+def _count(amount: float | None) -> int | None:
+    return None if amount is None else int(amount)

@@ -20,12 +20,13 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.episode_names import film_named, found
 from evopolicygym.viewer.documents.films import films_bundle
 from evopolicygym.viewer.documents.model_use import model_uses
-from evopolicygym.viewer.documents.overview import overview, run_text
+from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.pictures import pictures_bundle
 from evopolicygym.viewer.documents.reading import below, shown
 from evopolicygym.viewer.documents.run import edits_bundle, run_bundle
@@ -209,7 +210,7 @@ class Library:
         kept = self._overviews.get(place.id)
         if kept is None or kept[0] != stamp:
             try:
-                kept = stamp, overview(place, run_text(place))
+                kept = stamp, overview(place, read_summary(place.paths))
             except (EvoPolicyGymError, OSError) as error:
                 kept = stamp, shown(str(error))
             self._overviews[place.id] = kept

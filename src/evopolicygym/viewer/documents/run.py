@@ -16,7 +16,7 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.score import estimate
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_document import held_out_returns
+from evopolicygym.records.run_summary import held_out_returns
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
 from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run_index import Place

@@ -1,0 +1,257 @@
+"""A run in short: what tables, pages and exports say of it, each number by one rule.
+
+How a summary is made of a journal, and how it is spelled in ``run.json``, is not here but in ``records/``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.event import CloseReason, RunStatus, StopReason
+from evopolicygym.core.price import PriceSnapshot
+from evopolicygym.core.run import Stage
+from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a run's numbers depend on."""
+
+    versions: Mapping[str, str]
+    """Of Python and of packages, by name."""
+    spec_sha256: str
+    simulator_code: Mapping[str, str] = field(default_factory=dict)
+    """The modules that make the environment, each with a hash of its files; empty where the record doesn't say."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsolationSummary:
+    """What policies and the agent were confined by."""
+
+    level: str
+    findings: Mapping[str, str] = field(default_factory=dict)
+    agent: Mapping[str, str] | None = None
+    """What confined the agent in its last turn that recorded any; None where none did."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSummary:
+    """What an agent's model used, summed over the agent's turns."""
+
+    amounts: Mapping[str, float | None]
+    """By the names that the model's proxy, or the agent's tool, has for them; at least one."""
+
+    @property
+    def requests(self) -> float | None:
+        """Requests of every kind that were passed on."""
+        return self.amounts.get("requests")
+
+    @property
+    def unknown_generations(self) -> float | None:
+        """Generations whose usage is not known: it is missing in the sums."""
+        return self.amounts.get("unknown")
+
+    @property
+    def input_tokens(self) -> float | None:
+        """All that went into the model, cached or not."""
+        return self.amounts.get("input")
+
+    @property
+    def cached_input_tokens(self) -> float | None:
+        """The part of the input that was read from a cache."""
+        return self.amounts.get("cached_input")
+
+    @property
+    def output_tokens(self) -> float | None:
+        """All that came out, reasoning included."""
+        return self.amounts.get("output")
+
+    @property
+    def reasoning_tokens(self) -> float | None:
+        """The part of the output that was reasoning."""
+        return self.amounts.get("reasoning")
+
+    @property
+    def seconds(self) -> float | None:
+        """Spent waiting for the model."""
+        return self.amounts.get("seconds")
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars, a lower bound where any generation is unknown; None where no price is known."""
+        return self.amounts.get("cost")
+
+    @property
+    def tokens(self) -> float | None:
+        """Input and output together."""
+        return all_tokens(self.input_tokens, self.output_tokens)
+
+
+def all_tokens(input_tokens: float | None, output_tokens: float | None) -> float | None:
+    """Return both together; None where either is unknown, as nothing unknown is taken for 0."""
+    return None if input_tokens is None or output_tokens is None else input_tokens + output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The run was stopped in good order before its end."""
+
+    at: str
+    reason: StopReason = StopReason.INTERRUPTED
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTurn:
+    """One turn of the agent that has ended."""
+
+    started_at: str
+    ended_at: str
+    seconds: float
+    end: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a run went on. Times are ISO 8601 with an offset, as the journal has them."""
+
+    opened_at: str
+    finished_at: str | None = None
+    resumed_at: tuple[str, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    agent_turns: tuple[AgentTurn, ...] = ()
+    train_seconds: float = 0.0
+    """Wall time of the submissions' train episodes."""
+
+    @property
+    def opened(self) -> datetime:
+        """When it was opened."""
+        return datetime.fromisoformat(self.opened_at)
+
+    @property
+    def finished(self) -> datetime | None:
+        """When it ended; None where it has not."""
+        return datetime.fromisoformat(self.finished_at) if self.finished_at else None
+
+    @property
+    def wall_seconds(self) -> float:
+        """Seconds between beginnings and ends; a piece that a crash ended has no known end and adds none."""
+        marks = [(datetime.fromisoformat(at), True) for at in (self.opened_at, *self.resumed_at)]
+        marks += [(datetime.fromisoformat(one.at), False) for one in self.stops]
+        marks += [(self.finished, False)] if self.finished else []
+        seconds, began = 0.0, None
+        for at, begins in sorted(marks, key=lambda mark: mark[0]):
+            if not begins and began is not None:
+                seconds += (at - began).total_seconds()
+            began = at if begins else None
+        return seconds
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSummary:
+    """Where the episode budget stands."""
+
+    episodes: int
+    """The whole of it."""
+    spent: int
+    submissions: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionSummary:
+    """One submission."""
+
+    submit_index: int
+    status: SubmissionStatus
+    checkpoint: str
+    n_episodes: int
+    """Charged."""
+    failed_episodes: int = 0
+    train_mean: float | None = None
+    """None where no episode was played."""
+    validation_mean: float | None = None
+    """None where its checkpoint has not played all validation cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended, as far as it has."""
+
+    status: RunStatus | None = None
+    closed: CloseReason | None = None
+    selected_submission: int | None = None
+    validation_mean: float | None = None
+    """Of the selected checkpoint."""
+    score: float | None = None
+    """As it was recorded."""
+    standard_error: float | None = None
+    """As it was recorded, which in older records is 0 for a single case."""
+    held_out_returns: tuple[float, ...] | None = None
+    """In the split's order; None while any is missing."""
+    success_rate: float | None = None
+    """Share of held-out episodes in which the policy succeeded; None where there is no success."""
+    recorded_success_rate: float | None = None
+    """The same as it was recorded, which in older records counts episodes that random actions finished."""
+    held_out_failures: int = 0
+    """Held-out episodes in which the policy failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """All that ``run.json`` holds."""
+
+    protocol_version: str
+    run_id: str
+    stage: Stage
+    task: Task
+    agent: AgentConfig
+    seed: int
+    split: SplitSource
+    experiment: str
+    """Its identity."""
+    commitment: str
+    fingerprint: Fingerprint
+    isolation: IsolationSummary
+    timing: Timing
+    budget: BudgetSummary
+    outcome: RunOutcome
+    submissions: tuple[SubmissionSummary, ...] = ()
+    usage: UsageSummary | None = None
+    """What went through the model's proxy; None where there was no such proxy."""
+    price: PriceSnapshot | None = None
+    tool_usage: UsageSummary | None = None
+    """What the agent's own tool says that it used; None where it says nothing."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run has ended, scored or not."""
+        return self.stage is Stage.FINISHED and self.outcome.status is not None
+
+    @property
+    def entry(self) -> str:
+        """What the run goes by in tables."""
+        return self.agent.entry
+
+    @property
+    def tokens(self) -> float | None:
+        """Input and output together: as the model's proxy counted, else as the agent's tool says; None of neither."""
+        return next((one.tokens for one in self._usages if one.tokens is not None), None)
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars, by the first of the same two that knows them."""
+        return next((one.cost for one in self._usages if one.cost is not None), None)
+
+    @property
+    def held_out(self) -> Estimate | None:
+        """Mean of the held-out returns with its standard error; None where nothing was scored."""
+        return estimate(self.outcome.held_out_returns) if self.outcome.held_out_returns else None
+
+    @property
+    def _usages(self) -> tuple[UsageSummary, ...]:
+        return tuple(one for one in (self.usage, self.tool_usage) if one is not None)
