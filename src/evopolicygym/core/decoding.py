@@ -67,10 +67,10 @@ class Decoder(Generic[Decoded]):
         except ValidationError as error:
             raise Undecodable(_problems(error)) from error
 
-    def strict_json(self, text: str) -> Decoded:
-        """Return what a JSON text holds, no number for a text nor the other way round; raise ``Undecodable``."""
+    def json(self, text: bytes, *, strict: bool = False) -> Decoded:
+        """Return what a JSON text holds; raise ``Undecodable``. Strictly, no text is taken for a number."""
         try:
-            return self._adapter.validate_json(f"[{text}]", strict=True)[0]
+            return self._adapter.validate_json(b"[%b]" % text, strict=strict or None)[0]
         except ValidationError as error:
             raise Undecodable(_problems(error)) from error
 

@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from evopolicygym.core.cases import CaseSet, Split
+from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 
 FILES = {Split.TRAIN: "train.json", Split.VALIDATION: "valid.json", Split.HELD_OUT: "heldout.json"}
@@ -71,13 +72,12 @@ def read_directory(path: Path, environment: str, gymnasium_id: str = "") -> Case
 
 def _seeds(file: Path, split: Split, names: tuple[str, ...]) -> tuple[int, ...]:
     try:
-        document = _Cases.model_validate_json(file.read_bytes())
+        document = decoder(_Cases).json(file.read_bytes())
     except OSError as error:
         raise UsageError(f"{file} can't be read ({error.strerror}): {_EXPECTED}.") from error
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the file"
-        raise UsageError(f"{file}: {where}: {problem['msg']}: {_EXPECTED}.") from error
+    except Undecodable as error:
+        problem = error.problems[0]
+        raise UsageError(f"{file}: {problem.where or 'the file'}: {problem.message}: {_EXPECTED}.") from error
     if document.env and document.env not in names:
         raise UsageError(
             f"{file} holds cases of {document.env[:100]!r}, and cases of {names[0]} were asked for; what works: a "

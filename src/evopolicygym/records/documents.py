@@ -4,14 +4,11 @@ Decoding is typed and refuses what it doesn't know, so that a file of another ve
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from functools import cache
-from types import GenericAlias
 from typing import Any, get_args
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
+from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event, RunOpened
 from evopolicygym.core.spaces import from_schema, to_schema
@@ -40,23 +37,13 @@ def decode_event(document: object) -> Event:
     if not isinstance(kind, str) or kind not in KINDS:
         raise RecordError(f"The journal holds an event of kind {kind!r}, which this version does not know.")
     try:
-        event: Event = _decoder(kind)(fields)
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"][1:])
-        raise RecordError(f"The journal holds a {kind} that can't be read: {where}: {problem['msg']}.") from error
+        event: Event = decoder(KINDS[kind]).value(fields)
+    except Undecodable as error:
+        raise RecordError(f"The journal holds a {kind} that can't be read: {error}.") from error
     try:
         return _with_numbers(event) if isinstance(event, RunOpened) else event
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise RecordError(f"The journal holds a {kind} whose spaces can't be read: {error}.") from error
-
-
-@cache
-def _decoder(kind: str) -> Callable[[Mapping[str, Any]], Any]:
-    # pydantic takes no settings for a plain dataclass, but hands a tuple's down to the dataclasses inside it
-    alias: Any = GenericAlias(tuple, (KINDS[kind],))
-    adapter: TypeAdapter[Any] = TypeAdapter[Any](alias, config=ConfigDict(extra="forbid"))
-    return lambda fields: adapter.validate_python((fields,))[0]
 
 
 def _with_numbers(opened: RunOpened) -> RunOpened:

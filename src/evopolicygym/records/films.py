@@ -11,9 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
 from evopolicygym.core import regular_file
+from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.film import Film
 from evopolicygym.records import durable
@@ -64,8 +63,8 @@ def _film_told(text: bytes) -> Film | None:
         told = json.loads(text)
         if told.pop("schema_version") != SCHEMA_VERSION:
             return None
-        return TypeAdapter(Film).validate_python(told)
-    except (ValueError, ValidationError, KeyError, AttributeError, TypeError, RecursionError):
+        return decoder(Film, allow_unknown=True).value(told)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 

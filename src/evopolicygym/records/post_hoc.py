@@ -15,9 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError
 from evopolicygym.records import durable
@@ -82,11 +83,9 @@ def read_post_hoc(paths: RunPaths) -> dict[str, PostHoc] | None:
     except FileNotFoundError:
         return None
     try:
-        document = _Document.model_validate(json.loads(text))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in problem["loc"])
-        raise RecordError(f"{paths.post_hoc} can't be read: {where}: {problem['msg']}.") from error
+        document = decoder(_Document).value(json.loads(text))
+    except Undecodable as error:
+        raise RecordError(f"{paths.post_hoc} can't be read: {error}.") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{paths.post_hoc} can't be read as JSON: {error}.") from error
     return {name: _known(one) for name, one in document.checkpoints.items()}

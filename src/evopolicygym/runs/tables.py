@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from evopolicygym.core.decoding import Problem, Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.option import DeclaredOption
 
@@ -83,9 +84,9 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, An
 def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
     """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
     try:
-        return kind.model_validate(document)
-    except ValidationError as error:
-        raise UsageError(f"{origin}: {_wrong(kind, error)}") from None
+        return decoder(kind).value(document)
+    except Undecodable as error:
+        raise UsageError(f"{origin}: {_wrong(kind, error.problems[0])}") from None
 
 
 def _field(one: DeclaredOption) -> tuple[Any, Any]:
@@ -98,17 +99,15 @@ def _one_further_in(one: DeclaredOption) -> DeclaredOption:
     return replace(one, option=replace(one.option, tables=one.option.tables[1:]))
 
 
-def _wrong(kind: type[Table], error: ValidationError) -> str:
-    """Return what is wrong first. No value is ever quoted: there might be a key in it."""
-    problem = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "missing":
-        return f"{place} is missing."
-    if problem["type"] != "extra_forbidden":
-        return f"{place} is invalid: {problem['msg']}."
-    *path, name = (str(part) for part in problem["loc"])
+def _wrong(kind: type[Table], problem: Problem) -> str:
+    """Return what is wrong. No value is ever quoted: there might be a key in it."""
+    if problem.is_missing:
+        return f"{problem.where} is missing."
+    if not problem.is_unknown:
+        return f"{problem.where} is invalid: {problem.message}."
+    *path, name = problem.path
     keys = f" {NO_KEYS}" if SECRET.search(name) else ""
-    return f"{place} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
+    return f"{problem.where} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
 
 
 def _names(kind: type[Table], path: list[str]) -> Iterator[str]:

@@ -9,18 +9,16 @@ simulator is imported here, so that listing is quick.
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from difflib import get_close_matches
-from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
+from evopolicygym.core.decoding import Problem, Undecodable, decoder
 from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.errors import UnknownName, UsageError
 
@@ -60,9 +58,10 @@ def decode(document: Mapping[str, Any], name: str, source: str) -> EnvironmentSp
     """Return the spec that a TOML document holds; raise ``UsageError`` naming ``source`` and all that is wrong."""
     named = [f"the field 'name' must go; a spec's name is its file's, here {name!r}."] if "name" in document else []
     try:
-        (spec,) = _adapter().validate_json(json.dumps([{**document, "name": name}]), strict=True)
-    except ValidationError as error:
-        raise UsageError(_refusal(source, [*named, *_complaints(error)])) from error
+        text = json.dumps({**document, "name": name}).encode()
+        spec = decoder(EnvironmentSpec, allow_inf_nan=False).json(text, strict=True)
+    except Undecodable as error:
+        raise UsageError(_refusal(source, [*named, *_complaints(error.problems)])) from error
     except TypeError as error:
         raise UsageError(f"{source}: a date or time stands in it, and no field takes one.") from error
     if named:
@@ -114,27 +113,20 @@ def _read(file: Traversable, name: str = "") -> EnvironmentSpec:
     return decode(document, name or file.name.removesuffix(".toml"), str(file))
 
 
-@cache
-def _adapter() -> TypeAdapter[tuple[EnvironmentSpec]]:
-    # pydantic takes no settings for a plain dataclass, but hands a tuple's down to the dataclasses inside it
-    return TypeAdapter(tuple[EnvironmentSpec], config=ConfigDict(extra="forbid", allow_inf_nan=False))
-
-
 def _refusal(source: str, complaints: list[str]) -> str:
     """Return all that is wrong with a source: beside its name, or a line each where it is more than one thing."""
     return f"{source}: {complaints[0]}" if len(complaints) == 1 else "\n  ".join([f"{source}:", *complaints])
 
 
-def _complaints(error: ValidationError) -> Iterator[str]:
+def _complaints(problems: Sequence[Problem]) -> Iterator[str]:
     """Yield what is wrong: fields that there aren't, as a misspelt one is also a missing one, then the others."""
-    problems = [(problem, tuple(map(str, problem["loc"][1:]))) for problem in error.errors(include_url=False)]
-    yield from _unknown([path for problem, path in problems if problem["type"] == "unexpected_keyword_argument"])
-    if missing := [".".join(path) for problem, path in problems if problem["type"] == "missing"]:
+    yield from _unknown([problem.path for problem in problems if problem.is_unknown])
+    if missing := [problem.where for problem in problems if problem.is_missing]:
         first, *more = map(repr, missing)
         yield f"the field {first} is missing" + f", and so are: {', '.join(more)}" * bool(more) + "."
-    for problem, path in problems:
-        if problem["type"] not in {"unexpected_keyword_argument", "missing"}:
-            yield f"the field {'.'.join(path)!r} holds {problem['input']!r}: {problem['msg']}."
+    for problem in problems:
+        if not problem.is_unknown and not problem.is_missing:
+            yield f"the field {problem.where!r} holds {problem.found!r}: {problem.message}."
 
 
 def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:

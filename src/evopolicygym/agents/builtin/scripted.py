@@ -17,12 +17,11 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.judge_client import Referee, Stopped, turn
 from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 
 ABOUT = About("takes a fixed list of steps, for tests", needs="steps in a configuration's [agent.options]")
@@ -108,13 +107,12 @@ def _take(step: Step, key: str, system: Path, referee: Referee) -> None:
 
 
 def _decode(options: Mapping[str, Any]) -> tuple[Step, ...]:
-    # pydantic takes no settings for a plain dataclass, but hands a tuple's down to the dataclasses inside it
-    adapter = TypeAdapter(tuple[Step, ...], config=ConfigDict(extra="forbid"))
     try:
-        return adapter.validate_python(options.get("steps", ()))
-    except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
+        return decoder(tuple[Step, ...]).value(options.get("steps", ()))
+    except Undecodable as error:
+        problem = error.problems[0]
+        which = f"step {problem.path[0]}" if problem.path else "steps"
         raise UsageError(
-            f"The agent 'scripted' can't read its step {problem['loc'][0]}: {problem['input']!r}. A step is a table "
+            f"The agent 'scripted' can't read its {which}: {problem.found!r}. A step is a table "
             f"with one of: write and content; delete; submit and perhaps key and films; finish."
         ) from error
