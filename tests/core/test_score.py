@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.core.score import Candidate, estimate, normalised, rank, rank_scores, select
+from evopolicygym.core.score import Candidate, best_so_far, estimate, mean, normalised, rank, rank_scores, select
 from evopolicygym.specs import catalog
 
 NAMES = [entry.name for entry in paper().entries]
@@ -149,3 +149,16 @@ def test_normalised_scores_are_clipped(score: float, expected: float) -> None:
 def test_nothing_is_gained_where_the_best_is_no_better_than_random() -> None:
     """Where nobody beats random, every normalised score is 0."""
     assert normalised(5.0, 10.0, 10.0) == 0.0
+
+
+def test_the_mean_is_of_what_is_known() -> None:
+    """Values that are not known don't count, and nothing has no mean."""
+    assert mean([1.0, None, 2.0]) == 1.5
+    assert mean(iter([None, None])) is mean([]) is None
+    assert mean([True, False, None]) == 0.5
+
+
+def test_the_best_so_far_never_falls() -> None:
+    """What is unknown or not a number changes nothing, whatever comes before or after it."""
+    assert best_so_far([None, math.nan, -math.inf, 1.0, None, 0.5, 2.0]) == [None, None, -math.inf, 1.0, 1.0, 1.0, 2.0]
+    assert best_so_far([]) == []

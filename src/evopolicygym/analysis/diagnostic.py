@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from evopolicygym.core import score
 from evopolicygym.core.registry import Registry
 from evopolicygym.core.run import RunState
 from evopolicygym.records.reader import RunRecord
@@ -87,8 +88,7 @@ def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group
 
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return score.mean(values, add=sum)  # one after the other: the last digits are those that were published
 
 
 def share(part: int, whole: int) -> float | None:

@@ -3,12 +3,11 @@
 Worth is the mean over the hidden validation cases; a mean that is no number is worth nothing.
 """
 
-import math
 from dataclasses import dataclass
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
-from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.score import Estimate, best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 
@@ -30,16 +29,13 @@ class Milestone:
 
 def course(state: RunState) -> tuple[Milestone, ...]:
     """Return where a run stood after each of its submissions."""
+    validations = [validation_of(state, submission) for submission in state.submissions]
+    bests = best_so_far(one.mean if one else None for one in validations)
     found: list[Milestone] = []
-    best: float | None = None
-    for submission in state.submissions:
-        validation = validation_of(state, submission)
-        mean = None if validation is None or math.isnan(validation.mean) else validation.mean
-        is_new: bool | None = mean is not None and (best is None or mean > best)
+    for submission, validation, best in zip(state.submissions, validations, bests, strict=True):
+        is_new: bool | None = best != (found[-1].best if found else None)
         if validation is None and submission.status in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}:
             is_new = None
-        if is_new:
-            best = mean
         spent = submission.first_global_episode + len(submission.episodes)
         found.append(Milestone(submission, spent, validation, best, is_new))
     return tuple(found)

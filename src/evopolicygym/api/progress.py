@@ -16,7 +16,7 @@ from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, Submis
 from evopolicygym.core.isolation import AND, is_unverified, parted
 from evopolicygym.core.number_text import duration, number, plus_minus
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.score import estimate
+from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.paths import RunPaths
@@ -118,17 +118,13 @@ def submissions_table(state: RunState, shown: int = SHOWN) -> Table:
     for heading in ("submission", "episodes", "mean return", "best so far", "validation"):
         table.add_column(heading, justify="right")
     table.add_column("status")
-    best = float("-inf")
-    rows = []
-    for submission in state.submissions:
-        best = max(best, estimate(submission.returns).mean) if submission.returns else best
-        rows.append((submission, best))
-    for submission, best_then in rows[-shown:]:
-        table.add_row(*_cells(state, submission, best_then))
+    bests = best_so_far(estimate(one.returns).mean if one.returns else None for one in state.submissions)
+    for submission, best in list(zip(state.submissions, bests, strict=True))[-shown:]:
+        table.add_row(*_cells(state, submission, best))
     return table
 
 
-def _cells(state: RunState, submission: SubmissionState, best: float) -> tuple[RenderableType, ...]:
+def _cells(state: RunState, submission: SubmissionState, best: float | None) -> tuple[RenderableType, ...]:
     mean = estimate(submission.returns).mean if submission.returns else None
     validation = state.rollout(Split.VALIDATION, submission.charged.checkpoint).returns
     chosen = state.selected is not None and state.selected.submit_index == submission.index
@@ -136,8 +132,8 @@ def _cells(state: RunState, submission: SubmissionState, best: float) -> tuple[R
     return (
         str(submission.index),
         str(len(submission.episodes)) if submission.published else played,
-        Text(number(mean), style="bold" if mean == best else ""),
-        number(best if best > float("-inf") else None),
+        Text(number(mean), style="bold" if mean is not None and mean == best else ""),
+        number(best),
         number(estimate(validation).mean if validation else None),
         Text(_status(submission, chosen=chosen), style="green" if chosen else ""),
     )

@@ -1,7 +1,7 @@
 """Scores: means with their standard errors, the selection of a checkpoint, ranks and norms across tasks."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -26,11 +26,11 @@ class Candidate:
 def estimate(values: Sequence[float]) -> Estimate:
     """Return mean and standard error of at least one value."""
     count = len(values)
-    mean = total(values) / count
+    middle = total(values) / count
     if count == 1:
-        return Estimate(mean, None, 1)
-    variance = total([(value - mean) * (value - mean) for value in values]) / (count - 1)
-    return Estimate(mean, math.sqrt(variance / count), count)
+        return Estimate(middle, None, 1)
+    variance = total([(value - middle) * (value - middle) for value in values]) / (count - 1)
+    return Estimate(middle, math.sqrt(variance / count), count)
 
 
 def total(values: Sequence[float]) -> float:
@@ -39,6 +39,26 @@ def total(values: Sequence[float]) -> float:
         return math.fsum(values)
     except (OverflowError, ValueError):
         return sum(values)
+
+
+def mean(values: Iterable[float | None], add: Callable[[Sequence[float]], float] = total) -> float | None:
+    """Return the mean of the values that are known; None where none is."""
+    known = [value for value in values if value is not None]
+    return add(known) / len(known) if known else None
+
+
+def best_so_far(values: Iterable[float | None]) -> list[float | None]:
+    """Return, for each value, the best up to and with it; None until one is known.
+
+    What is not a number is no better than nothing.
+    """
+    best: float | None = None
+    found: list[float | None] = []
+    for value in values:
+        if value is not None and not math.isnan(value) and (best is None or value > best):
+            best = value
+        found.append(best)
+    return found
 
 
 def select(candidates: Iterable[Candidate]) -> Candidate | None:

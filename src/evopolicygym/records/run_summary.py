@@ -29,7 +29,7 @@ from evopolicygym.core.run_summary import (
     Timing,
     UsageSummary,
 )
-from evopolicygym.core.score import estimate
+from evopolicygym.core.score import estimate, mean
 from evopolicygym.records.reader import RunRecord
 
 
@@ -65,7 +65,7 @@ def held_out_returns(state: RunState) -> tuple[float, ...]:
 
 def success_rate(state: RunState) -> float | None:
     """Return the share of held-out episodes in which the policy succeeded; None where there is no success."""
-    return _share([one.succeeded for one in _held_out(state)])
+    return mean(one.succeeded for one in _held_out(state))
 
 
 def _agent_findings(record: RunRecord) -> Mapping[str, str] | None:
@@ -151,7 +151,7 @@ def _outcome(state: RunState) -> RunOutcome:
         standard_error=state.finished.standard_error if state.finished else None,
         held_out_returns=held_out_returns(state) if held_out else None,
         success_rate=success_rate(state),
-        recorded_success_rate=_share([one.success for one in played]),
+        recorded_success_rate=mean(one.success for one in played),
         held_out_failures=sum(episode.failure is not None for episode in played),
     )
 
@@ -161,8 +161,3 @@ def _held_out(state: RunState) -> list[Episode]:
     if state.selected is None:
         return []
     return [one for one in state.rollout(Split.HELD_OUT, state.selected.checkpoint).episodes if one is not None]
-
-
-def _share(succeeded: Sequence[bool | None]) -> float | None:
-    known = [one for one in succeeded if one is not None]
-    return sum(known) / len(known) if known else None

@@ -20,7 +20,7 @@ from evopolicygym.analysis.drawing.canvas import (
 from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.core.score import Estimate, estimate
+from evopolicygym.core.score import Estimate, estimate, mean
 
 TITLE = "Generalisation of the selected checkpoint"
 MOST = 8
@@ -68,8 +68,7 @@ def _means(runs: Sequence[Generalisation]) -> _Means | None:
     if not chosen:
         return None
     splits = {split: _over([getattr(one, split) for one in chosen]) for split in SPLITS}
-    others = [run.best_other for run in runs if run.best_other is not None]
-    return _Means(splits, sum(others) / len(others) if others else None)
+    return _Means(splits, mean(run.best_other for run in runs))
 
 
 def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:

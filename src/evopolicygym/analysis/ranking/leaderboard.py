@@ -17,7 +17,7 @@ from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Resampler,
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.environment import Kind
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.score import normalised, rank, rank_scores
+from evopolicygym.core.score import mean, normalised, rank, rank_scores
 
 UNIT = (0.0, 1.0)
 ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
@@ -76,7 +76,7 @@ class Standing:
     @property
     def success_rate(self) -> float | None:
         """Mean over the tasks that know success."""
-        return _mean(score.cell.success_rate for score in self.tasks.values())
+        return mean(score.cell.success_rate for score in self.tasks.values())
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
         """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't tell it."""
@@ -111,8 +111,7 @@ class Leaderboard:
 
 def mean_told(values: Sequence[float | None]) -> float | None:
     """Return the mean of what repeats tell; None where any doesn't tell it."""
-    known = [value for value in values if value is not None]
-    return fmean(known) if known and len(known) == len(values) else None
+    return None if None in values else mean(values)
 
 
 def leaderboard(
@@ -344,8 +343,3 @@ def _worth(means: Floats) -> Floats:
 
 def _number(mean: float) -> float:
     return -math.inf if math.isnan(mean) else mean
-
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None

@@ -17,6 +17,7 @@ from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.isolation import is_unverified, parted
+from evopolicygym.core.score import mean
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
@@ -64,8 +65,8 @@ class Cell:
     @property
     def success_rate(self) -> float | None:
         """The mean over repeats, of one without a score uniform random's; None where the environment knows none."""
-        known = [rate for run in self.runs if (rate := _success_rate(run)) is not None]
-        return sum(known) / len(known) if known else self.published_success_rate
+        played = mean(_success_rate(run) for run in self.runs)
+        return self.published_success_rate if played is None else played
 
 
 @dataclass(frozen=True, slots=True)

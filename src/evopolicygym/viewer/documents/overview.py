@@ -3,12 +3,13 @@
 What a run's document says is believed and shown as text; ``verify`` is what checks it.
 """
 
-import math
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
+from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.specs.game_identity import game_of
 from evopolicygym.viewer.documents.reading import shown
@@ -55,12 +56,10 @@ def overview(place: Place, summary: RunSummary) -> dict[str, Any]:
 
 def learning_curve(submissions: Sequence[SubmissionSummary]) -> list[list[float]]:
     """Return episodes spent and the best validation mean by then, wherever it grows, and at the end."""
+    spent = list(accumulate(one.n_episodes for one in submissions))
+    bests = best_so_far(one.validation_mean if one.status is SubmissionStatus.OK else None for one in submissions)
     points: list[list[float]] = []
-    spent, best = 0, -math.inf
-    for one in submissions:
-        spent += one.n_episodes
-        value = one.validation_mean
-        if one.status is SubmissionStatus.OK and value is not None and value > best:
-            best = value
-            points.append([spent, best])
-    return [*points, [spent, best]] if points and points[-1][0] < spent else points
+    for at, best in zip(spent, bests, strict=True):
+        if best is not None and not (points and points[-1][1] == best):
+            points.append([at, best])
+    return [*points, [spent[-1], points[-1][1]]] if points and points[-1][0] < spent[-1] else points
