@@ -142,6 +142,11 @@ def test_the_words_stand_on_numpy_alone(module: str) -> None:
     assert foreign == set()
 
 
+def test_the_version_stands_alone() -> None:
+    """The module that holds the version imports nothing, so that every module may read it."""
+    assert set(imports(f"{PACKAGE}.version")) == set()
+
+
 @each_below("runs.workspace_template")
 def test_the_desk_stands_alone(module: str) -> None:
     """What is laid in a workspace imports nothing of ours."""

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym import __version__
 from evopolicygym.cli.console import complain
 from evopolicygym.cli.interruption import INTERRUPTED
 from evopolicygym.cli.verb_group import SETTINGS, VerbGroup
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.version import __version__
 
 HELP = """
 How well does an agent improve a policy through feedback?

@@ -9,7 +9,6 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from evopolicygym import __version__
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
@@ -36,6 +35,7 @@ from evopolicygym.report.contents import (
 )
 from evopolicygym.report.index import write_index
 from evopolicygym.report.tables import ReportTable, tables
+from evopolicygym.version import __version__
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evopolicygym import __version__
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
@@ -28,6 +27,7 @@ from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
+from evopolicygym.version import __version__
 
 SCRATCH = "evopolicygym-node-"
 """How the name of a node's scratch begins, in the machine's directory for temporary files."""

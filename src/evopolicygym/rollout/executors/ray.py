@@ -19,7 +19,6 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from evopolicygym import __version__
 from evopolicygym.core import regular_file
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
@@ -35,6 +34,7 @@ from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.sandbox.levels import AUTO, choose
+from evopolicygym.version import __version__
 
 LOSSES = 5
 """How often a case may be lost with the machine or the actor that played it."""

@@ -13,7 +13,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from evopolicygym import __version__
 from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
@@ -21,6 +20,7 @@ from evopolicygym.core.run import Stage
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import read_summary
+from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.episode_names import film_named, found
