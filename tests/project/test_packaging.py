@@ -1,9 +1,9 @@
-"""What is installed: the wheel holds every file of the package and runs by itself; what an extra lacks is told."""
+"""What is installed: what the wheel and the source distribution hold, and what is said where an extra is missing."""
 
-import importlib.util
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -12,6 +12,8 @@ import pytest
 from places import ROOT
 
 PACKAGE = ROOT / "src" / "evopolicygym"
+MOST_WHEEL, MOST_SOURCE = 2_000_000, 5_000_000
+"""Bytes of what is uploaded."""
 WITHOUT_HTTPX = """
 import sys
 
@@ -36,41 +38,56 @@ def call(words: list[str], directory: Path, path: Path) -> "subprocess.Completed
     )
 
 
-@pytest.fixture
-def wheel(tmp_path: Path) -> Path:
-    """Return the wheel, built without a network."""
-    own = importlib.util.find_spec("hatchling") is not None
-    words = ["-m", "pip", "wheel", "--quiet", "--no-deps", *(["--no-build-isolation"] * own), "-w", str(tmp_path)]
-    done = subprocess.run([sys.executable, *words, str(ROOT)], capture_output=True, text=True, timeout=240, check=False)
-    built = list(tmp_path.glob("*.whl"))
-    if not built and not own:
-        pytest.skip(f"hatchling is neither installed nor to be had: {done.stderr.strip()[-200:]}")
-
-    assert done.returncode == 0, done.stderr
-    return built[0]
-
-
-def test_wheel(wheel: Path, tmp_path: Path) -> None:
-    """Every file of the package is in the wheel, and from it alone the program lists what can be played."""
-    with zipfile.ZipFile(wheel) as archive:
-        held = set(archive.namelist())
-        archive.extractall(tmp_path / "installed")
-    wanted = {
-        str(path.relative_to(PACKAGE.parent))
+def files_of_the_package() -> set[str]:
+    """Return the path of every file that users need, from the folder above the package."""
+    return {
+        path.relative_to(PACKAGE.parent).as_posix()
         for path in PACKAGE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """Return where the wheel and the source distribution lie, built without a network."""
+    pytest.importorskip("hatchling", reason="hatchling isn't installed; `make .venv/.installed-dev` installs it")
+    line = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+
+    assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_wheel(built: Path, tmp_path: Path) -> None:
+    """The wheel is small and holds the package alone, and from it the program lists what can be played."""
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+        archive.extractall(tmp_path / "installed")  # noqa: S202 - a wheel, and our own
     place = call(["-c", "import evopolicygym; print(evopolicygym.__file__)"], tmp_path, tmp_path / "installed")
     helped = call(["-m", "evopolicygym", "--help"], tmp_path, tmp_path / "installed")
     listed = call(["-m", "evopolicygym", "environments"], tmp_path, tmp_path / "installed")
 
-    assert wanted - held == set()
+    assert files_of_the_package() == held
+    assert wheel.stat().st_size < MOST_WHEEL
     assert {"agents/kit/prompt.txt", "agents/kit/neutral_harness/prompt.md", "runs/workspace_template/judge"} <= {
         name.removeprefix("evopolicygym/") for name in held
     }
     assert str(tmp_path) in place.stdout
     assert (helped.returncode, listed.returncode) == (0, 0), helped.stderr + listed.stderr
     assert "acrobot" in listed.stdout
+
+
+def test_source_distribution(built: Path) -> None:
+    """The source distribution is small: it holds the package, its tests and what `make` reads, and no records."""
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+
+    assert {f"src/{name}" for name in files_of_the_package()} <= held
+    assert {"Makefile", "constraints.txt", "pyproject.toml", "CHANGELOG.md", "tests/conftest.py"} <= held
+    assert not {name for name in held if name.startswith("results")}
+    assert source.stat().st_size < MOST_SOURCE
 
 
 @pytest.mark.parametrize("agent", ["neutral", "codex"])

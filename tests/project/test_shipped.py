@@ -21,6 +21,8 @@ from evopolicygym.specs import catalog
 from places import ROOT
 
 RESULTS = ROOT / "results"
+if not RESULTS.is_dir():
+    pytest.skip("the records lie in the repository, and not in the source distribution", allow_module_level=True)
 SECOND_SPLIT = RESULTS / "second_split"
 """Holds records of references on other hidden cases, which no table shows."""
 RECORDS = {run.task: run.root for run in load_results([RESULTS / "references"]).runs}

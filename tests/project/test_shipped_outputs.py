@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from evopolicygym.cli.main import app
 from places import ROOT
 
+if not (ROOT / "results").is_dir():
+    pytest.skip("the records lie in the repository, and not in the source distribution", allow_module_level=True)
 KNOWN = tomllib.loads(Path(__file__).with_name("shipped_outputs.toml").read_text(encoding="utf-8"))
 """SHA-256 of each command's numbers, taken before the package was laid out anew."""
 PROSE = {"title", "notes", "detail"}
