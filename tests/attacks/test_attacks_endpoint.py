@@ -16,7 +16,7 @@ import pytest
 
 from asking import SUBMIT, ask, assert_unharmed, charges, connect, head, heard, refusal, spoken, submit
 from evopolicygym.judge import connection as limits
-from evopolicygym.judge import http as door
+from evopolicygym.serving import guard
 from fakes import OpenRun, RunMaker
 
 CALLS = ("GET /info", "GET /task", "POST /submit", "GET /submissions", "GET /submissions/0", "POST /finish")
@@ -51,8 +51,8 @@ def test_tokens_are_compared_in_constant_time(new_run: RunMaker, monkeypatch: py
     """What is given is compared as a whole, by the comparison that takes the same time wherever the first error is."""
     run = new_run()
     compared: list[bytes] = []
-    really = door.hmac.compare_digest
-    monkeypatch.setattr(door.hmac, "compare_digest", lambda one, two: (compared.append(one), really(one, two))[1])
+    really = guard.hmac.compare_digest
+    monkeypatch.setattr(guard.hmac, "compare_digest", lambda one, two: (compared.append(one), really(one, two))[1])
     ask(run, "GET", "/info", base_url=run.door.endpoint.base_url[:-1])
     ask(run, "GET", "/info")
 

@@ -6,16 +6,15 @@ How long a request may take and how many connections stand open is not told here
 """
 
 import asyncio
-import hmac
 import re
 import secrets
 import socket
-from collections.abc import Iterable
 from typing import Any, Self
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,6 +28,8 @@ from evopolicygym.judge.receipt import lines, receipt
 from evopolicygym.judge.request import parse_finish, parse_submit
 from evopolicygym.judge.session import Session
 from evopolicygym.records.jsontext import dumps
+from evopolicygym.serving import guard
+from evopolicygym.serving.body import BodyRefused, read_body
 from evopolicygym.serving.server import Server, print_nothing
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
@@ -37,8 +38,6 @@ the second too, but never without an Origin, and that is refused."""
 
 INDEX = re.compile(r"\d{1,9}", re.ASCII)
 """A submission's index in a path."""
-HOST = re.compile(rb"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
-"""This machine, as a request names it."""
 
 print_nothing()
 
@@ -75,27 +74,23 @@ class _Guarded:
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, _, path = scope["path"].removeprefix("/").partition("/")
-        if not _from_here(scope["headers"]):
+        if not _from_here(Headers(scope=scope)):
             refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
             await _refusal(refused)(scope, receive, send)
-        elif not hmac.compare_digest(given.encode("utf-8", "replace"), self._token):
+        elif not guard.is_secret(given, self._token):
             await _refusal(_no_such_call(404))(scope, receive, send)
         else:
             await self._app({**scope, "path": f"/{path}"}, receive, send)
 
 
-def _from_here(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+def _from_here(headers: Headers) -> bool:
     """Return whether a request names this machine as its host and shows no sign of a browser's page."""
-    named = dict(headers)
-    return (
-        HOST.fullmatch(named.get(b"host", b"")) is not None
-        and b"origin" not in named
-        and named.get(b"sec-fetch-site", b"none") == b"none"
-    )
+    of_page = guard.has_origin(headers) or not guard.is_led_by(headers, guard.UNLED)
+    return guard.is_for_this_machine(headers) and not of_page
 
 
 def _application(session: Session) -> Starlette:
@@ -195,31 +190,16 @@ async def _json_body(request: Request, empty: object = None) -> object:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in JSON_TYPES:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body must be application/json.", 415)
-    body = await _bounded_body(request)
+    try:
+        body = await read_body(request, MAX_BODY)
+    except BodyRefused as refused:
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, str(refused), refused.http_status) from None
     if not body and empty is not None:
         return empty
     try:
         return strict_json.decode(body)
     except strict_json.NotStrict as error:
         raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"The body is not strict JSON: {error}.") from None
-
-
-async def _bounded_body(request: Request) -> bytes:
-    if int(request.headers.get("content-length", "0")) > MAX_BODY:  # digits, and not many, or it had not come so far
-        raise _too_large()
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY:
-                raise _too_large()
-    except ClientDisconnect:
-        raise RequestRefused(RefusalStatus.INVALID_REQUEST, "The body broke off.") from None
-    return bytes(body)
-
-
-def _too_large() -> RequestRefused:
-    return RequestRefused(RefusalStatus.INVALID_REQUEST, f"The body may have at most {MAX_BODY} bytes.", 413)
 
 
 def _answer(content: object, status: int = 200) -> Response:

@@ -1,14 +1,12 @@
 """Admits requests to the model, and writes down what came of each.
 
-How the answer travels is not told here but in ``passage.py``.
+How the answer travels is not told here but in ``exchange.py``.
 """
 
 import asyncio
-import hmac
-import re
 import time
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -24,10 +22,11 @@ from evopolicygym.model_proxy.meter import NAME_LENGTH
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import CallRefused, Headers, error_body, presented
+from evopolicygym.serving import guard
+from evopolicygym.serving.body import BodyRefused, read_body
 
 BODY_S = 60.0
 """Seconds within which a body must have come."""
-HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
 
 
 class Gate:
@@ -37,7 +36,7 @@ class Gate:
         self, upstream: ModelUpstream, dummy: str, secret: str, forwarder: Forwarder, ledger: Ledger, log: ModelLog
     ) -> None:
         self._upstream = upstream
-        self._dummy = dummy.encode()
+        self._dummy = dummy
         self._secret = secret
         self._forwarder = forwarder
         self._ledger = ledger
@@ -72,10 +71,10 @@ class Gate:
 
     async def _admitted(self, request: Request) -> Passage:
         headers: Headers = request.scope["headers"]
-        if not HOST.fullmatch(request.headers.get("host", "")) or "origin" in request.headers:
+        if not guard.is_for_this_machine(request.headers) or guard.has_origin(request.headers):
             raise CallRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
         query = read_query(request.scope["query_string"])
-        if not any(hmac.compare_digest(key, self._dummy) for key in presented(headers, query)):
+        if not any(guard.is_secret(key, self._dummy) for key in presented(headers, query)):
             raise CallRefused(401, "key", "This is not the key that the run gave to its agent.")
         call = recognise(self._upstream.wire, request.method, _path(request.scope), query, headers)
         body, model = b"", call.model
@@ -138,21 +137,6 @@ async def _body(request: Request, most: int) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise CallRefused(415, "body", "The body must not be compressed: the door looks into it.")
     try:
-        return await asyncio.wait_for(_bounded(request, most), BODY_S)
-    except TimeoutError:
-        raise CallRefused(408, "body", "The body took too long to come.") from None
-    except ClientDisconnect:
-        raise CallRefused(400, "body", "The body broke off.") from None
-
-
-async def _bounded(request: Request, most: int) -> bytes:
-    too_large = CallRefused(413, "body", f"The body may have at most {most} bytes.")
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > most:
-        raise too_large
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise too_large
-    return bytes(body)
+        return await read_body(request, most, BODY_S)
+    except BodyRefused as refused:
+        raise CallRefused(refused.http_status, "body", str(refused)) from None

@@ -1,1 +1,1 @@
-"""Serving: HTTP in a thread of its own, for every door here. What a door lets through is not told in this room."""
+"""Serving on this machine's loopback: the server, who is asking, a bounded body. What is answered lies elsewhere."""

@@ -2,10 +2,9 @@
 
 The address that ``view`` prints holds the token. Whoever opens it gets it as a cookie, and is led to the address
 without it; a program may send it as ``Authorization: Bearer`` instead. Which hosts and origins are answered is told in
-``site.py``.
+``app.py``.
 """
 
-import hmac
 import secrets
 from html import escape
 
@@ -13,6 +12,8 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
+
+from evopolicygym.serving import guard
 
 PAGE = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">{head}'
@@ -52,7 +53,7 @@ class Access:
         return answer
 
     def _is(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode("utf-8", "replace"), self.token.encode())
+        return guard.is_secret(text, self.token)
 
 
 def refused() -> Response:

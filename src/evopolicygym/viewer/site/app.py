@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.jsontext import dumps
+from evopolicygym.serving import guard
 from evopolicygym.viewer.documents.library import Library, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.site.access import REFUSED, Access, refused
@@ -127,14 +128,11 @@ class _Guarded:
 
 def _from_here(headers: Headers, scope: Scope) -> bool:
     """Return whether a request names this site as its host, and comes from a page of it or from nobody's."""
-    host = headers.get("host", "")
     port = scope["server"][1] if scope.get("server") else None
-    if host not in {f"127.0.0.1:{port}", f"localhost:{port}"}:
+    if not guard.is_for(headers, port) or guard.has_other_origin(headers):
         return False
-    if headers.get("origin", f"http://{host}") != f"http://{host}":
-        return False
-    same = headers.get("sec-fetch-site", "none") in {"none", "same-origin"}
-    return same or (scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate")
+    entered = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
+    return entered or guard.is_led_by(headers, guard.OWN)
 
 
 def _problem(message: str, status: int) -> Response:
