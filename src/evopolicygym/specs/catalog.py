@@ -1,9 +1,9 @@
 """The catalog of environments: names to specs, read and validated from TOML.
 
 A built-in name is a file of ``specs/``. Other distributions add names through the entry-point group
-``evopolicygym.environments``: each entry point is an attribute that holds the path of a TOML file (text, ``Path`` or
-a package resource). How a spec becomes something that can be stepped is not told here but in ``environment.py``; no
-simulator is imported here, so that listing is quick.
+``evopolicygym.environments``: each entry point is a package that holds ``NAME.toml``, or an attribute that holds the
+path of a TOML file (text, ``Path`` or a package resource). How a spec becomes something that can be stepped is
+described in ``environment.py``; no simulator is imported here, so that listing is quick.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from evopolicygym.core.decoding import Problem, Undecodable, decoder
@@ -95,11 +96,13 @@ def _file_of(point: EntryPoint) -> Traversable:
         found = point.load()
     except (ImportError, AttributeError) as error:
         raise UsageError(f"The environment {point.name!r} ({point.value}) can't be loaded: {error}.") from error
+    if isinstance(found, ModuleType):
+        return files(found) / f"{point.name}.toml"
     if isinstance(found, str | Path | Traversable):
         return Path(found) if isinstance(found, str) else found
     raise UsageError(
         f"The environment {point.name!r} ({point.value}) is a {type(found).__name__}; an entry point of {GROUP} must "
-        f"be the path of a TOML file, as text, Path or package resource."
+        f"be a package that holds {point.name}.toml, or the path of a TOML file as text, Path or package resource."
     )
 
 

@@ -15,7 +15,7 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.export.exporters import Exported
+from evopolicygym.export.exporters import EXPORTERS, Exported
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.schema.tables import find
 
@@ -31,7 +31,7 @@ evopolicygym export minari runs/default/tuner/acrobot -o data
 
 
 def export(
-    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="parquet, csv or minari.")],
+    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="parquet, csv, minari or an installed one.")],
     runs: RunsArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write into.")],
     tables: Annotated[
@@ -47,6 +47,7 @@ def export(
     def follow(roots: Iterable[Path]) -> Iterable[Path]:
         return track(roots, "exporting", len(found), console=err(), disable=as_json)
 
+    EXPORTERS.load(format_name)
     found = find(places_meant(runs, below))
     asked = names(tables) or None
     with interruptible():
