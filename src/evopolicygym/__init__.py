@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from evopolicygym.api.diagnosis import diagnose
     from evopolicygym.api.leaderboard import leaderboard
     from evopolicygym.api.play import resume, run
-    from evopolicygym.api.records import load_environment, load_run, verify
+    from evopolicygym.api.records import load_environment, load_run
     from evopolicygym.api.run import Run
+    from evopolicygym.api.verification import verify
     from evopolicygym.export.schema.tables import load_runs
 
 _MODULES = {
@@ -35,7 +36,7 @@ _MODULES = {
     "load_runs": "export.schema.tables",
     "resume": "api.play",
     "run": "api.play",
-    "verify": "api.records",
+    "verify": "api.verification",
 }
 """Where each public name is defined: its module is loaded when the name is asked for."""
 __all__ = [

@@ -1,13 +1,11 @@
-"""``evopolicygym.load_run``, ``verify`` and ``load_environment``."""
+"""``evopolicygym.load_run`` and ``load_environment``."""
 
 from pathlib import Path
 
 from evopolicygym.api.run import Run
-from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.run_names import named_run
-from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog
 
 
@@ -23,21 +21,6 @@ def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RU
         RecordError: Its record is damaged.
     """
     return Run(named_run(Path(run), Path(runs_directory)))
-
-
-def verify(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RUNS) -> list[Finding]:
-    """Return what was checked of a run's record, each with ``ok`` and a detail; nothing is played.
-
-    The record is in order where all findings are ok. ``evopolicygym verify RUN --replay`` plays the score again too.
-
-    Args:
-        run: Its directory, its id or the beginning of it, or ``"latest"``.
-        runs_directory: Where runs are looked for by id.
-
-    Raises:
-        UsageError: There is no such run.
-    """
-    return list(findings(named_run(Path(run), Path(runs_directory))))
 
 
 def load_environment(name: str | Path) -> Environment:

@@ -9,7 +9,7 @@ from typing import Any
 from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.export.schema.tables import Run as RunTables
 from evopolicygym.export.schema.tables import tables_of
-from evopolicygym.records.run_document import held_out_returns
+from evopolicygym.records.run_summary import held_out_returns
 
 SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
 """Columns of a submission that a notebook shows."""
