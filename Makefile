@@ -11,7 +11,7 @@ ROOT_TESTS := tests/attacks tests/sandbox tests/checks/test_attacks_check.py tes
 # Packages of other people's environments, each played from a TOML of tests/support/own_environments; no extra of ours brings them.
 OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 
-.PHONY: help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
+.PHONY: docs help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
 
 help: ## List these recipes
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -50,6 +50,9 @@ check: $(VENV)/.installed-dev ## Lint, formatting and types
 fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-dev ## Write the tables of the docs that follow from declarations
+	$(BIN)/python docs/tables.py
 
 coverage: $(VENV)/.installed-dev ## Run the tests and print which lines they reach
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term

@@ -9,18 +9,23 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.analysis.experiments import name_of
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
 from evopolicygym.core.printable import printable
+from evopolicygym.core.run_options import RUN_OPTIONS
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import KNOWN_BY, find_runs
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.specs.game_identity import Game, game_of
+
+OPTIONS = {one.name: one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as}
+"""Options that runs must agree in and that a record holds among its task's choices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class RunResult:
     """Films of train episodes that the agent could ask for."""
     policy_packages: str = ""
     """Distributions that policies may import besides those that all may, with spaces between."""
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """As ``Task.choices``."""
     tokens: float | None = None
     """As ``RunSummary.tokens``."""
     cost: float | None = None
@@ -77,6 +84,12 @@ class RunResult:
     """Of the files that the agent's command names; empty where it names none, or the record doesn't tell."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
+
+    def property_of(self, name: str) -> Any:  # noqa: ANN401 - any property's
+        """Return a property by its name; an option's that is among the choices, or its default."""
+        if name not in OPTIONS:
+            return getattr(self, name)
+        return self.choices.get(name, OPTIONS[name].option.default)
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -187,6 +200,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         feedback=summary.task.feedback.value,
         films=summary.task.films,
         policy_packages=" ".join(summary.task.policy_packages),
+        choices=summary.task.choices,
         tokens=summary.tokens,
         cost=summary.cost,
         wall_s=summary.timing.wall_seconds,

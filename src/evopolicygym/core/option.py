@@ -57,7 +57,11 @@ class Option:
     suite_help: str = ""
     """The help of a suite's flag, where it isn't the same."""
     compared_as: str = ""
-    """What runs that are pooled must agree in, in words; empty where results don't depend on it, or may."""
+    """What runs that are pooled must agree in, in words; empty where they needn't."""
+    recorded_as: str = ""
+    """The property of a run that holds it; empty for one that stands among the task's ``choices``, by its name."""
+    of_cases: bool = False
+    """Whether it decides on which cases runs are scored, so that entries can't be split by it."""
 
 
 @dataclass(frozen=True, slots=True)

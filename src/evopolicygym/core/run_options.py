@@ -188,6 +188,7 @@ class CommonOptions(TypedDict, total=False):
             default=128,
             group=CASES,
             compared_as="episode budget",
+            recorded_as="budget",
         ),
     ]
     validation: Annotated[
@@ -197,6 +198,8 @@ class CommonOptions(TypedDict, total=False):
             default=16,
             group=CASES,
             compared_as="number of validation cases",
+            recorded_as="validation_cases",
+            of_cases=True,
         ),
     ]
     held_out: Annotated[
@@ -206,6 +209,8 @@ class CommonOptions(TypedDict, total=False):
             default=32,
             group=CASES,
             compared_as="number of held-out cases",
+            recorded_as="held_out_cases",
+            of_cases=True,
         ),
     ]
     films: Annotated[
@@ -216,6 +221,7 @@ class CommonOptions(TypedDict, total=False):
             default=0,
             group=CASES,
             compared_as="films that an agent may ask for",
+            recorded_as="films",
         ),
     ]
     policy_packages: Annotated[
@@ -229,6 +235,7 @@ class CommonOptions(TypedDict, total=False):
             metavar="NAME[,NAME]",
             spelling=Spelling.COMMAS,
             compared_as="packages that policies may import",
+            recorded_as="policy_packages",
         ),
     ]
     split: Annotated[

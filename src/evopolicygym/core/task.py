@@ -1,6 +1,8 @@
 """A task: an environment with a budget and limits, as an agent meets it. It holds no seed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.environment import EnvironmentSpec
@@ -52,6 +54,8 @@ class Task:
     """How many films of its train episodes an agent may ask for."""
     policy_packages: tuple[str, ...] = ()
     """Distributions that policies may import besides those that all may, by normalised names, sorted."""
+    choices: Mapping[str, Any] = field(default_factory=dict)
+    """Options that runs must agree in and that are no field of their own, by name; none that is at its default."""
 
     def __post_init__(self) -> None:
         """Refuse a profile that no split can serve."""

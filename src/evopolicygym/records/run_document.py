@@ -26,7 +26,7 @@ from evopolicygym.records.run_summary import success_rate, summary_of
 
 MOST_DOCUMENT = 64 << 20
 """Bytes of a ``run.json`` that are read: a submission takes some 300."""
-NEWER = {"task": {"policy_packages"}, "agent": {"label", "program_sha256"}}
+NEWER = {"task": {"policy_packages", "choices"}, "agent": {"label", "program_sha256"}}
 """Fields that stand only where there is something in them, as documents of before are without."""
 LINES = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}

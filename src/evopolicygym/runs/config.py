@@ -97,6 +97,7 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
             held_out_cases=options["held_out"],
             films=options["films"],
             policy_packages=normalised(list(options["policy_packages"])),
+            choices=choices_of(options),
         ),
         agent=agent_of(options),
         split=source,
@@ -116,6 +117,13 @@ def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
     """Return the run that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
     table = decode(RunTable, document, origin).model_dump()
     return config_of(table["task"], whole(table))
+
+
+def choices_of(options: RunOptions) -> dict[str, Any]:
+    """Return the options that runs must agree in and that have no field of their own, where they aren't the default."""
+    declared = [one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as]
+    values: Mapping[str, Any] = options
+    return {one.name: values[one.name] for one in declared if values[one.name] != one.option.default}
 
 
 def whole(document: Mapping[str, Any]) -> RunOptions:

@@ -7,6 +7,7 @@ from typing import Any
 
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.run_options import RUN_OPTIONS
 from evopolicygym.core.simulator_code import brief
 
 COMPARED: Mapping[str, str] = {
@@ -15,19 +16,17 @@ COMPARED: Mapping[str, str] = {
     "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
-    "budget": "episode budget",
-    "films": "films that an agent may ask for",
-    "policy_packages": "packages that policies may import",
-    "validation_cases": "number of validation cases",
-    "held_out_cases": "number of held-out cases",
+    **{one.option.recorded_as or one.name: one.option.compared_as for one in RUN_OPTIONS if one.option.compared_as},
 }
-"""What runs on a task share, or aren't compared: a property, and what it is called."""
+"""What runs on a task must agree in: a property, and what it is called. The last are what was declared of options."""
 BY_NAME = frozenset({"versions", "simulator_code"})
 """Those of them that are texts by names."""
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code"})
 """Those of them that a run may not tell, which is no difference."""
-OF_ENTRIES = frozenset({"budget", "films", "policy_packages"})
-"""Those of them that entries may be told apart by."""
+OF_ENTRIES = frozenset(
+    one.option.recorded_as or one.name for one in RUN_OPTIONS if one.option.compared_as and not one.option.of_cases
+)
+"""Those of them that entries may be split by."""
 CASES_BY = frozenset({"experiment", "split"})
 """Entries that are told apart by one of these may play other cases than one another: their repeats are still pooled on
 the same cases only."""
@@ -154,7 +153,7 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
 
 
 def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
-    value = len(run.held_out_returns) if name == "held_out_cases" else getattr(run, name)
+    value = len(run.held_out_returns) if name == "held_out_cases" else run.property_of(name)
     return (value or None) if name in UNKNOWN_TO_SOME else value
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from evopolicygym.analysis.experiments import shown as experiments_shown
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, PublishedEntry, PublishedTable
 from evopolicygym.analysis.ranking.bootstrap import Block, Interval, Sample
-from evopolicygym.analysis.ranking.comparability import not_alike
+from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, not_alike
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, Kind
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -21,10 +21,10 @@ from evopolicygym.core.score import mean
 
 RANDOM = "Uniform random"
 SPLIT_BY: tuple[str, ...] = (
-    "experiment", "seed", "split", "isolation", "budget", "feedback", "films", "policy_packages", "agent", "model",
-    "effort",
-)  # fmt: skip
-"""What entries can be told apart by besides their label."""
+    *("experiment", "seed", "split", "isolation", "feedback", "agent", "model", "effort"),
+    *sorted(OF_ENTRIES),
+)
+"""What entries can be split by besides their label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
     experiments = experiments_shown(named)
 
     def told(run: RunResult, name: str) -> str:
-        return f"{name} {experiments[run.experiment] if name == 'experiment' else getattr(run, name)}"
+        return f"{name} {experiments[run.experiment] if name == 'experiment' else run.property_of(name)}"
 
     return [replace(run, label=", ".join([run.label, *(told(run, name) for name in by)])) for run in runs]
 
