@@ -197,7 +197,7 @@ def test_starter_plays_every_space(space: Space) -> None:
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 def test_tuned_policy_reads_and_plays_every_space(space: Space) -> None:
     """The tuner's policy makes good actions of any space from observations of any space, whatever the weights."""
-    names = module("agents", "tuner_policy", "policy.py")
+    names = module("agents", "kit", "tuner_policy", "policy.py")
     schema = to_schema(space)
     seen = names["flatten"](schema, sample(space, np.random.default_rng(0)))
     scores = np.full(names["count_scores"](schema), 0.7).tolist()
@@ -210,7 +210,7 @@ def test_tuned_policy_reads_and_plays_every_space(space: Space) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_tuned_policy_can_choose_every_action(count: int) -> None:
     """Of one more actions than scores, the middle one is chosen where no score is above zero, else the largest's."""
-    names = module("agents", "tuner_policy", "policy.py")
+    names = module("agents", "kit", "tuner_policy", "policy.py")
     choose, middle = names["choose"], count // 2
     others = [value for value in range(count) if value != middle]
 
