@@ -321,7 +321,7 @@ def test_many_runs_are_told_by_entry_and_kind(record: RunRecord) -> None:
     groups = [Group("one", "tuning"), Group("one", "synthesis"), Group("one", "tuning"), Group("other", "tuning")]
 
     table = over_runs("edits", edits.DIAGNOSTIC, [(group, found) for group in groups])
-    column = table.columns.index("structural hits")
+    column = [one.heading for one in table.columns].index("structural hits")
 
     assert [(*row[:3], row[column]) for row in table.rows] == [
         ("one", "synthesis", 1, 1),

@@ -14,8 +14,8 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, lea
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import RANDOM, Choice, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.tables.formats import Number
-from evopolicygym.analysis.tables.sheets import scores_sheets
+from evopolicygym.analysis.tables.contents import scores_tables
+from evopolicygym.analysis.tables.table import Number
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import TASKS, changed, real_document, write, write_many
@@ -111,7 +111,7 @@ def test_the_last_table_with_uniform_random_has_it() -> None:
 
 def test_tasks_by_entries() -> None:
     """Means have a column for each entry and digits that tell them apart; rates stand where any is known."""
-    means, rates = scores_sheets(leaderboard(score_table([], BOTH, Choice())))
+    means, rates = scores_tables(leaderboard(score_table([], BOTH, Choice())))
     door_key = next(row for row in means.rows if row[0] == "door_key")
 
     assert [column.heading for column in means.columns][:2] == ["task", "GPT-5.5 (Codex)"]

@@ -10,7 +10,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.tables.sheets import IN_BRACKETS, leaderboard_document, task_sheets
+from evopolicygym.analysis.tables.contents import IN_BRACKETS, leaderboard_document, task_tables
 from evopolicygym.core.environment import Anchor
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
@@ -80,7 +80,7 @@ def test_where_nobody_beats_random_there_is_no_scale(tmp_path: Path) -> None:
 def test_a_rank_without_a_place_stands_in_brackets(table: ScoreTable) -> None:
     """In a task's table a reader sees which of two that are first is out of the competition, and a note says why."""
     board = board_of(table)
-    acrobot, reacher = task_sheets(board)
+    acrobot, reacher = task_tables(board)
     ranks = {row[1]: row[0] for row in acrobot.rows}
 
     assert (ranks["strong"], ranks["Uniform random"], ranks["weak"]) == ("(1)", 1, 2)

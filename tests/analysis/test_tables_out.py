@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
-from evopolicygym.analysis.tables.formats import Column, Number, Sheet, written
+from evopolicygym.analysis.tables.formats import written
+from evopolicygym.analysis.tables.table import Column, Number, Table
 from evopolicygym.core.errors import UnknownName
 from records_of_runs import changed, real_document, write, write_many
 from shell import ESCAPE, Shell
 
 HOSTILE = "\x1b[2J<script>alert(1)</script>[red]x[/red]|_$&%\\input{x}"
-SHEET = Sheet(
+TABLE = Table(
     "A & B",
     (Column("entry", "entry", is_text=True), Column("score", "score")),
     ((HOSTILE, Number(0.5, 2, 0.1, Interval(0.25, 0.75))), ("=1+1", None)),
@@ -49,7 +50,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_csv() -> None:
     """CSV has numbers in full, in columns of their own, and no text that a spreadsheet would compute."""
-    rows = list(csv.reader(io.StringIO(written([SHEET], "csv"))))
+    rows = list(csv.reader(io.StringIO(written([TABLE], "csv"))))
 
     assert rows[0] == ["entry", "score", "score_standard_error", "score_low", "score_high"]
     assert rows[1][1:] == ["0.5", "0.1", "0.25", "0.75"]
@@ -59,7 +60,7 @@ def test_csv() -> None:
 
 def test_markdown() -> None:
     """Markdown holds neither HTML nor a bar that isn't a column's."""
-    text = written([SHEET], "markdown")
+    text = written([TABLE], "markdown")
 
     assert "<" not in text
     assert "\x1b" not in text
@@ -69,7 +70,7 @@ def test_markdown() -> None:
 
 def test_latex() -> None:
     """LaTeX is told no command by a name."""
-    text = written([SHEET], "latex")
+    text = written([TABLE], "latex")
 
     assert r"\input" not in text
     assert r"\textbar{}\_\$\&\%\textbackslash{}input\{x\}" in text
@@ -79,7 +80,7 @@ def test_latex() -> None:
 def test_a_format_that_there_is_not() -> None:
     """Another format is refused by name."""
     with pytest.raises(UnknownName, match="no format named 'word'"):
-        written([SHEET], "word")
+        written([TABLE], "word")
 
 
 def test_the_papers_figures_through_the_command(shell: Shell) -> None:

@@ -2,14 +2,14 @@
 
 A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
 ``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is told in each file, and with its
-formulas in docs/measure/diagnostics.md; how a table becomes a sheet, in
-``analysis/tables/sheets.py``.
+formulas in docs/measure/diagnostics.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core import score
 from evopolicygym.core.registry import Registry
 from evopolicygym.core.run import RunState
@@ -24,18 +24,7 @@ DIAGNOSTICS = Registry(
 ALL = "all"
 """Stands for every kind of task in a table."""
 
-Cell = str | int | float | None
-"""What may stand in a table; None where there is nothing to say."""
 Measured = TypeVar("Measured")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under names."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +57,7 @@ def group_of(state: RunState) -> Group:
 def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
     """Return the summary of one run as a table."""
     rows = tuple(diagnostic.summary([measured]).items())
-    return Table(f"{name}, in short", ("measure", "value"), rows)
+    return table_of(f"{name}, in short", ("measure", "value"), rows)
 
 
 def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group, Any]]) -> Table:
@@ -83,7 +72,7 @@ def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group
             summary = diagnostic.summary(counted)
             columns = ("entry", "kind", "runs", *summary)
             rows.append((entry, kind, len(counted), *summary.values()))
-    return Table(name, columns, tuple(rows))
+    return table_of(name, columns, rows)
 
 
 def mean(values: Iterable[float | None]) -> float | None:

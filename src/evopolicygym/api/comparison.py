@@ -9,7 +9,7 @@ from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
-from evopolicygym.analysis.tables.sheets import pairing_document, pairing_sheet
+from evopolicygym.analysis.tables.contents import pairing_document, pairing_table
 from evopolicygym.api.places import Places, places_of
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import UsageError
@@ -23,7 +23,7 @@ class Comparison(TableSet):
         self.pair = pair
         """Differences with intervals, the probability of improvement, and the mean normalised difference."""
         reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
-        super().__init__([pairing_sheet(pair)], {**pairing_document(pair), "problems": reasons}, problems)
+        super().__init__([pairing_table(pair)], {**pairing_document(pair), "problems": reasons}, problems)
 
 
 def compare(

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Table, group_of, in_short, over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
 from evopolicygym.analysis.results import Problem
-from evopolicygym.analysis.tables.sheets import diagnostic_sheet
+from evopolicygym.analysis.tables.table import Cell, Table
 from evopolicygym.api.places import Places, places_of
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
@@ -31,8 +31,8 @@ class Diagnosis(TableSet):
         """What each diagnostic measured of each run, by the run's directory and the diagnostic's name."""
         self.parts = tuple(parts)
         """Each table, with the summary of one run beside it; None in its place where there are several runs."""
-        sheets = [diagnostic_sheet(one) for part in parts for one in part if one is not None]
-        super().__init__(sheets, _document(measured, together, problems), problems)
+        tables = [one for part in parts for one in part if one is not None]
+        super().__init__(tables, _document(measured, together, problems), problems)
 
 
 def diagnose(
@@ -87,6 +87,11 @@ def _document(
     runs = [
         {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
     ]
-    tables = {table.title: [dict(zip(table.columns, row, strict=True)) for row in table.rows] for table in together}
+    tables = {table.title: _by_heading(table) for table in together}
     reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
     return {"runs": runs, "together": tables, "problems": reasons}
+
+
+def _by_heading(table: Table) -> list[dict[str, Cell]]:
+    headings = [column.heading for column in table.columns]
+    return [dict(zip(headings, row, strict=True)) for row in table.rows]

@@ -9,7 +9,7 @@ from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.score_table import Choice
 from evopolicygym.analysis.ranking.side_by_side import score_tables
 from evopolicygym.analysis.results import Problem, load_results
-from evopolicygym.analysis.tables.sheets import leaderboards_document, standings_sheet, titled
+from evopolicygym.analysis.tables.contents import leaderboards_document, standings_table, titled
 from evopolicygym.api.places import Places, places_of
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -21,9 +21,9 @@ class Leaderboards(TableSet):
     def __init__(self, boards: Mapping[str, Leaderboard], problems: Sequence[Problem]) -> None:
         self.boards = boards
         """The leaderboards by what sets their runs apart; one with an empty title where all may be compared."""
-        sheets = [sheet for title, board in boards.items() for sheet in titled(title, [standings_sheet(board)])]
+        tables = [table for title, board in boards.items() for table in titled(title, [standings_table(board)])]
         reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
-        super().__init__(sheets, leaderboards_document(boards, reasons), problems)
+        super().__init__(tables, leaderboards_document(boards, reasons), problems)
 
 
 def leaderboard(

@@ -5,14 +5,15 @@ from html import escape
 from typing import Any
 
 from evopolicygym.analysis.results import Problem
-from evopolicygym.analysis.tables.formats import Cell, Number, Sheet, shown, written
+from evopolicygym.analysis.tables.formats import shown, written
+from evopolicygym.analysis.tables.table import Cell, Number, Table
 
 
 class TableSet:
     """Some tables that belong together. The first one is what was asked for; further ones stand beside it."""
 
-    def __init__(self, sheets: Sequence[Sheet], document: Mapping[str, Any], problems: Sequence[Problem] = ()) -> None:
-        self.sheets = tuple(sheets)
+    def __init__(self, tables: Sequence[Table], document: Mapping[str, Any], problems: Sequence[Problem] = ()) -> None:
+        self.tables = tuple(tables)
         """The tables: a title, columns with a key and a heading, rows, notes."""
         self.document = document
         """The same as JSON has it, with all intervals and notes."""
@@ -22,38 +23,36 @@ class TableSet:
     @property
     def records(self) -> list[dict[str, Any]]:
         """The rows of the first table by the keys of its columns, as ``pandas.DataFrame`` takes them."""
-        if not self.sheets:
+        if not self.tables:
             return []
-        keys = [column.key for column in self.sheets[0].columns]
-        return [dict(zip(keys, map(_value, row), strict=True)) for row in self.sheets[0].rows]
+        keys = [column.key for column in self.tables[0].columns]
+        return [dict(zip(keys, map(_value, row), strict=True)) for row in self.tables[0].rows]
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the tables should know, such as runs that were left out; each note once."""
-        return list(dict.fromkeys(note for sheet in self.sheets for note in sheet.notes))
+        return list(dict.fromkeys(note for table in self.tables for note in table.notes))
 
     def written(self, form: str = "markdown") -> str:
         """Return the tables as ``markdown``, ``csv`` or ``latex``; raise ``UnknownName`` for another form."""
-        return written(self.sheets, form)
+        return written(self.tables, form)
 
     def __repr__(self) -> str:
-        titles = ", ".join(sheet.title for sheet in self.sheets if sheet.title)
-        return f"<{type(self).__name__}: {titles or f'{len(self.sheets)} tables'}>"
+        titles = ", ".join(table.title for table in self.tables if table.title)
+        return f"<{type(self).__name__}: {titles or f'{len(self.tables)} tables'}>"
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        return "".join(map(_html, self.sheets))
+        return "".join(map(_html, self.tables))
 
 
 def _value(cell: Cell) -> str | float | None:
     return cell.value if isinstance(cell, Number) else cell
 
 
-def _html(sheet: Sheet) -> str:
-    head = "".join(f"<th>{escape(column.heading)}</th>" for column in sheet.columns)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(shown(cell))}</td>' for cell in row)}</tr>" for row in sheet.rows)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in sheet.notes)
-    table = (
-        f"<table><caption>{escape(sheet.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-    )
-    return f"{table}<ul>{notes}</ul>" if notes else table
+def _html(table: Table) -> str:
+    head = "".join(f"<th>{escape(column.heading)}</th>" for column in table.columns)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(shown(cell))}</td>' for cell in row)}</tr>" for row in table.rows)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    html = f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"{html}<ul>{notes}</ul>" if notes else html

@@ -1,6 +1,6 @@
 """The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files.
 
-What is in them is told in ``analysis/tables/sheets.py`` and ``analysis/diagnostics/``; here they get names and formats.
+What is in them is told in ``analysis/tables/`` and ``analysis/diagnostics/``; here they get names and formats.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,16 +11,16 @@ from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
-from evopolicygym.analysis.tables.formats import Cell, Column, Sheet, written
-from evopolicygym.analysis.tables.sheets import (
-    diagnostic_sheet,
+from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
     pairing_document,
-    pairing_sheet,
-    standings_sheet,
-    standings_sheets,
-    task_sheets,
+    pairing_table,
+    standings_table,
+    standings_tables,
+    task_tables,
 )
+from evopolicygym.analysis.tables.formats import written
+from evopolicygym.analysis.tables.table import Cell, Column, Table
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -43,9 +43,9 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
         return {}
     problems = [{"run": str(one.root), "reason": one.reason} for one in findings.problems]
     return {
-        "md": written(standings_sheets(board), "markdown"),
-        "csv": written([standings_sheet(board)], "csv"),
-        "tex": written(standings_sheets(board), "latex"),
+        "md": written(standings_tables(board), "markdown"),
+        "csv": written([standings_table(board)], "csv"),
+        "tex": written(standings_tables(board), "latex"),
         "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
     }
 
@@ -54,20 +54,20 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
     board = findings.board
     if board is None:
         return {}
-    sheets = task_sheets(board)
-    noted = [*sheets[:-1], replace(sheets[-1], notes=(*sheets[-1].notes, *board.notes))]
-    return {"md": written(noted, "markdown"), "csv": written([_joined(board, sheets)], "csv")}
+    tables = task_tables(board)
+    noted = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
+    return {"md": written(noted, "markdown"), "csv": written([_joined(board, tables)], "csv")}
 
 
-def _joined(board: Leaderboard, sheets: Sequence[Sheet]) -> Sheet:
-    """Return all tasks' sheets as one, with a column that names the task."""
-    columns = {column.key: column for sheet in sheets for column in sheet.columns}
+def _joined(board: Leaderboard, tables: Sequence[Table]) -> Table:
+    """Return all tasks' tables as one, with a column that names the task."""
+    columns = {column.key: column for table in tables for column in table.columns}
     rows: list[tuple[Cell, ...]] = []
-    for task, sheet in zip(board.tasks, sheets, strict=True):
-        for row in sheet.rows:
-            cells = dict(zip((column.key for column in sheet.columns), row, strict=True))
+    for task, table in zip(board.tasks, tables, strict=True):
+        for row in table.rows:
+            cells = dict(zip((column.key for column in table.columns), row, strict=True))
             rows.append((task.name, *(cells.get(key) for key in columns)))
-    return Sheet("tasks", (Column("task", "task", is_text=True), *columns.values()), tuple(rows))
+    return Table("tasks", (Column("task", "task", is_text=True), *columns.values()), tuple(rows))
 
 
 def _compare(findings: Findings) -> Mapping[str, str]:
@@ -75,8 +75,8 @@ def _compare(findings: Findings) -> Mapping[str, str]:
     if pair is None:
         return {}
     return {
-        "md": written([pairing_sheet(pair)], "markdown"),
-        "csv": written([pairing_sheet(pair)], "csv"),
+        "md": written([pairing_table(pair)], "markdown"),
+        "csv": written([pairing_table(pair)], "csv"),
         "json": dumps(pairing_document(pair), indent=2) + "\n",
     }
 
@@ -98,8 +98,8 @@ def _diagnostic(name: str) -> Writer:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
         if not runs:
             return {}
-        sheet = diagnostic_sheet(over_runs(name, DIAGNOSTICS.load(name), runs))
-        return {"md": written([sheet], "markdown"), "csv": written([sheet], "csv")}
+        table = over_runs(name, DIAGNOSTICS.load(name), runs)
+        return {"md": written([table], "markdown"), "csv": written([table], "csv")}
 
     return write
 

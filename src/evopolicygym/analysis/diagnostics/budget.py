@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean, share
+from evopolicygym.analysis.diagnostic import Diagnostic, mean, share
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.reader import RunRecord
@@ -92,7 +93,7 @@ def table(use: BudgetUse) -> Table:
         )
         for one in use.submissions
     )
-    return Table("budget", columns, rows)
+    return table_of("budget", columns, rows)
 
 
 def summary(uses: Sequence[BudgetUse]) -> Mapping[str, Cell]:

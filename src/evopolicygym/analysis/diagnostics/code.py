@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.policy_files import Bundle, read_bundle
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
 
@@ -79,7 +80,7 @@ def table(code: Code) -> Table:
     """Return the counts of each submission."""
     nothing = (None,) * len(fields(Counts))
     rows = tuple((index, *(astuple(one) if one else nothing)) for index, one in enumerate(code.submissions))
-    return Table("code", ("submission", *_names()), rows)
+    return table_of("code", ("submission", *_names()), rows)
 
 
 def summary(runs: Sequence[Code]) -> Mapping[str, Cell]:

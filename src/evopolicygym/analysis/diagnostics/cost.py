@@ -7,8 +7,9 @@ price was known. What an agent's own tool says that it used is not looked at.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.scale import scale_of
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_summary import summary_of
@@ -69,7 +70,7 @@ def table(cost: Cost) -> Table:
         "money": cost.money,
     }
     rows = tuple((name, what, cost.by_submission(what), cost.by_point(what)) for name, what in spent.items())
-    return Table("cost", ("what", "the run", "a submission", "a point"), rows)
+    return table_of("cost", ("what", "the run", "a submission", "a point"), rows)
 
 
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:

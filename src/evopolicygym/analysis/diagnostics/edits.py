@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, share
+from evopolicygym.analysis.diagnostic import Diagnostic, share
 from evopolicygym.analysis.policy_files import Bundle, File, changed_paths, read_bundle
 from evopolicygym.analysis.submission_history import Milestone, course
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
 
@@ -116,7 +117,7 @@ def table(edits: Edits) -> Table:
         )
         for one in edits.submissions
     )
-    return Table("edits", columns, rows)
+    return table_of("edits", columns, rows)
 
 
 def summary(runs: Sequence[Edits]) -> Mapping[str, Cell]:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, share
+from evopolicygym.analysis.diagnostic import Diagnostic, share
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
@@ -107,7 +108,7 @@ def table(failures: Failures) -> Table:
         )
         for one in failures.submissions
     )
-    return Table("failures", ("submission", "status", "failed episodes", "reasons", "mended next", "message"), rows)
+    return table_of("failures", ("submission", "status", "failed episodes", "reasons", "mended next", "message"), rows)
 
 
 def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:

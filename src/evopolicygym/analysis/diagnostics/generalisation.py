@@ -7,8 +7,9 @@ Held-out returns of checkpoints other than the selected one are known only where
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.submission_history import validation_of
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.run import RunState
@@ -126,7 +127,7 @@ def table(found: Generalisation) -> Table:
         )
         for one in found.checkpoints
     )
-    return Table("generalisation", columns, rows)
+    return table_of("generalisation", columns, rows)
 
 
 def _cells(value: Estimate | None) -> tuple[Cell, Cell]:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.scale import Scale, scale_of
 from evopolicygym.analysis.submission_history import course
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
 
@@ -86,7 +87,7 @@ def _reached(points: Sequence[Point], baseline: float | None, final: float | Non
 def table(curve: LearningCurve) -> Table:
     """Return the curve, point by point."""
     rows = tuple((one.submit_index, one.spent, one.validation_mean, one.best) for one in curve.points)
-    return Table("learning_curve", ("submission", "spent", "validation", "best so far"), rows)
+    return table_of("learning_curve", ("submission", "spent", "validation", "best so far"), rows)
 
 
 def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:

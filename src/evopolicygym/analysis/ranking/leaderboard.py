@@ -1,7 +1,7 @@
 """The leaderboard: what a table of scores makes of its entries across tasks, with intervals and tiers.
 
 Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a table
-is printed in ``tables_out.py``. The formulas are the protocol's, section 9; docs/measure/leaderboard.md tells them at
+is printed in ``analysis/tables/``. The formulas are the protocol's, section 9; docs/measure/leaderboard.md has them at
 length.
 """
 

@@ -1,15 +1,14 @@
 """The one writer of tables: CSV, Markdown and LaTeX, each with its own escaping.
 
-What stands in a table is told in ``sheets.py``; terminals are served by ``cli/tables.py``, JSON by
+What stands in a table is told in ``contents.py``; terminals are served by ``cli/tables.py``, JSON by
 ``records/jsontext.py``.
 """
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
-from evopolicygym.analysis.ranking.bootstrap import Interval
+from evopolicygym.analysis.tables.table import Cell, Number, Table
 from evopolicygym.core.decimals import decimals
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.printable import printable
@@ -20,50 +19,17 @@ _LATEX = {
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}",
 }  # fmt: skip
+SMALL, LARGE = 10, 1000
+"""Below these, numbers without digits of their own are shown with three behind the point, and with two."""
 _MARKDOWN = {char: f"\\{char}" for char in "\\`*_{}[]()#+!|~$^="} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number with what is known of its uncertainty."""
-
-    value: float
-    digits: int | None = 3
-    """Decimals; None for those that the standard error or the interval leaves."""
-    error: float | None = None
-    """Its standard error."""
-    interval: Interval | None = None
-    percent: bool = False
-
-
-Cell = str | int | float | Number | None
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column: its key for programs, its heading for people."""
-
-    key: str
-    heading: str
-    is_text: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Sheet:
-    """A table that is ready to be written."""
-
-    title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    notes: tuple[str, ...] = ()
-
-
-def written(sheets: Sequence[Sheet], form: str) -> str:
-    """Return sheets in a format; raise ``UnknownName`` where there is no such format."""
-    writers: Mapping[str, Callable[[Sheet], str]] = {"csv": _csv, "markdown": _markdown, "latex": _latex}
+def written(tables: Sequence[Table], form: str) -> str:
+    """Return tables in a format; raise ``UnknownName`` where there is no such format."""
+    writers: Mapping[str, Callable[[Table], str]] = {"csv": _csv, "markdown": _markdown, "latex": _latex}
     if form not in writers:
         raise UnknownName("format", form, writers)
-    return "\n".join(writers[form](sheet) for sheet in sheets)
+    return "\n".join(writers[form](table) for table in tables)
 
 
 def shown(cell: Cell) -> str:
@@ -76,7 +42,7 @@ def shown(cell: Cell) -> str:
         case Number():
             return _number(cell)
         case float():
-            return f"{cell:,.3f}"
+            return _number(Number(cell, 3 if abs(cell) < SMALL else 2 if abs(cell) < LARGE else 0))
         case _:
             return f"{cell:,}"
 
@@ -98,15 +64,15 @@ def _decimals(number: Number) -> int:
     return decimals(number.value, (ends.high - ends.low) / 4 if ends and number.error is None else number.error)
 
 
-def _csv(sheet: Sheet) -> str:
+def _csv(table: Table) -> str:
     """Return comma-separated values in full: a standard error and an interval's ends have columns of their own."""
-    parts = {at: _parts(row[at] for row in sheet.rows) for at in range(len(sheet.columns))}
+    parts = {at: _parts(row[at] for row in table.rows) for at in range(len(table.columns))}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
-        f"{column.key}_{part}" if part else column.key for at, column in enumerate(sheet.columns) for part in parts[at]
+        f"{column.key}_{part}" if part else column.key for at, column in enumerate(table.columns) for part in parts[at]
     )
-    for row in sheet.rows:
+    for row in table.rows:
         writer.writerow(_plain(cell, part) for at, cell in enumerate(row) for part in parts[at])
     return stream.getvalue()
 
@@ -130,23 +96,23 @@ def _plain(cell: Cell, part: str) -> str:
     return repr(cell)
 
 
-def _markdown(sheet: Sheet) -> str:
-    lines = [f"**{_escaped(sheet.title, _MARKDOWN)}**", ""]
-    lines.append("| " + " | ".join(_escaped(column.heading, _MARKDOWN) for column in sheet.columns) + " |")
-    lines.append("|" + "|".join(" --- " if column.is_text else " ---: " for column in sheet.columns) + "|")
-    lines += ["| " + " | ".join(_escaped(shown(cell), _MARKDOWN) for cell in row) + " |" for row in sheet.rows]
-    lines += ["", *(f"- {_escaped(note, _MARKDOWN)}" for note in sheet.notes)] if sheet.notes else []
+def _markdown(table: Table) -> str:
+    lines = [f"**{_escaped(table.title, _MARKDOWN)}**", ""]
+    lines.append("| " + " | ".join(_escaped(column.heading, _MARKDOWN) for column in table.columns) + " |")
+    lines.append("|" + "|".join(" --- " if column.is_text else " ---: " for column in table.columns) + "|")
+    lines += ["| " + " | ".join(_escaped(shown(cell), _MARKDOWN) for cell in row) + " |" for row in table.rows]
+    lines += ["", *(f"- {_escaped(note, _MARKDOWN)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
 
-def _latex(sheet: Sheet) -> str:
-    layout = "".join("l" if column.is_text else "r" for column in sheet.columns)
-    lines = [f"% {printable(sheet.title)}; needs \\usepackage{{booktabs}}"]
+def _latex(table: Table) -> str:
+    layout = "".join("l" if column.is_text else "r" for column in table.columns)
+    lines = [f"% {printable(table.title)}; needs \\usepackage{{booktabs}}"]
     lines += [f"\\begin{{tabular}}{{{layout}}}", "\\toprule"]
-    lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in sheet.columns) + r" \\")
+    lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in table.columns) + r" \\")
     lines.append("\\midrule")
-    lines += [" & ".join(_escaped(shown(cell), _LATEX) for cell in row) + r" \\" for row in sheet.rows]
-    lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in sheet.notes)]
+    lines += [" & ".join(_escaped(shown(cell), _LATEX) for cell in row) + r" \\" for row in table.rows]
+    lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
 
 

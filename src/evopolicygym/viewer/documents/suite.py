@@ -10,7 +10,7 @@ from evopolicygym.analysis.published.score_tables import PublishedTable, paper, 
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import RunResult
-from evopolicygym.analysis.tables.sheets import leaderboard_document
+from evopolicygym.analysis.tables.contents import leaderboard_document
 from evopolicygym.core.errors import UsageError
 
 IN_LISTS = (

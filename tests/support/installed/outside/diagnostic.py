@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean, share
+from evopolicygym.analysis.diagnostic import Diagnostic, mean, share
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
 
@@ -22,7 +23,7 @@ def measure(record: RunRecord) -> Pace:
 
 def table(pace: Pace) -> Table:
     """Return it as one row."""
-    return Table("pace", ("submissions", "episodes"), ((pace.submissions, pace.episodes),))
+    return table_of("pace", ("submissions", "episodes"), ((pace.submissions, pace.episodes),))
 
 
 def summary(paces: Sequence[Pace]) -> Mapping[str, Cell]:

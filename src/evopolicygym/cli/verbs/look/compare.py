@@ -7,7 +7,7 @@ import typer
 import evopolicygym
 from evopolicygym.cli.console import out, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
-from evopolicygym.cli.tables import names, print_sheet, tell_problems
+from evopolicygym.cli.tables import names, print_table, tell_problems
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -50,7 +50,7 @@ def compare(
         return
     tell_problems(found.problems)
     pair = found.pair
-    print_sheet(out(), found.sheets[0])
+    print_table(out(), found.tables[0])
     if pair.told_apart:
         first_better, second_better = pair.told_apart
         out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals tell.")

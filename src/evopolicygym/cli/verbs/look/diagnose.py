@@ -8,16 +8,15 @@ from rich.text import Text
 
 import evopolicygym
 from evopolicygym.analysis.tables.formats import shown, written
-from evopolicygym.analysis.tables.sheets import diagnostic_sheet, digested
 from evopolicygym.cli.console import out, say, say_json
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
-from evopolicygym.cli.tables import names, print_sheet, tell_problems
+from evopolicygym.cli.tables import names, print_table, tell_problems
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from evopolicygym.analysis.diagnostic import Table
+    from evopolicygym.analysis.tables.table import Table
 
 EXAMPLES = """
 Examples:
@@ -59,14 +58,14 @@ def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
         if place:
             say("")
         if form is Format.TABLE:
-            print_sheet(out(), diagnostic_sheet(table))
+            print_table(out(), table)
             if short:
                 _print_line(short)
         else:
             tables = (table, short) if short else (table,)
-            say(written([diagnostic_sheet(one) for one in tables], form.value), end="")
+            say(written(tables, form.value), end="")
 
 
 def _print_line(short: "Table") -> None:
-    texts = (f"{name} {shown(digested(value))}" for name, value in short.rows if value is not None)
+    texts = (f"{name} {shown(value)}" for name, value in short.rows if value is not None)
     out().print(Text(f" {'; '.join(texts)}", "dim"), soft_wrap=False)

@@ -5,18 +5,19 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.analysis.tables.formats import FORMATS, written
-from evopolicygym.analysis.tables.sheets import (
-    scores_sheets,
-    standings_sheet,
-    standings_sheets,
-    task_sheets,
+from evopolicygym.analysis.tables.contents import (
+    scores_tables,
+    standings_table,
+    standings_tables,
+    task_tables,
     titled,
     with_table,
 )
+from evopolicygym.analysis.tables.formats import FORMATS, written
+from evopolicygym.analysis.tables.table import Table
 from evopolicygym.cli.console import out, say, say_json
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
-from evopolicygym.cli.tables import names, print_sheet, tell_notes, tell_problems
+from evopolicygym.cli.tables import names, print_table, tell_notes, tell_problems
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -65,16 +66,16 @@ def leaderboard(
         say_json(found.document)
         return
     tell_problems(found.problems)
-    sheets = []
+    tables: list[Table] = []
     for title, board in found.boards.items():
-        whole = [standings_sheet(board)] if form == "csv" else standings_sheets(board)
-        ranked = scores_sheets(board) if scores else whole
-        made_of = [*ranked, *(task_sheets(board) if per_task else [])]
-        sheets += [with_table(title, one) for one in made_of] if form == "csv" else titled(title, made_of)
+        whole = [standings_table(board)] if form == "csv" else standings_tables(board)
+        ranked = scores_tables(board) if scores else whole
+        made_of = [*ranked, *(task_tables(board) if per_task else [])]
+        tables += [with_table(title, one) for one in made_of] if form == "csv" else titled(title, made_of)
     if form == "table":
-        for sheet in sheets:
-            print_sheet(out(), sheet)
+        for table in tables:
+            print_table(out(), table)
         return
-    say(written(sheets, form), end="")
+    say(written(tables, form), end="")
     if form == "csv":
-        tell_notes(sheets)
+        tell_notes(tables)

@@ -1,49 +1,46 @@
-"""Which columns a leaderboard, a pairing and a diagnostic are shown with, for people and for programs.
+"""What stands in the tables of a leaderboard and of a pairing, for people and for programs.
 
-How numbers become text is told in ``tables_out.py``.
+How numbers become text is told in ``formats.py``, what stands in a diagnostic's table in ``analysis/diagnostics/``.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from evopolicygym.analysis.diagnostic import Table
 from evopolicygym.analysis.ranking.bootstrap import Interval
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_told
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.score_table import Entry
-from evopolicygym.analysis.tables.formats import Cell, Column, Number, Sheet
+from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 from evopolicygym.core.decimals import decimals
 
-SMALL, LARGE = 10, 1000
-"""Below these, numbers of diagnostics are shown with three digits behind the point, and with two."""
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 _TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "program", "cases", "it covers", "interval covers"}
 _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"}
 
 
-def standings_sheets(board: Leaderboard) -> list[Sheet]:
-    """Return the standings in sheets that a person can read: ranks, the parts of the table, what it took."""
-    whole = standings_sheet(board)
+def standings_tables(board: Leaderboard) -> list[Table]:
+    """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
+    whole = standings_table(board)
     parts = {name for one in board.standings for name in (*one.families, *one.kinds)}
     took = {"tokens", "cost", "hours", "isolation", "fingerprint", "program"}
     named = {"place", "entry"}
-    sheets = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
+    tables = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
-        sheet = _narrowed(whole, title, lambda key, keys=keys: key in keys | named)  # type: ignore[misc]
-        if any(column.key in keys for column in sheet.columns):
-            sheets.append(sheet)
-    return [*sheets[:-1], replace(sheets[-1], notes=whole.notes)]
+        table = _narrowed(whole, title, lambda key, keys=keys: key in keys | named)  # type: ignore[misc]
+        if any(column.key in keys for column in table.columns):
+            tables.append(table)
+    return [*tables[:-1], replace(tables[-1], notes=whole.notes)]
 
 
-def _narrowed(sheet: Sheet, title: str, wanted: Callable[[str], bool]) -> Sheet:
-    kept = [at for at, column in enumerate(sheet.columns) if wanted(column.key)]
-    rows = tuple(tuple(row[at] for at in kept) for row in sheet.rows)
-    return Sheet(title, tuple(sheet.columns[at] for at in kept), rows)
+def _narrowed(table: Table, title: str, wanted: Callable[[str], bool]) -> Table:
+    kept = [at for at, column in enumerate(table.columns) if wanted(column.key)]
+    rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
+    return Table(title, tuple(table.columns[at] for at in kept), rows)
 
 
-def standings_sheet(board: Leaderboard) -> Sheet:
-    """Return the standings in one sheet, without columns that nobody has anything in."""
+def standings_table(board: Leaderboard) -> Table:
+    """Return the standings in one table, without columns that nobody has anything in."""
     columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage"), _column("repeats")]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
     families = list(dict.fromkeys(task.family for task in board.tasks))
@@ -59,9 +56,9 @@ def standings_sheet(board: Leaderboard) -> Sheet:
     return _without_empty("Leaderboard", columns, rows, board.notes)
 
 
-def task_sheets(board: Leaderboard) -> list[Sheet]:
-    """Return a sheet for each task, the best first."""
-    sheets = []
+def task_tables(board: Leaderboard) -> list[Table]:
+    """Return a table for each task, the best first."""
+    tables = []
     for task in board.tasks:
         having = [one for one in board.standings if task.name in one.tasks]
         having.sort(key=lambda one: (one.tasks[task.name].rank, -one.tasks[task.name].cell.mean))
@@ -76,18 +73,18 @@ def task_sheets(board: Leaderboard) -> list[Sheet]:
             idle = Number(task.idle.mean, None, task.idle.standard_error)
             rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 8))
         notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
-        sheets.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
-    return sheets
+        tables.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
+    return tables
 
 
-def scores_sheets(board: Leaderboard) -> list[Sheet]:
+def scores_tables(board: Leaderboard) -> list[Table]:
     """Return tasks by entries, the best entry first: held-out means, and success rates where any are known."""
     columns = tuple(_column(one.entry.shown) for one in board.standings)
 
-    def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Sheet:
+    def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Table:
         lines = {task.name: line([one.tasks.get(task.name) for one in board.standings]) for task in board.tasks}
         rows = [(task, *cells) for task, cells in lines.items() if any(cell is not None for cell in cells)]
-        return Sheet(title, (_column("task"), *columns), tuple(rows))
+        return Table(title, (_column("task"), *columns), tuple(rows))
 
     def means(scores: list[TaskScore | None]) -> list[Cell]:
         return [Number(one.cell.mean, None, one.cell.standard_error) if one else None for one in scores]
@@ -95,12 +92,12 @@ def scores_sheets(board: Leaderboard) -> list[Sheet]:
     def rates(scores: list[TaskScore | None]) -> list[Cell]:
         return [_percent(one.cell.success_rate) if one else None for one in scores]
 
-    sheets = [by_task("Held-out mean ± s.e.", means), by_task("Success rate", rates)]
-    shown = [sheet for sheet in sheets if sheet.rows]
+    tables = [by_task("Held-out mean ± s.e.", means), by_task("Success rate", rates)]
+    shown = [table for table in tables if table.rows]
     return [*shown[:-1], replace(shown[-1], notes=board.notes)]
 
 
-def pairing_sheet(pair: Pairing) -> Sheet:
+def pairing_table(pair: Pairing) -> Table:
     """Return two entries task by task, first where they differ most."""
     columns = [
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
@@ -176,16 +173,16 @@ def leaderboards_document(
     return {"tables": tables, "problems": list(problems)}
 
 
-def titled(title: str, sheets: Iterable[Sheet]) -> list[Sheet]:
-    """Return sheets whose titles say, too, which of several tables they belong to; none is said of an only one."""
-    return [replace(sheet, title=f"{sheet.title} ({title})" if title else sheet.title) for sheet in sheets]
+def titled(title: str, tables: Iterable[Table]) -> list[Table]:
+    """Return tables whose titles say, too, which of several tables they belong to; none is said of an only one."""
+    return [replace(table, title=f"{table.title} ({title})" if title else table.title) for table in tables]
 
 
-def with_table(title: str, sheet: Sheet) -> Sheet:
-    """Return a sheet whose first column names the table that each row is of, for formats without titles."""
+def with_table(title: str, table: Table) -> Table:
+    """Return a table whose first column names the table that each row is of, for formats without titles."""
     if not title:
-        return sheet
-    return replace(sheet, columns=(_column("table"), *sheet.columns), rows=tuple((title, *row) for row in sheet.rows))
+        return table
+    return replace(table, columns=(_column("table"), *table.columns), rows=tuple((title, *row) for row in table.rows))
 
 
 def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
@@ -272,10 +269,10 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     )  # fmt: skip
 
 
-def _without_empty(title: str, columns: list[Column], rows: list[tuple[Cell, ...]], notes: tuple[str, ...]) -> Sheet:
+def _without_empty(title: str, columns: list[Column], rows: list[tuple[Cell, ...]], notes: tuple[str, ...]) -> Table:
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
-    return Sheet(title, tuple(columns[at] for at in kept), shown, notes)
+    return Table(title, tuple(columns[at] for at in kept), shown, notes)
 
 
 def _column(key: str, heading: str = "") -> Column:
@@ -313,19 +310,3 @@ def _fingerprint(of_runs: Iterable[str]) -> str | None:
     if not found:
         return None
     return found[0][:8] if len(found) == 1 else f"{len(found)} kinds"
-
-
-def diagnostic_sheet(table: Table) -> Sheet:
-    """Return a diagnostic's table as a sheet."""
-    are_texts = [any(isinstance(row[at], str) for row in table.rows) for at in range(len(table.columns))]
-    columns = (
-        Column(name.replace(" ", "_"), name, is_text) for name, is_text in zip(table.columns, are_texts, strict=True)
-    )
-    return Sheet(table.title, tuple(columns), tuple(tuple(map(digested, row)) for row in table.rows))
-
-
-def digested(value: str | float | None) -> Cell:
-    """Return a cell with as many digits as tell something; files for programs have all of them."""
-    if not isinstance(value, float):
-        return value
-    return Number(value, 3 if abs(value) < SMALL else 2 if abs(value) < LARGE else 0)

@@ -1,0 +1,55 @@
+"""A table: rows of cells under columns, ready to be printed or written.
+
+Which tables there are is told in ``contents.py``; how one becomes text, in ``formats.py``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from evopolicygym.analysis.ranking.bootstrap import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number with what is known of its uncertainty."""
+
+    value: float
+    digits: int | None = 3
+    """Decimals; None for those that the standard error or the interval leaves."""
+    error: float | None = None
+    """Its standard error."""
+    interval: Interval | None = None
+    percent: bool = False
+
+
+Cell = str | int | float | Number | None
+"""None where there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column: its key for programs, its heading for people."""
+
+    key: str
+    heading: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns, each as long as there are columns."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+
+
+def table_of(title: str, names: Iterable[str], rows: Iterable[tuple[Cell, ...]]) -> Table:
+    """Return rows under names; a column is text where any of its cells is."""
+    found = tuple(rows)
+    columns = (
+        Column(name.replace(" ", "_"), name, any(isinstance(row[at], str) for row in found))
+        for at, name in enumerate(names)
+    )
+    return Table(title, tuple(columns), found)
