@@ -9,7 +9,7 @@ from typing import Any
 from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.export.schema.tables import Run as RunTables
 from evopolicygym.export.schema.tables import tables_of
-from evopolicygym.records.run_summary import held_out_returns
+from evopolicygym.records.run_summary import held_out_returns, summary_of
 
 SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
 """Columns of a submission that a notebook shows."""
@@ -73,8 +73,8 @@ class Run:
 
     @property
     def cost(self) -> float | None:
-        """What the model cost, in US dollars; None where there was none, or no price is known."""
-        return self._run.row.cost
+        """What the model cost, in US dollars: as its proxy counted, else as the agent's tool says; None of neither."""
+        return summary_of(self._run.record).cost
 
     @property
     def summary(self) -> dict[str, Any]:
