@@ -220,5 +220,5 @@ def test_the_docs_tell_every_column(table: str) -> None:
 
 def test_the_package_shows_what_is_public() -> None:
     """``dir`` names what can be used, before it is loaded; many runs are shown in one short line."""
-    assert dir(evopolicygym) == ["__version__", "load_runs"]
+    assert dir(evopolicygym) == sorted(evopolicygym.__all__)
     assert repr(Runs()) == "<Runs: 0 runs, 0 submissions, 0 episodes>"

@@ -48,6 +48,7 @@ NEVER = {
     "viewer": MAKING,
 }
 LONGEST = 400
+LONGEST_FUNCTION = 80
 GUEST = "evopolicygym.rollout.guest"
 DECODING = "evopolicygym.core.decoding"
 """May import pydantic, so that the rooms share one way of reading outside values instead of a copy each."""
@@ -168,6 +169,15 @@ def test_modules_import_each_other_in_no_circle() -> None:
 def test_files_are_short(module: str) -> None:
     """No file has more lines than can be read in one sitting."""
     assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+@every
+def test_functions_are_short(module: str) -> None:
+    """No function has more lines than are seen at once, its docstring included."""
+    functions = [one for one in ast.walk(ast.parse(MODULES[module].read_bytes())) if isinstance(one, ast.FunctionDef)]
+    long = {one.name for one in functions if (one.end_lineno or 0) - one.lineno >= LONGEST_FUNCTION}
+
+    assert long == set()
 
 
 @every
