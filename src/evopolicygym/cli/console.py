@@ -1,6 +1,5 @@
 """Where the program prints: results on stdout, progress and complaints on stderr; colours only on a terminal."""
 
-import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +37,8 @@ def say(text: str, *, end: str = "\n") -> None:
 
 def say_json(value: Any) -> None:  # noqa: ANN401 - any JSON value, numpy's included
     """Print a value on stdout as JSON; what a terminal would act on is escaped in it."""
+    import json
+
     import typer
 
     from evopolicygym.records.jsontext import dumps

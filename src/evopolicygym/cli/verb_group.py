@@ -6,7 +6,7 @@ function of its name, or ``app`` where the verb has verbs of its own, and ``EXAM
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -27,7 +27,7 @@ class Verbs(MutableMapping[str, Any]):
         self._sections: dict[str, dict[str, str]] = {}
         """Below each heading, the verbs with their summaries."""
         self._loaded: dict[str, Any] = {}
-        root = files(PACKAGE)
+        root = Path(__file__).with_name("verbs")  # importlib.resources takes a moment to load
         for folder, heading in HEADINGS.items():
             section = self._sections.setdefault(heading, {})
             for file in sorted((root / folder).iterdir(), key=lambda one: one.name):
