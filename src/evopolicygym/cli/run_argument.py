@@ -8,7 +8,6 @@ import typer
 
 from evopolicygym.cli.completion import complete_run
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.run_names import named_run
 
 RunArgument = Annotated[
     Path,
@@ -27,6 +26,8 @@ RunsBelow = Annotated[
 
 def run_meant(run: Path, below: Path = DEFAULT_RUNS) -> Path:
     """Return the directory of the run that was named; raise ``UsageError`` where none is, or several are."""
+    from evopolicygym.records.run_names import named_run
+
     return named_run(run, below)
 
 
