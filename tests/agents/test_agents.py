@@ -75,8 +75,8 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
     assert AGENTS.names() == [
-        "claude_code", "codex", "command", "gemini", "gepa", "kimi_code", "mini_swe_agent", "neutral", "opencode",
-        "openevolve", "policy", "qwen", "random", "random_search", "reference", "scripted", "tuner",
+        "claude_code", "codex", "command", "function", "gemini", "gepa", "kimi_code", "mini_swe_agent", "neutral",
+        "opencode", "openevolve", "policy", "qwen", "random", "random_search", "reference", "scripted", "tuner",
     ]  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_portions(wanted: int, remaining: int, expected: int) -> None:
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)
 def test_starter_plays_every_space(space: Space) -> None:
     """The policy that every agent starts from draws good actions of every space, the same for the same seed."""
-    policy = module("runs", "desk", "system", "policy.py")["Policy"]({}, to_schema(space), {})
+    policy = module("runs", "workspace_template", "system", "policy.py")["Policy"]({}, to_schema(space), {})
     policy.reset(0)
     for _ in range(20):
         _, clipped = action_reader(space)(policy.act(None))

@@ -9,8 +9,6 @@ from places import ROOT
 
 PACKAGE = ROOT / "src" / "evopolicygym"
 LEVELS = {path.stem for path in (PACKAGE / "sandbox" / "backends").glob("*.py")} - {"__init__"}
-OTHER_THINGS = {"viewer/site/app.py"}  # 'none' is a value of the header Sec-Fetch-Site
-"""Files that compare such a word, which means something else there."""
 ASKING = sorted(
     path.relative_to(PACKAGE).as_posix()
     for path in PACKAGE.rglob("*.py")
@@ -32,9 +30,4 @@ def compared(path: Path) -> set[str]:
 @pytest.mark.parametrize("file", ASKING)
 def test_no_level_is_compared_by_its_name(file: str) -> None:
     """Outside of ``sandbox/`` no code does one thing for a level of this name and another for the next."""
-    assert file in OTHER_THINGS or compared(PACKAGE / file) & LEVELS == set()
-
-
-def test_exceptions_are_needed() -> None:
-    """Every file that is excepted compares such a word."""
-    assert {file for file in OTHER_THINGS if compared(PACKAGE / file) & LEVELS} == OTHER_THINGS
+    assert compared(PACKAGE / file) & LEVELS == set()
