@@ -11,7 +11,7 @@ ROOT_TESTS := tests/attacks tests/sandbox tests/checks/test_attacks_check.py tes
 # Packages of other people's environments, each played from a TOML of tests/support/own_environments; no extra of ours brings them.
 OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 
-.PHONY: docs help run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
+.PHONY: docs help run quick test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
 
 help: ## List these recipes
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -27,6 +27,9 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
 	@$(BIN)/evopolicygym run acrobot
+
+quick: $(VENV)/.installed-dev ## Run the fast tests of what differs from main, within a minute
+	$(BIN)/python tests/support/changed.py
 
 test: $(VENV)/.installed-dev ## Install, and run the tests
 	$(BIN)/python -m pytest -m "not slow"

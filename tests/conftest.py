@@ -12,7 +12,9 @@ from browsers import browser
 from busy import busy
 from evopolicygym.cli import console
 from fakes import RunMaker
+from long_tests import Stopwatch
 from ordinary_user import ordinary_user
+from quick import Quick
 from shell import Shell
 
 if TYPE_CHECKING:
@@ -23,8 +25,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take how many programs compute beside the tests, which stand for a machine that others use too."""
+    """Take how many programs compute beside the tests, as on a machine that others use too, and which are to be run."""
     parser.addoption("--beside", type=int, default=0, metavar="N", help="have N programs compute beside the tests")
+    parser.addoption("--quick", action="store_true", help="the fastest tests first, for a minute")
+    parser.addoption("--time-tests", action="store_true", help="write down which tests take a second or more")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have tests chosen and measured where that is asked for."""
+    if config.getoption("--quick"):
+        config.pluginmanager.register(Quick())
+    if config.getoption("--time-tests") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Stopwatch())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -68,8 +69,13 @@ def each_below(prefix: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("module", sorted(one for one in MODULES if one.startswith(f"{PACKAGE}.{prefix}")))
 
 
-def imports(module: str) -> Iterator[str]:
-    """Yield every module that a module names in an import, wherever in the file it stands."""
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Return every module that a module names in an import, wherever in the file it stands."""
+    return frozenset(_imports(module))
+
+
+def _imports(module: str) -> Iterator[str]:
     package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
     for node in ast.walk(ast.parse(MODULES[module].read_bytes())):
         if isinstance(node, ast.Import):
