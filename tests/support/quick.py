@@ -15,7 +15,7 @@ from long_tests import known, without_case
 
 BUDGET_S = 60.0
 """Seconds that the long tests may take together, on two processes."""
-ENDS_AFTER_S = 50.0
+ENDS_AFTER_S = 45.0
 """Seconds from the start on in which a test may be begun."""
 DEADLINE = "EVOPOLICYGYM_TESTS_DEADLINE"
 """Holds when that is, by the clock that all processes share."""
