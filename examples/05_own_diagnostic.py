@@ -1,8 +1,8 @@
 """A diagnostic of one's own: what each submission gained over the best one before it.
 
 Start it with ``python examples/05_own_diagnostic.py``. A diagnostic has three functions: ``measure`` reads one run's
-record, ``table`` shows one run, and ``summary`` says in short what was found in several. In a file ``gains.py`` this one
-would be ``PYTHONPATH=. evopolicygym diagnose RUN --only gains:DIAGNOSTIC`` on the command line.
+record, ``table`` shows one run, and ``summary`` says in short what was found in several. In a file ``gains.py`` this
+one would be ``PYTHONPATH=. evopolicygym diagnose RUN --only gains:DIAGNOSTIC`` on the command line.
 """
 
 import sys
