@@ -27,7 +27,7 @@ import gymnasium
 from rich.console import Console
 from rich.table import Table
 
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.event import Event as RunEvent
@@ -65,7 +65,7 @@ class Swinger:
     seconds: list[float] = field(default_factory=list)
     memory_kb: list[int] = field(default_factory=list)
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Submit all there is to submit."""
         for version, indices in enumerate(self.submissions):
             if stop.is_set():

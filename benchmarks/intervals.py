@@ -23,7 +23,7 @@ from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import Kind
+from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.score import normalised, rank_scores
 
 TASKS, CASES, REPLICATES = 16, 32, 500
@@ -126,7 +126,7 @@ def drawn(
             sample = Sample((Block(task, mean + of_runs + of_cases + rest),))
             cells[agent][task] = Cell(sample.mean, sample.standard_error, (), sample)
     anchor = Entry("random", "anchor", {task: Cell(ANCHOR, None) for task in truth}, "anchor")
-    rows = tuple(TaskRow(task, "family", Kind.TUNING) for task in truth)
+    rows = tuple(TaskRow(task, "family", TaskKind.TUNING) for task in truth)
     return ScoreTable(rows, (*(Entry(agent, "agent", of_tasks) for agent, of_tasks in cells.items()), anchor))
 
 

@@ -15,8 +15,8 @@ from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.agents.builtin import random_search, tuner
 from evopolicygym.agents.builtin.scripted import Delete, Finish, ScriptedAgent, Submit, Write
 from evopolicygym.agents.kit import linear_search
-from evopolicygym.agents.kit.judge_client import Info, Referee, RunClosed
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Turn
+from evopolicygym.agents.kit.judge_client import Info, JudgeClient, SubmissionsClosed
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Turn, Workspace
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import AgentError, RequestRefused, UsageError
@@ -48,8 +48,8 @@ SPACES: tuple[Space, ...] = (
 )
 
 
-def desk(run: OpenRun, isolation: str = "none") -> Desk:
-    return Desk(run.paths.workspace, run.paths.root / "logs" / "agent.log", 0, isolation)
+def desk(run: OpenRun, isolation: str = "none") -> Workspace:
+    return Workspace(run.paths.workspace, run.paths.root / "logs" / "agent.log", 0, isolation)
 
 
 def turn(run: OpenRun, agent: Agent) -> Turn:
@@ -165,14 +165,14 @@ def test_stop_interrupts_waiting(new_run: RunMaker) -> None:
 def test_referee_decodes(new_run: RunMaker) -> None:
     """The judge's answers arrive typed; refusals and a closed run are told apart."""
     run = new_run(finish_allowed=True)
-    referee = Referee(run.door.endpoint, Event())
+    referee = JudgeClient(run.door.endpoint, Event())
     summary = referee.submit([0, 3], "key")
 
     assert (summary.submit_id, summary.status, summary.remaining_budget, summary.returns) == (0, "ok", 6, (1.0, 1.0))
     with pytest.raises(RequestRefused, match="16"):
         referee.submit([16], "other")
     referee.finish()
-    with pytest.raises(RunClosed):
+    with pytest.raises(SubmissionsClosed):
         referee.submit([0], "late")
 
 

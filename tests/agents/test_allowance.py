@@ -137,15 +137,15 @@ def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> 
     script = "mark = home / 'mark'\nfor _ in range(90 if mark.exists() else 4): ask()\nmark.touch(); time.sleep(600)"
     asked = limited(model, tmp_path, script, tokens=6 * (INPUT + OUTPUT))
 
-    look = turns.Meter.look
+    look = turns.TurnMeter.look
 
-    def interrupted(meter: turns.Meter, left: float | None) -> float:
+    def interrupted(meter: turns.TurnMeter, left: float | None) -> float:
         if meter.usage.get("generations") == 4:
             raise KeyboardInterrupt
         return min(look(meter, left), 0.1)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns.Meter, "look", interrupted)
+        patch.setattr(turns.TurnMeter, "look", interrupted)
         with pytest.raises(KeyboardInterrupt):
             play(asked, lambda opened, _: paths.append(opened), lambda _event, _state: None)
     with pytest.MonkeyPatch.context() as patch:

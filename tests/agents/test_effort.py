@@ -17,11 +17,11 @@ from evopolicygym.agents.builtin.mini_swe_agent import MiniSweAgent
 from evopolicygym.agents.builtin.opencode import OpenCode
 from evopolicygym.agents.builtin.qwen import Qwen
 from evopolicygym.agents.kit.neutral_harness.wires import Chat, Messages
-from evopolicygym.agents.kit.tool import Call, Tool
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.agents.kit.tool import Tool, ToolTask
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
-ENDPOINT = ModelEndpoint("http://127.0.0.1:9", "dummy", Wire.CHAT)
+ENDPOINT = ModelAddress("http://127.0.0.1:9", "dummy", Wire.CHAT)
 TOLD = [
     (Codex, {"model_reasoning_effort": "high"}),
     (Gemini, {"thinkingLevel": "HIGH"}),
@@ -54,7 +54,7 @@ def test_effort_in_settings(tool: type[Tool], told: dict[str, Any]) -> None:
 )
 def test_effort_in_arguments(tool: type[Tool], told: tuple[str, str]) -> None:
     """A tool that takes it as an argument is given it, and only where it was asked for."""
-    with_effort, without = (tuple(tool(effort).arguments(Call("m", "Go on."))) for effort in ("high", ""))
+    with_effort, without = (tuple(tool(effort).arguments(ToolTask("m", "Go on."))) for effort in ("high", ""))
 
     assert told in itertools.pairwise(with_effort)
     assert not any("effort" in word for word in without)

@@ -9,7 +9,7 @@ import pytest
 
 from enclosed import desk
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluator, SearchAgent
-from evopolicygym.agents.kit.judge_client import Referee
+from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
@@ -23,7 +23,7 @@ DOCS = ROOT / "docs" / "extend" / "optimisers.md"
 
 def evaluator(run: OpenRun) -> Evaluator:
     """Return a run as an evaluator."""
-    return Evaluator(desk(run), Referee(run.door.endpoint, Event()))
+    return Evaluator(desk(run), JudgeClient(run.door.endpoint, Event()))
 
 
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -283,7 +283,7 @@ def test_limits(
     with ScriptedModel() as model:
         monkeypatch.setattr(turns, "METER_S", 0.1)
         late = "seconds" in limits  # the time is up as soon as the model was asked once more
-        monkeypatch.setattr(turns.Meter, "seconds", property(lambda _: 99.0 * late * (len(model.asked) > ASKED)))
+        monkeypatch.setattr(turns.TurnMeter, "seconds", property(lambda _: 99.0 * late * (len(model.asked) > ASKED)))
         told, ends = limited(library, model, tmp_path / "runs", **limits)
     document = run_document(told.paths)
 

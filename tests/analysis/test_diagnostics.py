@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from diagnosed import FROM_NOTHING, USAGE, closing, known_run, recorded, submitted
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group, in_short, over_runs
 from evopolicygym.analysis.diagnostics import budget, code, cost, edits, failures, generalisation, learning_curve
-from evopolicygym.analysis.submission_history import course
+from evopolicygym.analysis.submission_history import submission_history
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.episode import Failure, FailureReason
@@ -134,7 +134,7 @@ def test_the_curve_never_falls(means: list[float], spare: int, anchored: bool) -
     assert curve.area is None or 0 <= curve.area <= 1 + ROUNDING
     assert reached == sorted(reached)
     assert len(reached) in {0, 3}
-    news = [one.is_new_best for one in course(record.state)]
+    news = [one.is_new_best for one in submission_history(record.state)]
     assert sum(new is True for new in news) == len(set(bests))
 
 
@@ -179,7 +179,7 @@ def test_edits_of_a_run_that_is_not_validated_yet() -> None:
     events = known_run()
     open_run = unwritten(events[: next(i for i, one in enumerate(events) if isinstance(one, RunClosed))])
 
-    assert [one.is_new_best for one in course(open_run.state)] == [None, None, False, None, None]
+    assert [one.is_new_best for one in submission_history(open_run.state)] == [None, None, False, None, None]
 
 
 def test_a_record_without_its_checkpoints_is_diagnosed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import Task
 from evopolicygym.specs import catalog
-from evopolicygym.specs.game_identity import Game, game_of
+from evopolicygym.specs.game_identity import GameIdentity, game_of
 from fakes import opening, whole_run
 from records_of_runs import changed, real_document, write
 
@@ -72,7 +72,7 @@ def test_another_game_under_the_name_is_left_out(tmp_path: Path, changes: Mappin
 
 def test_success_that_is_not_told_differs_from_none() -> None:
     """A spec that says nothing of success has the same returns."""
-    told = Game("Acrobot-v1", 500, success="terminated")
+    told = GameIdentity("Acrobot-v1", 500, success="terminated")
 
     assert told.is_same(replace(told, success=""))
     assert not told.is_same(replace(told, success="positive_return"))

@@ -6,7 +6,7 @@ import pytest
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import Kind
+from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.score import normalised, rank_scores
 
 AGENTS, TASKS, CASES = ("a", "b", "c", "d"), 16, 32
@@ -32,7 +32,7 @@ def drawn_table(truth: dict[str, dict[str, float]], repeats: int, random: np.ran
             sample = Sample((Block(task, returns),))
             cells[agent][task] = Cell(sample.mean, sample.standard_error, (), sample)
     anchor = Entry("random", "anchor", {task: Cell(ANCHOR, None) for task in truth}, "anchor")
-    rows = tuple(TaskRow(task, "family", Kind.TUNING) for task in truth)
+    rows = tuple(TaskRow(task, "family", TaskKind.TUNING) for task in truth)
     return ScoreTable(rows, (*(Entry(agent, "agent", cells[agent]) for agent in AGENTS), anchor))
 
 

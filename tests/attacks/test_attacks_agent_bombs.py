@@ -12,7 +12,7 @@ import pytest
 from enclosed import command_lines, desk, needs_bubblewrap, played_by, printed, stop_once_printed, turn
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit import program
-from evopolicygym.agents.kit.judge_client import Referee
+from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import Event as RunEvent
@@ -34,7 +34,7 @@ def run(new_run: RunMaker) -> OpenRun:
 
 def answers(run: OpenRun) -> bool:
     """Return whether the judge answers."""
-    return Referee(run.door.endpoint, Event()).info().episode_budget > 0
+    return JudgeClient(run.door.endpoint, Event()).info().episode_budget > 0
 
 
 def detonated(run: OpenRun, script: str, **limits: int) -> Turn:

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from asking import TLS
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from players import GOOD, Player
 from whole_runs import config, played
 
@@ -37,7 +37,7 @@ beside: list[int] = []
 def make_importer(_config: AgentConfig) -> Player:
     """Submit one policy after another, and ask for /info while each is played."""
 
-    def play(desk: Desk, door: Door) -> Turn:
+    def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         for name, (policy, _) in POLICIES.items():
             (desk.system / "policy.py").write_bytes(policy)
             asking = Thread(target=_submit, args=(door.endpoint.base_url, name))

@@ -22,7 +22,7 @@ from evopolicygym.baselines.budget import TrainingBudget, Unit, budget_of
 from evopolicygym.baselines.deal import Deal
 from evopolicygym.baselines.export import POLICY, TOLD, WEIGHTS, export
 from evopolicygym.baselines.settings import OURS, Algorithm, algorithm_named, fitting, settings_of
-from evopolicygym.baselines.training import Progress, Training, train
+from evopolicygym.baselines.training import Training, TrainingProgress, train
 from evopolicygym.cli.main import app
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.errors import UsageError
@@ -205,7 +205,7 @@ def test_it_learns(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("short")
 def test_minutes_are_told_as_steps(tmp_path: Path) -> None:
     """A training ends after so much processor time and tells the steps that it was; so many train the same again."""
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     by_time = train(catalog.load("cartpole"), Algorithm.PPO, TrainingBudget(0.01, Unit.MINUTES), 0, seen.append)
     told = export(by_time, tmp_path / "by_time")
     export(small("cartpole", Algorithm.PPO, told["steps"]), tmp_path / "by_steps")

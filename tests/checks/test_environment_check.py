@@ -13,7 +13,7 @@ import pytest
 from evopolicygym.checks.environment import check
 from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
-from evopolicygym.core.environment import EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.environments.environment import Environment
@@ -70,7 +70,7 @@ gymnasium.register("Odd-v0", Odd)
 
 def odd(fault: str = "", **changes: Any) -> EnvironmentSpec:
     sound = EnvironmentSpec(
-        *("odd", "Odd-v0", "quick", Kind.TUNING, 20, "objective", "reward", "termination"),
+        *("odd", "Odd-v0", "quick", TaskKind.TUNING, 20, "objective", "reward", "termination"),
         observation=("one", "two"),
         action=("push",),
         idle_action=[0.0],

@@ -12,8 +12,8 @@ from evopolicygym.api.progress import RunView
 from evopolicygym.cli.suite_view import SuiteView
 from evopolicygym.core.run import Stage, fold
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suites.progress import Standing
-from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.progress import RunProgress
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import plan
 from fakes import whole_run
 from suites import suite
@@ -100,8 +100,8 @@ def test_a_suite_is_followed_in_words(tmp_path: Path) -> None:
     """Without a terminal, a suite says every half minute how far each run is, and what time is left."""
     runs = plan(suite(tmp_path, "tuner", "random"))
     clock, console = Clock(), Console(file=StringIO(), force_terminal=False, width=120)
-    view = SuiteView(console, {run.number: RunResult(run) for run in runs}, clock)
-    for seconds, standing in ((29.0, Standing(Stage.OPEN, 3, 6)), (30.0, Standing(Stage.CLOSED, 0, 4))):
+    view = SuiteView(console, {run.number: PlannedRunResult(run) for run in runs}, clock)
+    for seconds, standing in ((29.0, RunProgress(Stage.OPEN, 3, 6)), (30.0, RunProgress(Stage.CLOSED, 0, 4))):
         clock.now = seconds
         view.observe(runs[0], standing)
 
@@ -114,10 +114,10 @@ def test_the_last_run_of_a_suite_takes_time(tmp_path: Path) -> None:
     """While a run is being played there is time left, even where all of its episodes were played."""
     runs = plan(suite(tmp_path, "tuner", repeats=4))
     clock, console = Clock(), Console(file=StringIO(), force_terminal=True, width=120, color_system=None)
-    view = SuiteView(console, {run.number: RunResult(run) for run in runs}, clock)
+    view = SuiteView(console, {run.number: PlannedRunResult(run) for run in runs}, clock)
     for run in runs[:3]:
-        view.observe(run, RunResult(run, Verdict.FINISHED, tmp_path, 1.0, 0.5))
-    view.observe(runs[3], Standing(Stage.FINISHED, 32, 32))
+        view.observe(run, PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5))
+    view.observe(runs[3], RunProgress(Stage.FINISHED, 32, 32))
     clock.now = 3.0
     console.print(view._draw())
 

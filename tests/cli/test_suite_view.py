@@ -12,8 +12,16 @@ from rich.console import Console
 from evopolicygym.cli import main as cli
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.run import Stage
-from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Stopped, Word, decode, encode
-from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.progress import (
+    PlannedRunStopped,
+    ProcessStarted,
+    RecordOpened,
+    RunProgress,
+    Word,
+    decode,
+    encode,
+)
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import plan, suite_of
 from places import ROOT
 from suites import suite
@@ -43,7 +51,12 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
 
 @pytest.mark.parametrize(
     "word",
-    [Begun(7, (0, 3)), Opened("runs/a"), Standing(Stage.CLOSED, 3, 16), Stopped("limited", "later\nor never")],
+    [
+        ProcessStarted(7, (0, 3)),
+        RecordOpened("runs/a"),
+        RunProgress(Stage.CLOSED, 3, 16),
+        PlannedRunStopped("limited", "later\nor never"),
+    ],
 )
 def test_words_travel_as_lines(word: Word) -> None:
     """What a run says is one line of JSON, and is read as what was said."""
@@ -63,16 +76,18 @@ def test_a_line_that_is_no_word() -> None:
 def test_cells(tmp_path: Path) -> None:
     """A cell tells the score, how far a run is, why it failed, or that it waits; of repeats, their mean."""
     runs = plan(suite(tmp_path, "tuner", "random", "codex:a", "codex:b", "scripted", repeats=2))
-    begun = {run.number: RunResult(run) for run in runs}
+    begun = {run.number: PlannedRunResult(run) for run in runs}
     console = screen(terminal=True)
     view = SuiteView(console, begun)
     for run in runs[:2]:
-        view.observe(run, Begun(1, (0,)))
-        view.observe(run, Standing(Stage.OPEN, 2, 6))
-    view.observe(runs[1], Standing(Stage.CLOSED, 1, 4))
+        view.observe(run, ProcessStarted(1, (0,)))
+        view.observe(run, RunProgress(Stage.OPEN, 2, 6))
+    view.observe(runs[1], RunProgress(Stage.CLOSED, 1, 4))
     for number, score in ((2, 1.0), (7, 3.0)):
-        view.observe(runs[number], RunResult(runs[number], Verdict.FINISHED, tmp_path, score, 0.5))
-    view.observe(runs[3], RunResult(runs[3], Verdict.FAILED, tmp_path, reason="limited", message="for now"))
+        view.observe(runs[number], PlannedRunResult(runs[number], PlannedRunVerdict.FINISHED, tmp_path, score, 0.5))
+    view.observe(
+        runs[3], PlannedRunResult(runs[3], PlannedRunVerdict.FAILED, tmp_path, reason="limited", message="for now")
+    )
     console.print(view._draw())
     text = shown(console)
 
@@ -88,11 +103,14 @@ def test_a_log_gets_a_line_for_each_run(tmp_path: Path) -> None:
     """Without a terminal, a line is printed when a run has ended, and no other."""
     runs = plan(suite(tmp_path, "tuner", "random"))
     console = screen(terminal=False)
-    view = SuiteView(console, {run.number: RunResult(run) for run in runs})
+    view = SuiteView(console, {run.number: PlannedRunResult(run) for run in runs})
     with view.live():
-        view.observe(runs[0], Standing(Stage.OPEN, 1, 6))
-        view.observe(runs[0], RunResult(runs[0], Verdict.FINISHED, tmp_path, 7.0, 1.0))
-        view.observe(runs[1], RunResult(runs[1], Verdict.FAILED, None, reason="UsageError", message="no\nand more"))
+        view.observe(runs[0], RunProgress(Stage.OPEN, 1, 6))
+        view.observe(runs[0], PlannedRunResult(runs[0], PlannedRunVerdict.FINISHED, tmp_path, 7.0, 1.0))
+        view.observe(
+            runs[1],
+            PlannedRunResult(runs[1], PlannedRunVerdict.FAILED, None, reason="UsageError", message="no\nand more"),
+        )
 
     assert shown(console).splitlines() == [
         "1/2 cartpole · tuner · repeat 0: 7.00 ± 1.00",
@@ -104,9 +122,9 @@ def test_the_end(tmp_path: Path) -> None:
     """At the end stand all scores, and what is not finished with why, and how to go on."""
     runs = plan(suite(tmp_path, "tuner", "random", "scripted"))
     results = [
-        RunResult(runs[0], Verdict.FINISHED, tmp_path, None, None, "crashed", "the model is gone"),
-        RunResult(runs[1], Verdict.FAILED, Path("runs/it"), reason="limited", message="for now"),
-        RunResult(runs[2]),
+        PlannedRunResult(runs[0], PlannedRunVerdict.FINISHED, tmp_path, None, None, "crashed", "the model is gone"),
+        PlannedRunResult(runs[1], PlannedRunVerdict.FAILED, Path("runs/it"), reason="limited", message="for now"),
+        PlannedRunResult(runs[2]),
     ]
     console = screen(terminal=False)
     console.print(score_table(results), failures(results))
@@ -122,7 +140,7 @@ def test_the_end(tmp_path: Path) -> None:
 def test_scores_say_what_stands_behind_them(tmp_path: Path) -> None:
     """The header of each table with scores says that ± is the standard error, of one run and of repeats alike."""
     runs = plan(suite(tmp_path, "tuner", repeats=2))
-    results = [RunResult(run, Verdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
+    results = [PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
     for table in (score_table(results), plan_table(results)):
         console = screen(terminal=False)
         console.print(table)

@@ -19,7 +19,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents.overview import overview
-from evopolicygym.viewer.documents.run_index import Place
+from evopolicygym.viewer.documents.run_index import RunPlace
 from fakes import whole_run
 from playground import local_executor, policy
 from shell import Shell
@@ -57,7 +57,7 @@ def test_an_older_record_is_read_by_the_rule(older: Path, shell: Shell) -> None:
     """Tables, pages and exports count two of three; the document and its verification are as they were."""
     record = read_run(older)
     rows = [row for row in load_runs(older).episodes if row.split == "held_out"]
-    page = overview(Place("older", older, "older"), read_summary(RunPaths(older)))
+    page = overview(RunPlace("older", older, "older"), read_summary(RunPaths(older)))
 
     assert [one.ok for one in findings(older) if one.name == "run.json"] == [True]
     assert success_rate(record.state) == load_result(older).success_rate == page["success_rate"] == 2 / 3

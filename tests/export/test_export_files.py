@@ -16,7 +16,7 @@ from pyarrow import parquet
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.export.exporters import EXPORTERS, export
-from evopolicygym.export.schema.columns import Column, Kind, columns
+from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
 from evopolicygym.export.schema.rows import STEPS, TABLES
 from evopolicygym.export.schema.tables import Runs, find, load_runs
 from exported import fields, film, recorded, small_run
@@ -86,7 +86,7 @@ def test_parquet_is_what_the_record_is(loaded: Runs, parquet_files: Path, table:
     """Each cell is read back by pyarrow as it was, bit for bit, and each column tells its meaning and its unit."""
     found = parquet.read_table(parquet_files / f"{table}.parquet")
     told = [
-        Column(
+        ColumnSchema(
             one.name,
             known.kind,
             one.nullable,
@@ -137,13 +137,13 @@ def test_csv_is_what_the_record_is(loaded: Runs, runs: Path, tmp_path: Path, tab
     with (tmp_path / f"{table}.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     read = {
-        Kind.INTEGER: int,
-        Kind.NUMBER: lambda text: float(text).hex(),
-        Kind.BOOLEAN: {"true": True, "false": False}.__getitem__,
-        Kind.NUMBERS: lambda text: [float(one).hex() for one in json.loads(text)],
-        Kind.TIME: lambda text: pd.Timestamp(text).tz_localize(None).to_pydatetime(),
-        Kind.TEXT: str,
-        Kind.JSON: str,
+        ValueKind.INTEGER: int,
+        ValueKind.NUMBER: lambda text: float(text).hex(),
+        ValueKind.BOOLEAN: {"true": True, "false": False}.__getitem__,
+        ValueKind.NUMBERS: lambda text: [float(one).hex() for one in json.loads(text)],
+        ValueKind.TIME: lambda text: pd.Timestamp(text).tz_localize(None).to_pydatetime(),
+        ValueKind.TEXT: str,
+        ValueKind.JSON: str,
     }
     kinds = {one.name: one.kind for one in columns(TABLES[table])}
 

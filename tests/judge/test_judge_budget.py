@@ -16,7 +16,7 @@ from asking import SUBMIT, ask, charges, refusal, submit
 from evopolicygym.core.cases import Split
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
-from evopolicygym.judge.rollouts import Stopped
+from evopolicygym.judge.rollouts import RolloutStopped
 from evopolicygym.records import journal
 from fakes import RunMaker, open_run
 
@@ -113,7 +113,7 @@ def test_a_run_that_is_put_down_tells_no_fault(tmp_path: Path, monkeypatch: pyte
             yield
 
         monkeypatch.setattr(run.executor, "play", play)
-        with pytest.raises(Stopped):
+        with pytest.raises(RolloutStopped):
             run.rollouts.play(Split.TRAIN, "a", PolicyContext("toy", 0, 2, 0, 3, {}, {}), jobs)
 
         assert len(journal.read(run.paths.journal).events) == before

@@ -10,7 +10,7 @@ import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
-from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
 from evopolicygym.model_proxy.wire import Wire
@@ -344,7 +344,7 @@ def test_a_key_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     """A door without its key is not opened; the error names the variable."""
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(UsageError, match=VARIABLE):
-        ModelDoor(ModelUpstream("http://127.0.0.1:1", VARIABLE))
+        ModelProxy(ModelUpstream("http://127.0.0.1:1", VARIABLE))
 
 
 @pytest.mark.parametrize(
@@ -378,12 +378,12 @@ def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("forward", "passage", "gate"):
         monkeypatch.delitem(__import__("sys").modules, f"evopolicygym.model_proxy.{module}", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'evopolicygym\[agents\]'"):
-        ModelDoor(ModelUpstream("http://127.0.0.1:1", VARIABLE))
+        ModelProxy(ModelUpstream("http://127.0.0.1:1", VARIABLE))
 
 
 def test_totals_begin_at_nothing() -> None:
     """A door that nobody used has counted nothing."""
-    with ModelDoor(ModelUpstream("http://127.0.0.1:1", VARIABLE)) as door:
+    with ModelProxy(ModelUpstream("http://127.0.0.1:1", VARIABLE)) as door:
         door.serve(socket.create_server(("127.0.0.1", 0)))
 
         assert door.usage() == ModelUsage()

@@ -14,7 +14,7 @@ import pytest
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.model_proxy import proxy as module
 from evopolicygym.model_proxy.log import CUT
-from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.wire import Wire
 from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
@@ -174,7 +174,7 @@ def test_nobody_there(tmp_path: Path, wire: Wire) -> None:
     """A model server that is not there is told as 502, without saying where it should have been."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with open_door(tmp_path) as open_, ModelDoor(ModelUpstream(f"http://127.0.0.1:{port}")) as closed:
+    with open_door(tmp_path) as open_, ModelProxy(ModelUpstream(f"http://127.0.0.1:{port}")) as closed:
         endpoint = closed.serve(socket.create_server(("127.0.0.1", 0)))
         answer = OpenDoor(closed, endpoint, open_.model, open_.log).ask(wire)
 
@@ -187,7 +187,7 @@ def test_a_server_without_a_certificate(tmp_path: Path) -> None:
     """With https, a server that doesn't prove who it is gets nothing."""
     with open_door(tmp_path) as plain:
         upstream = ModelUpstream(plain.model.url.replace("http:", "https:"), VARIABLE)
-        with ModelDoor(upstream) as secure:
+        with ModelProxy(upstream) as secure:
             endpoint = secure.serve(socket.create_server(("127.0.0.1", 0)))
             answer = OpenDoor(secure, endpoint, plain.model, plain.log).ask()
 
@@ -239,7 +239,7 @@ def test_a_connection_dropped_before_an_answer(tmp_path: Path) -> None:
         pool.submit(hang_up)
         with (
             open_door(tmp_path) as open_,
-            ModelDoor(ModelUpstream(f"http://127.0.0.1:{listener.getsockname()[1]}")) as it,
+            ModelProxy(ModelUpstream(f"http://127.0.0.1:{listener.getsockname()[1]}")) as it,
         ):
             endpoint = it.serve(socket.create_server(("127.0.0.1", 0)))
             answer = OpenDoor(it, endpoint, open_.model, open_.log).ask()

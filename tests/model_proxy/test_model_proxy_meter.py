@@ -10,7 +10,7 @@ from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply,
 from evopolicygym.model_proxy import meter as module
 from evopolicygym.model_proxy.exchange import MAX_ERROR
 from evopolicygym.model_proxy.mask import Mask, mask_account
-from evopolicygym.model_proxy.meter import Meter
+from evopolicygym.model_proxy.meter import AnswerMeter
 from evopolicygym.model_proxy.usage import Usage, read_usage
 from evopolicygym.model_proxy.wire import Wire
 from model_proxies import REAL_KEY, SPOKEN
@@ -29,7 +29,7 @@ def stream_of(wire: Wire) -> bytes:
 def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bool) -> None:  # noqa: FBT001
     """Usage is the same in chunks of any size, and with either end of line."""
     stream = stream_of(wire).replace(b"\n", b"\r\n") if carriage else stream_of(wire)
-    meter = Meter(wire, STREAM)
+    meter = AnswerMeter(wire, STREAM)
     for start in range(0, len(stream), size):
         meter.feed(stream[start : start + size])
     usage = meter.finish(whole=True)
@@ -41,7 +41,7 @@ def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bo
 @given(some.binary(max_size=300), some.sampled_from(list(Wire)), some.sampled_from([STREAM, "application/json", ""]))
 def test_no_answer_breaks_the_meter(data: bytes, wire: Wire, kind: str) -> None:
     """Whatever comes, the meter says what it knows and raises nothing."""
-    meter = Meter(wire, kind)
+    meter = AnswerMeter(wire, kind)
     meter.feed(b"data: " + data)
     meter.feed(data)
 
@@ -66,7 +66,7 @@ Value = some.recursive(
 @given(Value, some.sampled_from(list(Wire)))
 def test_no_document_breaks_the_meter(value: object, wire: Wire) -> None:
     """Usage of any other shape than expected is not told."""
-    meter = Meter(wire, "application/json")
+    meter = AnswerMeter(wire, "application/json")
     meter.feed(json.dumps(value).encode())
     usage = meter.finish(whole=True)
 
@@ -76,12 +76,12 @@ def test_no_document_breaks_the_meter(value: object, wire: Wire) -> None:
 def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gemini's stream without events is one list, and its last element tells the whole usage."""
     chunks = [{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": n}} for n in (1, 2, 3)]
-    meter = Meter(Wire.GEMINI, "application/json")
+    meter = AnswerMeter(Wire.GEMINI, "application/json")
     meter.feed(json.dumps(chunks).encode())
 
     assert meter.finish(whole=True) == Usage(5, 0, None, 3, 0)
     monkeypatch.setattr(module, "LONGEST", 10)
-    meter = Meter(Wire.GEMINI, "application/json")
+    meter = AnswerMeter(Wire.GEMINI, "application/json")
     meter.feed(json.dumps(chunks).encode())
 
     assert meter.finish(whole=True) == Usage()
@@ -90,7 +90,7 @@ def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_endless_line_costs_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line too long to keep is passed over, and those after it are read."""
     monkeypatch.setattr(module, "LONGEST", 2000)
-    meter = Meter(Wire.RESPONSES, STREAM)
+    meter = AnswerMeter(Wire.RESPONSES, STREAM)
     meter.feed(b"data: " + b"x" * 5000)
     meter.feed(b"x\n\n" + stream_of(Wire.RESPONSES))
 
@@ -116,7 +116,7 @@ def test_cached_input_has_several_names(fields: dict[str, object], cached: int |
 
 def test_usage_beside_a_choice() -> None:
     """Usage within the last choice of a stream counts too."""
-    meter = Meter(Wire.CHAT, STREAM)
+    meter = AnswerMeter(Wire.CHAT, STREAM)
     meter.feed(b'data: {"choices": [{"usage": {"prompt_tokens": 1, "completion_tokens": 2}}]}\n\n')
 
     assert meter.finish(whole=True) == Usage(1, None, None, 2)

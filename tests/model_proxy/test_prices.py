@@ -19,7 +19,7 @@ from evopolicygym.core.price import PriceSnapshot, Rates, Tier
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import CallRefused
+from evopolicygym.model_proxy.wire import ModelRequestRefused
 from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.prices import looked_up
@@ -64,7 +64,7 @@ def test_limit_of_cost_counts_what_was_not_told() -> None:
     ledger.end(Usage(), 4 * 500, 0.0, failed=False)
 
     assert ledger.usage().cost == 0
-    with pytest.raises(CallRefused, match="USD is reached"):
+    with pytest.raises(ModelRequestRefused, match="USD is reached"):
         ledger.begin(generates=True)
 
 

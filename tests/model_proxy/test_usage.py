@@ -17,7 +17,7 @@ from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd, Turn
 from evopolicygym.core.allowance import used_of
 from evopolicygym.core.event import AgentMetered
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
@@ -27,7 +27,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import find_runs, read_run
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns, verify
-from evopolicygym.runs.turns import Meter
+from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker
 from libraries import LIBRARIES, needs_library
 from model_proxies import PRICE, REAL_KEY, VARIABLE
@@ -181,20 +181,20 @@ def test_killed_while_a_request_is_under_way(agent: str, reply: Reply, tmp_path:
     assert used(root)["output"] == (len(model.asked) - 1) * OUTPUT
 
 
-def metered(session: Session) -> list[AgentMetered]:
+def metered(session: JudgeSession) -> list[AgentMetered]:
     """Return the notes of a run that is open, as they are on disk."""
     return [event for event in events(session.writer.paths) if isinstance(event, AgentMetered)]
 
 
 @pytest.fixture
-def meter(new_run: RunMaker) -> Meter:
+def meter(new_run: RunMaker) -> TurnMeter:
     """Return the meter of a turn that has begun."""
     run: OpenRun = new_run()
     run.session.turn_started(0)
-    return Meter(run.session, 0)
+    return TurnMeter(run.session, 0)
 
 
-def test_a_request_is_noted_as_it_ends(meter: Meter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_noted_as_it_ends(meter: TurnMeter, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is reported is in the journal when the reporter goes on, and costs no flush; after many, it waits."""
     monkeypatch.setattr(turns, "MOST_NOTES", 3)
     flushes: list[int] = []
@@ -209,7 +209,7 @@ def test_a_request_is_noted_as_it_ends(meter: Meter, monkeypatch: pytest.MonkeyP
     assert (metered(meter.session)[-1].usage, len(flushes)) == ({"requests": 5}, 1)
 
 
-def test_late_reports(meter: Meter) -> None:
+def test_late_reports(meter: TurnMeter) -> None:
     """An agent that doesn't leave and still reports changes nothing any more."""
     meter.report({"requests": 1})
     meter.end()
@@ -220,7 +220,7 @@ def test_late_reports(meter: Meter) -> None:
     assert meter.usage == {"requests": 1}
 
 
-def test_reports_from_several_threads(meter: Meter) -> None:
+def test_reports_from_several_threads(meter: TurnMeter) -> None:
     """Notes of several threads never go back."""
     ledger = Ledger(ModelUpstream("http://127.0.0.1:9", price=PRICE), meter.report)
 
@@ -241,7 +241,7 @@ def test_reports_from_several_threads(meter: Meter) -> None:
     assert inputs[-1] == 200
 
 
-def test_a_full_disk_is_told_by_the_run(meter: Meter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_by_the_run(meter: TurnMeter, monkeypatch: pytest.MonkeyPatch) -> None:
     """A note that can't be written doesn't fail the request; the run's own thread meets the fault and is put down."""
 
     def full(*_: object) -> int:
@@ -271,7 +271,7 @@ def test_what_limits_assume_is_carried_on() -> None:
     assert used_of(usage.figures()).cost == pytest.approx((40 * 1000 + 2 * 10_000) / 1e6 + 0.17)
 
 
-def test_usage_of_an_agent_that_did_not_leave(meter: Meter) -> None:
+def test_usage_of_an_agent_that_did_not_leave(meter: TurnMeter) -> None:
     """A turn that tells no usage, as its agent had to be left behind, is recorded with what was seen of it."""
     meter.report({"requests": 3, "input": 5, "output": 1})
     outcome = turns._limited(Turn(AgentEnd.STOPPED), meter)

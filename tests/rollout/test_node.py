@@ -18,7 +18,7 @@ from evopolicygym.records import checkpoints
 from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster import node
 from evopolicygym.rollout.cluster.archive import name_of, pack, unpack
-from evopolicygym.rollout.cluster.node import Here, Node
+from evopolicygym.rollout.cluster.node import Node, NodeDescription
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.rollout.executors.local import LocalExecutor
@@ -113,7 +113,7 @@ def opened(temporary: Path) -> Iterator[Node]:  # noqa: ARG001 - where it works
     one = Node(catalog.load("cartpole"), ROOMY, "auto")
     with closing(one):
         home = one.open()
-        assert isinstance(home.answer, Here), home.error
+        assert isinstance(home.answer, NodeDescription), home.error
         yield one
 
 

@@ -12,7 +12,7 @@ import pytest
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
-from evopolicygym.judge.rollouts import PUT_DOWN, Stopped
+from evopolicygym.judge.rollouts import PUT_DOWN, RolloutStopped
 from evopolicygym.rollout.executors import local
 from playground import Playground, local_executor, policy
 from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
@@ -194,9 +194,9 @@ def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
         closing.start()
 
         def repeated(_job: EpisodeJob, _why: str) -> None:
-            raise Stopped(PUT_DOWN)
+            raise RolloutStopped(PUT_DOWN)
 
-        with pytest.raises(Stopped):
+        with pytest.raises(RolloutStopped):
             list(executor.play(ground.checkpoint(SLEEPY), ground.context, ground.jobs(0), repeated))
         closing.join()
 

@@ -20,7 +20,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs import verify
-from evopolicygym.runs.film import Made, Wish, films
+from evopolicygym.runs.film import MadeFilm, FilmOptions, films
 from evopolicygym.runs.revisit import Means
 from exported import recorded, small_run
 from films import pictures
@@ -34,8 +34,8 @@ def run(tmp_path: Path) -> Told:
     return played(config(tmp_path / "runs", "players:make_idler", budget=2))
 
 
-def made(root: Path, **wish: Any) -> list[Made]:
-    return list(films(root, Wish(**{"steps_per_frame": 50, **wish}), Means(1), lambda _name, _done, _of: None))
+def made(root: Path, **wish: Any) -> list[MadeFilm]:
+    return list(films(root, FilmOptions(**{"steps_per_frame": 50, **wish}), Means(1), lambda _name, _done, _of: None))
 
 
 def invoke(arguments: Sequence[str]) -> Result:

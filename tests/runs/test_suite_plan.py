@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.cli import main as cli
-from evopolicygym.core.environment import Kind
+from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
@@ -41,8 +41,8 @@ def test_suites_of_families_and_kinds() -> None:
     assert {name: members[name] for name in families} == {
         family: {spec.name for spec in specs if spec.family == family} for family in families
     }
-    assert {kind: members[kind.value] for kind in Kind} == {
-        kind: {spec.name for spec in specs if spec.kind is kind} for kind in Kind
+    assert {kind: members[kind.value] for kind in TaskKind} == {
+        kind: {spec.name for spec in specs if spec.kind is kind} for kind in TaskKind
     }
 
 

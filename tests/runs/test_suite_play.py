@@ -15,8 +15,8 @@ from evopolicygym.records.reader import find_runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.suites.document import held
 from evopolicygym.runs.suites.play import Suite
-from evopolicygym.runs.suites.progress import Begun, Word
-from evopolicygym.runs.suites.records import RunResult, Verdict, found
+from evopolicygym.runs.suites.progress import ProcessStarted, Word
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from suites import Program, children, ended, scores, suite, wait_for
 from whole_runs import events, state_kept_in
@@ -155,10 +155,10 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
         pytest.skip("this machine has one core")
-    begun: list[Begun] = []
+    begun: list[ProcessStarted] = []
 
-    def observe(_run: PlannedRun, told: Word | RunResult) -> None:
-        if isinstance(told, Begun):
+    def observe(_run: PlannedRun, told: Word | PlannedRunResult) -> None:
+        if isinstance(told, ProcessStarted):
             begun.append(told)
 
     asked = suite(tmp_path, "players:make_breaker", repeats=2, budget=2)
@@ -169,7 +169,7 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
     assert undisturbed
     assert sorted(one.cores for one in begun) == [(cores[0],), (cores[1],)]
     assert len({one.process for one in begun}) == 2
-    assert {one.verdict for one in playing.results.values()} == {Verdict.FINISHED}
+    assert {one.verdict for one in playing.results.values()} == {PlannedRunVerdict.FINISHED}
 
 
 def _journals(program: Program) -> bytes:

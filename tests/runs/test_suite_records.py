@@ -11,8 +11,8 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.records.journal import Journal
-from evopolicygym.runs.suites.progress import Stopped
-from evopolicygym.runs.suites.records import RunResult, Verdict, found, result_of_process
+from evopolicygym.runs.suites.progress import PlannedRunStopped
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found, result_of_process
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from fakes import TIME, opening, whole_run
 from planned_records import lay, opened
@@ -26,26 +26,26 @@ def run(tmp_path: Path) -> PlannedRun:
     return plan(suite(tmp_path, agents=agents))[0]
 
 
-def only(run: PlannedRun, place: Path) -> RunResult:
+def only(run: PlannedRun, place: Path) -> PlannedRunResult:
     """Return what is found of a planned run."""
     return found([run], place)[run.number]
 
 
 PAUSED: list[Event] = [AgentStarted(TIME, 0), AgentEnded(TIME, 0, AgentEnd.LIMITED.value, "come back later")]
 BY_LAST_EVENTS = {
-    "killed": ([], Verdict.INTERRUPTED, ""),
-    "interrupted": ([RunStopped(TIME, StopReason.INTERRUPTED)], Verdict.INTERRUPTED, ""),
-    "limited": ([*PAUSED, RunStopped(TIME, StopReason.AGENT, "AgentError: later")], Verdict.FAILED, "limited"),
-    "not started": ([RunStopped(TIME, StopReason.AGENT, "AgentError: no program")], Verdict.FAILED, "agent_error"),
-    "simulator": ([*PAUSED, RunStopped(TIME, StopReason.ENVIRONMENT, "no")], Verdict.FAILED, "env_error"),
-    "disk": ([RunStopped(TIME, StopReason.STORAGE, "no room")], Verdict.FAILED, "not_stored"),
-    "taken up and killed": ([RunStopped(TIME, StopReason.STORAGE), RunResumed(TIME)], Verdict.INTERRUPTED, ""),
+    "killed": ([], PlannedRunVerdict.INTERRUPTED, ""),
+    "interrupted": ([RunStopped(TIME, StopReason.INTERRUPTED)], PlannedRunVerdict.INTERRUPTED, ""),
+    "limited": ([*PAUSED, RunStopped(TIME, StopReason.AGENT, "AgentError: later")], PlannedRunVerdict.FAILED, "limited"),
+    "not started": ([RunStopped(TIME, StopReason.AGENT, "AgentError: no program")], PlannedRunVerdict.FAILED, "agent_error"),
+    "simulator": ([*PAUSED, RunStopped(TIME, StopReason.ENVIRONMENT, "no")], PlannedRunVerdict.FAILED, "env_error"),
+    "disk": ([RunStopped(TIME, StopReason.STORAGE, "no room")], PlannedRunVerdict.FAILED, "not_stored"),
+    "taken up and killed": ([RunStopped(TIME, StopReason.STORAGE), RunResumed(TIME)], PlannedRunVerdict.INTERRUPTED, ""),
 }
 
 
 @pytest.mark.parametrize(("events", "verdict", "reason"), BY_LAST_EVENTS.values(), ids=BY_LAST_EVENTS)
 def test_what_a_record_says(
-    run: PlannedRun, tmp_path: Path, events: list[Event], verdict: Verdict, reason: str
+    run: PlannedRun, tmp_path: Path, events: list[Event], verdict: PlannedRunVerdict, reason: str
 ) -> None:
     """A run that was put down is told with why, in a word; how its agent paused says more than that it failed."""
     root = lay(tmp_path / "records" / "run", [opened(run), *events])
@@ -60,7 +60,7 @@ def test_a_finished_record(run: PlannedRun, tmp_path: Path) -> None:
     lay(tmp_path / "records" / "run", whole_run())
     came = only(run, tmp_path / "records")
 
-    assert (came.verdict, came.score is not None, came.reason) == (Verdict.FINISHED, True, "")
+    assert (came.verdict, came.score is not None, came.reason) == (PlannedRunVerdict.FINISHED, True, "")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_record_of_another_run(run: PlannedRun, tmp_path: Path, changes: dict[
     """A record with another seed, model, option, effort or task is none of this run's."""
     lay(tmp_path / "records" / "run", [replace(opened(run), **changes)])
 
-    assert only(run, tmp_path / "records").verdict is Verdict.WAITING
+    assert only(run, tmp_path / "records").verdict is PlannedRunVerdict.WAITING
 
 
 def test_isolation_that_was_asked_for(run: PlannedRun, tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_isolation_that_was_asked_for(run: PlannedRun, tmp_path: Path) -> None:
     }
 
     assert {level: only(one, tmp_path / "records").verdict for level, one in asked.items()} == {
-        "auto": Verdict.INTERRUPTED,
-        "none": Verdict.INTERRUPTED,
-        "bubblewrap": Verdict.WAITING,
+        "auto": PlannedRunVerdict.INTERRUPTED,
+        "none": PlannedRunVerdict.INTERRUPTED,
+        "bubblewrap": PlannedRunVerdict.WAITING,
     }
 
 
@@ -105,7 +105,7 @@ def test_several_records_of_one_run(run: PlannedRun, tmp_path: Path) -> None:
 def test_records_that_tell_nothing(run: PlannedRun, tmp_path: Path) -> None:
     """A run that was killed before it was opened counts as none; a damaged record is named, as it may be any."""
     lay(tmp_path / "records" / "run", [])
-    assert only(run, tmp_path / "records").verdict is Verdict.WAITING
+    assert only(run, tmp_path / "records").verdict is PlannedRunVerdict.WAITING
 
     damaged = lay(tmp_path / "records" / "damaged", [opened(run), *PAUSED])
     journal = damaged / "journal.jsonl"
@@ -117,11 +117,11 @@ def test_records_that_tell_nothing(run: PlannedRun, tmp_path: Path) -> None:
 def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
     """What was said last counts where the record has nothing newer, and else how the process ended."""
     root = lay(tmp_path / "records" / "run", [opened(run), RunStopped(TIME, StopReason.STORAGE, "no room")])
-    refused = Stopped("RecordError", "other versions")
+    refused = PlannedRunStopped("RecordError", "other versions")
 
     assert result_of_process(run, root, refused, 1, played=True).reason == "not_stored"
     assert result_of_process(run, root, refused, 1, played=False).reason == "RecordError"
-    assert result_of_process(run, None, Stopped("interrupted"), 1, played=False).verdict is Verdict.INTERRUPTED
+    assert result_of_process(run, None, PlannedRunStopped("interrupted"), 1, played=False).verdict is PlannedRunVerdict.INTERRUPTED
     assert result_of_process(run, None, None, -9, played=False).message.endswith("killed by signal 9")
     assert result_of_process(run, None, None, 3, played=False).message.endswith("exit code 3")
 
@@ -137,7 +137,7 @@ def test_a_program_without_a_limit_of_time_is_known_again(tmp_path: Path) -> Non
     place = tmp_path / "experiment"
     lay(place / "a", [replace(opened(today), agent=before)])
 
-    assert [only(run, place).verdict for run in (today, other)] == [Verdict.INTERRUPTED, Verdict.WAITING]
+    assert [only(run, place).verdict for run in (today, other)] == [PlannedRunVerdict.INTERRUPTED, PlannedRunVerdict.WAITING]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import wider_filters
-from evopolicygym.checks.channel_search.search import Searched, search
+from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.confinement.allowed import allowed
 from evopolicygym.sandbox.confinement.permitted import permissions
@@ -34,7 +34,7 @@ def _filtered() -> None:
         pytest.skip("libseccomp is not installed")
 
 
-def searched(level: str, calls: tuple[str, ...] = (), library: str = "json") -> Searched:
+def searched(level: str, calls: tuple[str, ...] = (), library: str = "json") -> SearchResult:
     """Search a level, or one of ``wider_filters`` whose filter lets through these calls besides."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", wider_filters.__file__.rpartition("/")[0])

@@ -12,13 +12,13 @@ from threading import Event
 import pytest
 
 from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn, Workspace
 from evopolicygym.core.errors import AgentError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, prepare_ground
 from evopolicygym.sandbox.backends import process
 from evopolicygym.sandbox.backends.process import NICE, THREADS
-from evopolicygym.sandbox.base import Confinement, Ground, Inside
+from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.levels import choose
 from fakes import OpenRun, RunMaker
@@ -41,11 +41,11 @@ def rights(process: int | str) -> dict[str, str]:
 class Bare(process.Backend):
     """The level on a machine that has neither Landlock nor seccomp."""
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         inside = super().policy_sandbox(ground, control, environment)
         kept = inside.confinement
         bare = Confinement(kept.limits, unprivileged=kept.unprivileged, nice=kept.nice)
-        return Inside(inside.process, inside.policy_path, bare)
+        return ZygoteView(inside.process, inside.policy_path, bare)
 
 
 @pytest.mark.parametrize("backend", [process.Backend, Bare])
@@ -79,7 +79,7 @@ print(json.dumps({{
 
 def turn(run: OpenRun, *words: str, stop: Event | None = None, **options: int) -> Turn:
     """Play one turn of a program at level process."""
-    desk = Desk(run.paths.workspace, run.paths.transcript, 0, "process")
+    desk = Workspace(run.paths.workspace, run.paths.transcript, 0, "process")
     return make(AgentConfig("command", options=options, command=words)).play(desk, run.door, stop or Event())
 
 

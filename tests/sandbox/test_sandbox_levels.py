@@ -13,7 +13,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
 from evopolicygym.sandbox import host, levels
 from evopolicygym.sandbox.backends import bubblewrap, process
-from evopolicygym.sandbox.base import Ground, Inside
+from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import bwrap, seccomp
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.walls import Wall
@@ -31,9 +31,9 @@ class Broken:
     def findings(self) -> Mapping[str, str]:
         return {}
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         ended = subprocess.Popen(["/bin/true"], pass_fds=[control], env=environment)
-        return Inside(ended, str(ground.policy), process.confinement(ground.limits, ()))
+        return ZygoteView(ended, str(ground.policy), process.confinement(ground.limits, ()))
 
 
 def refused() -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from specs import CARTPOLE, CORE16, MINIGRID, every
@@ -37,7 +37,7 @@ def test_every_spec_loads_under_its_files_name(name: str) -> None:
 
 def test_kinds_are_the_papers() -> None:
     """Five tasks ask for synthesis: car racing and the four of MiniGrid."""
-    synthesis = {name for name in catalog.names() if catalog.load(name).kind is Kind.SYNTHESIS}
+    synthesis = {name for name in catalog.names() if catalog.load(name).kind is TaskKind.SYNTHESIS}
 
     assert synthesis == {"car_racing", *MINIGRID}
 

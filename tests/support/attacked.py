@@ -25,9 +25,9 @@ from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
-from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
@@ -66,8 +66,8 @@ class SubmissionOutcome:
 class AttackedRun:
     """An open run."""
 
-    session: Session
-    door: JudgeDoor
+    session: JudgeSession
+    door: JudgeServer
     paths: RunPaths
     decoys: Decoys
     cases: CaseSet
@@ -166,8 +166,8 @@ def attacked_run(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[At
         opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
-        session = stack.enter_context(Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
-        door = stack.enter_context(JudgeDoor(session))
+        session = stack.enter_context(JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
+        door = stack.enter_context(JudgeServer(session))
         told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.endpoint.base_url}
         decoys = stack.enter_context(decoys_laid(root, **told))
         open_run = AttackedRun(session, door, paths, decoys, owner.cases(spec.name, opening.split))

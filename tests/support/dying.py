@@ -16,7 +16,7 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.request import SubmitRequest
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.journal import read
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
@@ -44,7 +44,7 @@ class Death:
             os.killpg(0, signal.SIGKILL)
 
 
-def spend(session: Session, system: Path, refused: Callable[[RequestRefused], None] | None = None) -> None:
+def spend(session: JudgeSession, system: Path, refused: Callable[[RequestRefused], None] | None = None) -> None:
     """Submit what has not been submitted, with keys, so that nothing is charged twice; ask again where it's refused."""
     for place, (policy, asked) in enumerate(POLICIES):
         (system / "policy.py").write_text(policy, encoding="utf-8")

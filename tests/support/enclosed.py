@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn, Workspace
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.run import RunState
@@ -33,12 +33,12 @@ def why_not() -> str:
 needs_bubblewrap = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 
-def desk(run: OpenRun) -> Desk:
+def desk(run: OpenRun) -> Workspace:
     """Return where a program works, with the desk's client laid in it."""
     client = Path(__file__).parents[2] / "src" / "evopolicygym" / "runs" / "workspace_template" / "judge"
     (run.paths.workspace / "judge").write_bytes(client.read_bytes())
     (run.paths.workspace / "judge").chmod(0o755)
-    return Desk(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
+    return Workspace(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
 
 
 def turn(run: OpenRun, *words: str, stop: Event | None = None, **options: int) -> Turn:

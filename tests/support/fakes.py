@@ -14,7 +14,7 @@ from evopolicygym.core import cases
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.core.environment import Anchor, EnvironmentSpec, Kind, Success, SuccessRule
+from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.core.episode import Episode, Failure
 from evopolicygym.core.event import (
     CheckpointSelected,
@@ -36,9 +36,9 @@ from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Task
 from evopolicygym.judge.dealer import Dealer
-from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.high_water import HighWaterMark
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
@@ -54,7 +54,7 @@ TOY = EnvironmentSpec(
     name="toy",
     id="Toy-v0",
     family="toys",
-    kind=Kind.TUNING,
+    kind=TaskKind.TUNING,
     max_steps=3,
     objective="Return the number that stands in the policy.",
     reward="The number, in three parts.",
@@ -259,8 +259,8 @@ class OpenRun:
     executor: FakeExecutor
     camera: FakeCamera
     rollouts: Rollouts
-    session: Session
-    door: JudgeDoor
+    session: JudgeSession
+    door: JudgeServer
 
     def write_policy(self, text: str) -> None:
         """Put a policy of the fake's kind into the workspace."""
@@ -308,8 +308,8 @@ def open_run(
         limits = writer.state.opened.task.limits
         rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (
-            Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
-            JudgeDoor(session) as door,
+            JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+            JudgeServer(session) as door,
         ):
             yield OpenRun(paths, writer, executor, camera, rollouts, session, door)
 

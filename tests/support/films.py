@@ -16,7 +16,7 @@ from evopolicygym.core.spaces import sample, to_schema
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
-from evopolicygym.rollout.films.filming import Order, shoot
+from evopolicygym.rollout.films.filming import CameraOrder, shoot
 from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.recorder import Recorder
 
@@ -25,7 +25,7 @@ from evopolicygym.rollout.recorder import Recorder
 class Acted:
     """An episode of random actions, as it was played and written down without a camera."""
 
-    order: Order
+    order: CameraOrder
     length: int
     episode_return: float
     trajectory_sha256: str
@@ -57,7 +57,7 @@ def acted(spec: EnvironmentSpec, directory: Path, steps: int, **order: Any) -> A
     environment.close()
     trajectory = recorder.trajectory(terminated=terminated, truncated=truncated)
     write_episode(directory / "episode", EpisodeFiles(trajectory, b"", b"", None, ()), Recording.ACTIONS)
-    told = Order(spec, 5, *schemas, directory / "episode", directory / "film.mp4", **order)
+    told = CameraOrder(spec, 5, *schemas, directory / "episode", directory / "film.mp4", **order)
     digest = recorder.digest(terminated=terminated, truncated=truncated)
     return Acted(told, recorder.length, recorder.episode_return, digest)
 

@@ -15,10 +15,10 @@ from typing import Any
 import httpx
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
-from evopolicygym.agents.kit.scripted_model.server import Asked, ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import ReceivedRequest, ScriptedModel
 from evopolicygym.core.price import PriceSnapshot, Rates
-from evopolicygym.model_proxy.proxy import ModelDoor
-from evopolicygym.model_proxy.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.model_proxy.proxy import ModelProxy
+from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.wire import Wire
 from fakes import TIME
 
@@ -72,8 +72,8 @@ SPOKEN = {
 class OpenDoor:
     """A door that is served, with what is before and behind it."""
 
-    door: ModelDoor
-    endpoint: ModelEndpoint
+    door: ModelProxy
+    endpoint: ModelAddress
     model: ScriptedModel
     log: Path
 
@@ -118,7 +118,7 @@ class OpenDoor:
             connection.sendall(text.encode())
             return b"".join(iter(lambda: connection.recv(1 << 16), b""))
 
-    def only(self) -> Asked:
+    def only(self) -> ReceivedRequest:
         """Return the one request that came to the model server."""
         (asked,) = self.model.asked
         return asked
@@ -130,5 +130,5 @@ def open_door(directory: Path, prefix: str = "", **changes: Any) -> Iterator[Ope
     log = directory / "model.jsonl"
     with ScriptedModel() as model:
         upstream = ModelUpstream(base_url=model.url + prefix, **({"key_variable": VARIABLE} | changes))
-        with ModelDoor(upstream, log) as door:
+        with ModelProxy(upstream, log) as door:
             yield OpenDoor(door, door.serve(socket.create_server(("127.0.0.1", 0))), model, log)

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Step, Submit, Write
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 
 PAPER_CLIENT = Path(__file__).with_name("paper_client.py")
 
@@ -37,10 +37,10 @@ WORSE_IS_EQUAL = GOOD + "# another checkpoint that plays the same\n"
 class Player:
     """An agent whose every turn is a call."""
 
-    turn: Callable[[Desk, Door], Turn]
+    turn: Callable[[Workspace, JudgeEndpoint], Turn]
     max_turns: int = 1
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it is quick
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it is quick
         """Play one turn."""
         return self.turn(desk, door)
 
@@ -90,7 +90,7 @@ LEAVE = Event()
 def make_lingerer(_config: AgentConfig) -> Player:
     """Spend a budget of two and stay."""
 
-    def play(desk: Desk, door: Door) -> Turn:
+    def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         turn = ScriptedAgent(_submit(GOOD, 2)).play(desk, door, Event())
         LEAVE.wait(60)
         return turn
@@ -101,7 +101,7 @@ def make_lingerer(_config: AgentConfig) -> Player:
 def make_raiser(_config: AgentConfig) -> Player:
     """Raise at once, in every turn."""
 
-    def play(_desk: Desk, _door: Door) -> Turn:
+    def play(_desk: Workspace, _door: JudgeEndpoint) -> Turn:
         raise RuntimeError("the model is gone")
 
     return Player(play, max_turns=2)
@@ -121,7 +121,7 @@ def make_killer(_config: AgentConfig) -> Player:
 def make_paper_client(_config: AgentConfig) -> Player:
     """Run the program that knows only what the paper's release promised."""
 
-    def play(desk: Desk, door: Door) -> Turn:
+    def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         with desk.transcript.open("wb") as transcript:
             done = subprocess.run(
                 [sys.executable, "-I", PAPER_CLIENT],

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec, Kind
+from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 
 STEPS = 5
 RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE, SEGFAULTS, IS_KILLED, IS_KILLED_TWICE = range(100, 109)
@@ -26,7 +26,7 @@ def spec(simulator: str, max_steps: int = STEPS, **arguments: Any) -> Environmen
         name=simulator.lower(),
         id=f"{simulator}-v0",
         family="tests",
-        kind=Kind.TUNING,
+        kind=TaskKind.TUNING,
         max_steps=max_steps,
         idle_action=[0.0],
         imports=("simulators",),

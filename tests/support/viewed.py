@@ -20,7 +20,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.viewer.documents.run_index import Place, Shelf
+from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
 from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 
@@ -28,10 +28,10 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 """What a page must show and never do."""
 
 
-def known(below: Path) -> tuple[Place, RunRecord]:
+def known(below: Path) -> tuple[RunPlace, RunRecord]:
     """Write the run that is known by hand below a directory; return where a shelf finds it, and its record."""
     record = recorded(below / "known", known_run())
-    (place,) = Shelf([below]).places().values()
+    (place,) = RunIndex([below]).places().values()
     return place, record
 
 

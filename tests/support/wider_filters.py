@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.sandbox.backends import bubblewrap
-from evopolicygym.sandbox.base import Ground, Inside
+from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import permitted, seccomp
 from evopolicygym.sandbox.confinement.permitted import Permission
 
@@ -25,7 +25,7 @@ def wider(*calls: str) -> bytes:
 class _Wider(bubblewrap.Backend):
     calls: tuple[str, ...] = ()
 
-    def start(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def start(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         inside: Any = super().start(ground, control, environment)
         return replace(inside, confinement=replace(inside.confinement, seccomp=wider(*self.calls).hex()))
 

@@ -12,10 +12,17 @@ from diagnosed import known_run, recorded
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.viewer.documents.library import Library
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
-from evopolicygym.viewer.site.document_cache import MOST_COMPARED, Episodes, Keeper, Kept, episode_names, pairs
+from evopolicygym.viewer.site.document_cache import (
+    MOST_COMPARED,
+    CachedDocument,
+    DocumentCache,
+    Episodes,
+    episode_names,
+    pairs,
+)
 from evopolicygym.viewer.site.pages import FORM, Pages, clear_pages, write_pages, write_single_file
 from viewed import documents_within, hostile_run, kept_documents, real_runs
 
@@ -33,7 +40,7 @@ def typed(*arguments: object) -> Result:
 
 
 def ids(runs: Path) -> list[str]:
-    return list(Shelf([runs]).places())
+    return list(RunIndex([runs]).places())
 
 
 def file_bytes(directory: Path) -> dict[str, bytes]:
@@ -46,7 +53,7 @@ def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
     pages = Pages([tmp_path / "runs"], episodes=Episodes.ALL)
     write_pages(tmp_path / "pages", pages)
     write_single_file(tmp_path / "one.html", pages)
-    library, found = Library(Shelf([tmp_path / "runs"])), kept_documents(tmp_path / "pages")
+    library, found = Documents(RunIndex([tmp_path / "runs"])), kept_documents(tmp_path / "pages")
     made = {name: one for name, one in found.items() if not name.endswith("/contents")}
 
     assert documents_within(tmp_path / "one.html") == found
@@ -95,11 +102,11 @@ def test_which_runs_are_compared() -> None:
 
 def test_what_there_is_no_room_for_is_left_out(runs: Path) -> None:
     """Each run has an equal share of the room; its own page and what compares it are always there, steps come last."""
-    everything = Keeper(Library(Shelf([runs])), Episodes.ALL, 1 << 30, films=True)
-    whole = [one.name for one in everything.of_runs(everything.common([]).runs) if isinstance(one, Kept)]
+    everything = DocumentCache(Documents(RunIndex([runs])), Episodes.ALL, 1 << 30, films=True)
+    whole = [one.name for one in everything.of_runs(everything.common([]).runs) if isinstance(one, CachedDocument)]
     room = everything.tally.bytes * 3 // 4
-    keeper = Keeper(Library(Shelf([runs])), Episodes.ALL, room, films=True)
-    some = [one.name for one in keeper.of_runs(keeper.common([]).runs) if isinstance(one, Kept)]
+    keeper = DocumentCache(Documents(RunIndex([runs])), Episodes.ALL, room, films=True)
+    some = [one.name for one in keeper.of_runs(keeper.common([]).runs) if isinstance(one, CachedDocument)]
     missing = set(whole) - set(some)
 
     assert keeper.tally.left_out == len(missing) > 0
@@ -112,11 +119,11 @@ def test_what_there_is_no_room_for_is_left_out(runs: Path) -> None:
 
 def test_every_choice_of_shipped_tables_is_there(runs: Path) -> None:
     """Whichever tables are switched on, in the order of the settings, their leaderboard is kept, or why not."""
-    keeper = Keeper(Library(Shelf([runs])), Episodes.NONE, 1 << 30, films=False)
+    keeper = DocumentCache(Documents(RunIndex([runs])), Episodes.NONE, 1 << 30, films=False)
     names = shipped_names()
     found = {one.name for one in keeper.common(names).documents if one.name.startswith("suite")}
 
-    two = Keeper(Library(Shelf([runs])), Episodes.NONE, 1 << 30, films=False).common(["paper", "nothing"])
+    two = DocumentCache(Documents(RunIndex([runs])), Episodes.NONE, 1 << 30, films=False).common(["paper", "nothing"])
 
     assert len(found) == 2 ** len(names)
     assert {one.name for one in two.documents if one.name.startswith("suite")} == {"suite", "suite/paper"}
@@ -129,8 +136,8 @@ def test_every_choice_of_shipped_tables_is_there(runs: Path) -> None:
 def test_what_can_t_be_made_is_said(runs: Path) -> None:
     """A run whose record is damaged has its reason where its page would be, and hinders no other."""
     (runs / "one" / "journal.jsonl").write_text("no journal\n")
-    keeper = Keeper(Library(Shelf([runs])), Episodes.ALL, 1 << 30, films=False)
-    found = [one for one in keeper.of_runs(keeper.common([]).runs) if isinstance(one, Kept)]
+    keeper = DocumentCache(Documents(RunIndex([runs])), Episodes.ALL, 1 << 30, films=False)
+    found = [one for one in keeper.of_runs(keeper.common([]).runs) if isinstance(one, CachedDocument)]
     broken, whole = sorted(ids(runs))
 
     assert f"run/{broken}" not in {one.name for one in found}

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from browsers import met
 from evopolicygym.cli.main import app
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from viewed import first_held_out, hostile_run, real_runs, write_film
 
@@ -48,7 +48,7 @@ def written(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Wr
     line = ["report", place / "runs", "-o", place / "report", "--format", "svg", "--single-file", file, "--json"]
     left = CliRunner().invoke(app, list(map(str, line)))
     assert left.exit_code == 0, left.output
-    ids = {one.root: one.id for one in Shelf([place / "runs"]).places().values()}
+    ids = {one.root: one.id for one in RunIndex([place / "runs"]).places().values()}
     addresses = {"directory": (place / "report" / "index.html").as_uri(), "file": file.as_uri()}
     first, second = ids[evolver.root.resolve()], ids[random.root.resolve()]
     return Written(addresses, first, second, first_held_out(place / "report", first))
@@ -202,7 +202,7 @@ def test_a_hostile_record_is_text_from_a_disk(chromium: "Browser", tmp_path: Pat
         write_single_file(tmp_path / "pages" / "index.html", pages)
     else:
         write_pages(tmp_path / "pages", pages)
-    (run,) = Shelf([tmp_path / "runs"]).places()
+    (run,) = RunIndex([tmp_path / "runs"]).places()
     with met(chromium, (tmp_path / "pages" / "index.html").as_uri()) as found:
         for route, until in (
             ("#/", ".board td"), ("#/task/toy", "svg a"), (f"#/run/{run}/1/change", ".row.plus"),

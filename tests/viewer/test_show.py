@@ -9,7 +9,7 @@ from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.viewer.documents.run import run_bundle
-from evopolicygym.viewer.documents.run_index import Place
+from evopolicygym.viewer.documents.run_index import RunPlace
 from fakes import TIME, charged, held_out, opening, published, submitted, validated
 from shell import Shell
 
@@ -57,7 +57,7 @@ def test_a_checkpoint_that_was_reached_before(shell: Shell, tmp_path: Path) -> N
     """The latest of equal checkpoints is selected; where it was first reached, and how many differ, stands beside."""
     recorded(tmp_path / "run", FINISHED).close()
     told, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
-    page = run_bundle(Place("run", tmp_path / "run", "run"), read_run(tmp_path / "run"))
+    page = run_bundle(RunPlace("run", tmp_path / "run", "run"), read_run(tmp_path / "run"))
     (row,) = load_runs(tmp_path / "run").runs
 
     assert "selected at submission 3, first reached at 1, of 4 (3 candidates, 2 distinct checkpoints)" in told

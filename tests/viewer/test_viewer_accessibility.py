@@ -8,7 +8,7 @@ import pytest
 
 from browsers import Met, axe, met
 from diagnosed import known_run, recorded
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import first_held_out, real_runs, write_film
@@ -49,7 +49,7 @@ def addresses(
     write_pages(place / "pages", Pages([place / "runs"], report=REPORT))
     _write(place / "pages" / "figures" / "x.svg", '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>')
     write_single_file(place / "single" / "runs.html", Pages([place / "runs"]))
-    ids = {one.root.name: one.id for one in Shelf([place / "runs"]).places().values()}
+    ids = {one.root.name: one.id for one in RunIndex([place / "runs"]).places().values()}
     episode = first_held_out(place / "pages", ids[evolver.root.name])
     first, second = sorted([ids[evolver.root.name], ids[random.root.name]])
     routes = [

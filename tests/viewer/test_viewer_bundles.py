@@ -14,12 +14,12 @@ from evopolicygym.records.playback import Step
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents import episode, step_columns, submission
-from evopolicygym.viewer.documents.library import Library
+from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
 from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import bundle_of, edits_bundle, run_bundle
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from viewed import HOSTILE, known, write_film
@@ -129,7 +129,7 @@ def test_a_run_that_is_a_link_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "runs" / "linked").mkdir()
     (tmp_path / "runs" / "linked" / "journal.jsonl").symlink_to(record.paths.journal)
 
-    assert [place.root.name for place in Shelf([tmp_path / "runs"]).places().values()] == ["known"]
+    assert [place.root.name for place in RunIndex([tmp_path / "runs"]).places().values()] == ["known"]
 
 
 def test_long_episodes_are_thinned() -> None:
@@ -209,7 +209,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "run.json").write_text(json.dumps(document))
-    library = Library(Shelf([tmp_path]))
+    library = Documents(RunIndex([tmp_path]))
     ids = {one.root.name: one.id for one in library.shelf.places().values()}
     told = json.loads(library.document(f"compare/{ids['known']}/{ids['other']}"))
 
@@ -221,7 +221,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
 def test_the_suite_and_its_tasks(tmp_path: Path) -> None:
     """The leaderboard names runs by id and no path of the machine; the task's page has its runs by entry."""
     place, _ = known(tmp_path)
-    library = Library(Shelf([tmp_path]))
+    library = Documents(RunIndex([tmp_path]))
     suite, task = library.document("suite"), json.loads(library.document("task/toy"))
 
     assert json.loads(suite)["entries"][0]["tasks"]["toy"]["runs"] == [place.id]
@@ -232,7 +232,7 @@ def test_the_suite_and_its_tasks(tmp_path: Path) -> None:
 def test_a_changed_record_is_read_anew(tmp_path: Path) -> None:
     """A document goes by another tag as soon as the journal or the transcript has grown, and is made anew."""
     place, record = known(tmp_path)
-    library = Library(Shelf([tmp_path]))
+    library = Documents(RunIndex([tmp_path]))
     name = f"run/{place.id}/transcript/0"
     before = library.tag(name), library.document(name)
     record.paths.logs.mkdir()
@@ -247,7 +247,7 @@ def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
     known(tmp_path)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text('{"stage": "finished"')
-    told = json.loads(Library(Shelf([tmp_path])).document("runs"))
+    told = json.loads(Documents(RunIndex([tmp_path])).document("runs"))
 
     assert (len(told["runs"]), len(told["problems"])) == (1, 1)
     assert "not JSON" in told["problems"][0]["reason"]
@@ -256,8 +256,8 @@ def test_a_record_that_is_broken_is_told_of(tmp_path: Path) -> None:
 def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many documents are asked for, no more than so many bytes of them are kept."""
     place, _ = known(tmp_path)
-    monkeypatch.setattr("evopolicygym.viewer.documents.library.MOST_BYTES", 5000)
-    library = Library(Shelf([tmp_path]))
+    monkeypatch.setattr("evopolicygym.viewer.documents.documents.MOST_BYTES", 5000)
+    library = Documents(RunIndex([tmp_path]))
     for number in range(5):
         library.document(f"run/{place.id}/submission/{number}")
 
@@ -285,7 +285,7 @@ def test_films_of_one_case_of_two_experiments(tmp_path: Path) -> None:
         for seed in (0, 1):
             told = replace(opened, run_id=f"{commitment}{seed}", seed=seed, commitment=commitment)
             write_film(recorded(tmp_path / told.run_id, [told, *events]).paths)
-    films = json.loads(Library(Shelf([tmp_path])).document(f"task/{opened.task.environment.name}"))["films"]
+    films = json.loads(Documents(RunIndex([tmp_path])).document(f"task/{opened.task.environment.name}"))["films"]
 
     assert [(one["split"], one["case"]) for one in films] == [("held_out", 0)] * 2
     assert [[film["seed"] for film in one["films"]] for one in films] == [[0, 1]] * 2

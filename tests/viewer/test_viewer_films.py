@@ -18,7 +18,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, Tuple
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.film import Wish, films
+from evopolicygym.runs.film import FilmOptions, films
 from evopolicygym.runs.post_hoc import play_post_hoc
 from evopolicygym.runs.revisit import Means
 from evopolicygym.specs import catalog
@@ -89,7 +89,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 
 def _film(paths: RunPaths, **wish: Any) -> None:
-    assert all(one.film.same for one in films(paths.root, Wish(**wish), Means(1), lambda _name, _done, _of: None))
+    assert all(
+        one.film.same for one in films(paths.root, FilmOptions(**wish), Means(1), lambda _name, _done, _of: None)
+    )
 
 
 def _small_run(runs: Path, environment: str, agent: str, steps: int, films: int = 0, budget: int = 1) -> Told:

@@ -15,7 +15,7 @@ BUILT_IN = "built-in"
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class AgentListing:
     """One agent, as it stands on this machine."""
 
     name: str
@@ -42,16 +42,16 @@ class Listed:
         )
 
 
-def listed() -> Iterator[Listed]:
+def listed() -> Iterator[AgentListing]:
     """Yield every agent that answers to a name, sorted; those of other distributions by what their metadata says."""
     installed = AGENTS.installed()
     for name in AGENTS.names():
         yield _from_outside(installed[name]) if name in installed else _built_in(name)
 
 
-def _built_in(name: str) -> Listed:
+def _built_in(name: str) -> AgentListing:
     about: About = import_module(f"{AGENTS.package}.{name}").ABOUT
-    return Listed(
+    return AgentListing(
         name,
         BUILT_IN,
         about,
@@ -61,8 +61,8 @@ def _built_in(name: str) -> Listed:
     )
 
 
-def _from_outside(point: EntryPoint) -> Listed:
+def _from_outside(point: EntryPoint) -> AgentListing:
     if point.dist is None:
-        return Listed(point.name, "another package", About(point.value))
+        return AgentListing(point.name, "another package", About(point.value))
     summary = point.dist.metadata.get_all("Summary", [point.value])[0]
-    return Listed(point.name, f"{point.dist.name} {point.dist.version}", About(summary))
+    return AgentListing(point.name, f"{point.dist.name} {point.dist.version}", About(summary))

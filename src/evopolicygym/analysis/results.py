@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.experiments import name_of
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
 from evopolicygym.core.printable import printable
@@ -22,7 +22,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import KNOWN_BY, find_runs
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.specs.game_identity import Game, game_of
+from evopolicygym.specs.game_identity import GameIdentity, game_of
 
 OPTIONS = {one.name: one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as}
 """Options that runs must agree in and that a record holds among its task's choices."""
@@ -35,10 +35,10 @@ class RunResult:
     root: Path
     run_id: str
     task: str
-    game: Game
+    game: GameIdentity
     """What the task's name stood for in this run."""
     family: str
-    kind: Kind
+    kind: TaskKind
     agent: str
     model: str
     effort: str

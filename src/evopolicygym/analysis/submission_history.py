@@ -27,7 +27,7 @@ class Milestone:
     """Whether it is better than all before; None where that is not known yet."""
 
 
-def course(state: RunState) -> tuple[Milestone, ...]:
+def submission_history(state: RunState) -> tuple[Milestone, ...]:
     """Return where a run stood after each of its submissions."""
     validations = [validation_of(state, submission) for submission in state.submissions]
     bests = best_so_far(one.mean if one else None for one in validations)

@@ -22,7 +22,7 @@ ENDLESS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """How far a training is."""
 
     steps: int
@@ -51,7 +51,7 @@ class Training:
     """Begun; the last ones of a budget in steps or minutes didn't end."""
     updates: int
     """Of the network: gradient steps (SAC), or passes over what was collected (PPO)."""
-    progress: Progress
+    progress: TrainingProgress
 
 
 def train(
@@ -59,7 +59,7 @@ def train(
     algorithm: Algorithm,
     budget: TrainingBudget,
     seed: int,
-    observe: Callable[[Progress], None] = lambda _progress: None,
+    observe: Callable[[TrainingProgress], None] = lambda _progress: None,
 ) -> Training:
     """Train until the budget is spent; ``observe`` is told after every step.
 
@@ -106,11 +106,11 @@ class _Clock:
     def __init__(self, budget: TrainingBudget, deal: Deal) -> None:
         self._budget, self._deal, self._start = budget, deal, time.process_time()
 
-    def progress(self, steps: int) -> Progress:
+    def progress(self, steps: int) -> TrainingProgress:
         seconds = time.process_time() - self._start
         spent = {Unit.EPISODES: len(self._deal.returns), Unit.STEPS: steps, Unit.MINUTES: seconds / 60}
         done = min(1.0, spent[self._budget.unit] / self._budget.amount)
-        return Progress(steps, seconds, self._deal.returns, done)
+        return TrainingProgress(steps, seconds, self._deal.returns, done)
 
 
 def _refuse_misfit(spec: EnvironmentSpec, algorithm: Algorithm, actions: Any) -> None:  # noqa: ANN401 - gymnasium's

@@ -17,10 +17,10 @@ from typing import Any
 
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.agent_run.checked_run import CANARY, RunOrder, RunOutcome, play_beside
+from evopolicygym.checks.agent_run.checked_run import CANARY, CheckedRunOutcome, RunOrder, play_beside
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.inspection.word_search import holding
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Workspace
 from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
@@ -51,7 +51,7 @@ SHOWN = 3
 
 
 @dataclass(slots=True)
-class _Look:
+class _AgentCheck:
     """One check under way, and what it has seen so far."""
 
     config: RunConfig
@@ -60,8 +60,8 @@ class _Look:
     model: ScriptedModel
     script: Script
     usual_processes: int
-    first: RunOutcome = field(default_factory=RunOutcome)
-    second: RunOutcome | None = None
+    first: CheckedRunOutcome = field(default_factory=CheckedRunOutcome)
+    second: CheckedRunOutcome | None = None
     """None where there was nothing to resume."""
     halves: int = 0
     left: list[str] = field(default_factory=list)
@@ -88,11 +88,11 @@ class _Look:
         """Play both halves."""
         self.first = self._half("first", None)
         if self.first.stopped and self.first.root:
-            self.named = Desk(self.paths.workspace, self.paths.transcript, 0, "").conversation.exists()
+            self.named = Workspace(self.paths.workspace, self.paths.transcript, 0, "").conversation.exists()
             self.begun_from = len(self.script.places)
             self.second = self._half("second", self.first.root)
 
-    def _half(self, name: str, root: Path | None) -> RunOutcome:
+    def _half(self, name: str, root: Path | None) -> CheckedRunOutcome:
         self.halves += 1
         order = RunOrder(self.config, self.place / f"half-{self.halves}", root, self.secret)
         outcome = play_beside(order, self.environment, self.patience_s)
@@ -116,7 +116,7 @@ class _Look:
         return journal.read(self.paths.journal).events
 
     @property
-    def last(self) -> RunOutcome:
+    def last(self) -> CheckedRunOutcome:
         """What came of the last half."""
         return self.second or self.first
 
@@ -145,7 +145,7 @@ def check(
         stack.callback(leftover_processes.end_adopted, ours)
         script = Script(_steps(place if encloses else None))
         server = stack.enter_context(ScriptedModel(script))
-        look = _Look(_config(agent, place, isolation), place, patience_s, server, script, len(ours))
+        look = _AgentCheck(_config(agent, place, isolation), place, patience_s, server, script, len(ours))
         if agent.model == SCRIPTED and "model_url" not in agent.options:
             look.config = _with_model(look.config, server)
         look.plant()
@@ -156,7 +156,7 @@ def check(
         yield from _findings(look)
 
 
-def _findings(look: _Look) -> Iterator[Finding]:
+def _findings(look: _AgentCheck) -> Iterator[Finding]:
     asked, first = look.config.agent, look.first
     if not first.made:
         yield Finding("made", ok=False, detail=first.error)
@@ -174,14 +174,14 @@ def _findings(look: _Look) -> Iterator[Finding]:
     yield _keys(look)
 
 
-def _starts(look: _Look) -> Finding:
+def _starts(look: _AgentCheck) -> Finding:
     state = look.state
     if not state.submissions and look.first.error:
         return Finding("starts", ok=False, detail=look.first.error)
     return Finding("starts", ok=True, detail=f"{ENVIRONMENT}, {BUDGET} episodes, at level {state.opened.isolation}")
 
 
-def _answers(look: _Look) -> Finding:
+def _answers(look: _AgentCheck) -> Finding:
     state, ends = look.state, _ends(look)
     count = len(state.submissions)
     said = ": ".join(filter(None, (ends[-1].end, ends[-1].message))) if ends else "no turn of it ended"
@@ -195,7 +195,7 @@ def _answers(look: _Look) -> Finding:
     return Finding("answers", ok=True, detail=f"{count} submissions, {left}")
 
 
-def _resumes(look: _Look) -> Finding:
+def _resumes(look: _AgentCheck) -> Finding:
     if look.second is None:
         spent = look.first.finished and look.state.submissions and not look.state.remaining
         detail = "it spent its budget at once: there was no middle" if spent else "there was nothing to resume"
@@ -211,7 +211,7 @@ def _resumes(look: _Look) -> Finding:
     return Finding("resumes", ok=True, detail=f"stopped after a submission, and resumed {how}")
 
 
-def _hidden(look: _Look) -> Finding:
+def _hidden(look: _AgentCheck) -> Finding:
     words = {"what is hidden": look.secret}
     places = (look.paths.workspace, look.paths.logs, look.paths.root / "home")
     found = [path for place in places for path, _ in holding(place, words)]
@@ -234,7 +234,7 @@ def _hidden(look: _Look) -> Finding:
     return Finding("hidden files", ok=True, detail=f"{findings.get('hidden', 'nothing of them in its files')}{looked}")
 
 
-def _keys(look: _Look) -> Finding:
+def _keys(look: _AgentCheck) -> Finding:
     keys = {name: value for name, value in os.environ.items() if name.endswith(KEY_NAMES) and len(value) >= LEAST_KEY}
     keys |= {str(look.config.agent.options.get("model_key") or KEY_VARIABLE): look.key}
     keys = {name: os.environ.get(name, value) for name, value in keys.items()}
@@ -245,11 +245,11 @@ def _keys(look: _Look) -> Finding:
     return Finding("no key", ok=not found, detail=detail)
 
 
-def _ends(look: _Look) -> list[AgentEnded]:
+def _ends(look: _AgentCheck) -> list[AgentEnded]:
     return [event for event in look.events if isinstance(event, AgentEnded)]
 
 
-def _shown(found: list[Path], look: _Look) -> str:
+def _shown(found: list[Path], look: _AgentCheck) -> str:
     names = list(dict.fromkeys(str(path.relative_to(look.paths.root)) for path in found))
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
 

@@ -7,7 +7,7 @@ How attacks are played is not described here but in ``attack_suite/``; how chann
 from collections.abc import Callable, Iterator, Sequence
 
 from evopolicygym.checks.attack_suite.attack import Attack
-from evopolicygym.checks.attack_suite.suite import ENVIRONMENT, Verdict, run_attacks
+from evopolicygym.checks.attack_suite.suite import ENVIRONMENT, AttackVerdict, run_attacks
 from evopolicygym.checks.channel_search.search import search
 from evopolicygym.core.finding import Finding
 from evopolicygym.specs import catalog
@@ -49,7 +49,7 @@ def check_channels(name: str, progress: Callable[[str], None] = lambda _what: No
         yield Finding(one.found_by, ok=False, detail=f"after {', '.join(one.written_by)}{' at once' * one.at_once}")
 
 
-def _word(verdict: Verdict) -> str:
+def _word(verdict: AttackVerdict) -> str:
     if verdict.broken:
         return "NOT HELD"
     if verdict.promised:
@@ -57,7 +57,7 @@ def _word(verdict: Verdict) -> str:
     return "not promised" if verdict.outcome else "not tried"
 
 
-def _happened(verdict: Verdict) -> str:
+def _happened(verdict: AttackVerdict) -> str:
     """Return in a line what came of an attack: what is wrong with it, or else how its episodes ended."""
     outcome, faults = verdict.outcome, verdict.faults
     if outcome is None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from evopolicygym.core.run import RunState
     from evopolicygym.records.paths import RunPaths
     from evopolicygym.runs.suites.progress import Word
-    from evopolicygym.runs.suites.records import RunResult
+    from evopolicygym.runs.suites.records import PlannedRunResult
     from evopolicygym.runs.suites.suite import PlannedRun
 
 LOG = logging.getLogger("evopolicygym")
@@ -77,7 +77,7 @@ def log_event(event: "Event", state: "RunState") -> None:
             LOG.info("%s", line)
 
 
-def log_word(run: "PlannedRun", said: "Word | RunResult") -> None:
+def log_word(run: "PlannedRun", said: "Word | PlannedRunResult") -> None:
     """Log what a run of a suite says, or what has come of it."""
     LOG.info("%s: %s", run, said)
 

@@ -16,8 +16,8 @@ from evopolicygym.core.number_text import duration, plus_minus
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.environments.versions import is_installed
-from evopolicygym.runs.suites.progress import Begun, Opened, Standing, Word
-from evopolicygym.runs.suites.records import RunResult, Verdict
+from evopolicygym.runs.suites.progress import ProcessStarted, RecordOpened, RunProgress, Word
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import PlannedRun
 
 BAR_WIDTH = 40
@@ -28,7 +28,12 @@ UNFINISHED = 0.99
 TELLING = 0.03
 """How much of a suite must have been played before the time that is left is estimated."""
 STAGES = {Stage.OPEN: "", Stage.CLOSED: "validation ", Stage.SELECTED: "held-out ", Stage.FINISHED: "held-out "}
-STYLES = {Verdict.FINISHED: "green", Verdict.FAILED: "red", Verdict.INTERRUPTED: "yellow", Verdict.WAITING: "dim"}
+STYLES = {
+    PlannedRunVerdict.FINISHED: "green",
+    PlannedRunVerdict.FAILED: "red",
+    PlannedRunVerdict.INTERRUPTED: "yellow",
+    PlannedRunVerdict.WAITING: "dim",
+}
 SCORES = "held-out mean ± s.e."
 """What scores are, in the header of each table that has some."""
 REASON = 20
@@ -38,29 +43,29 @@ REASON = 20
 class SuiteView:
     """Follows a suite and draws where it stands."""
 
-    def __init__(self, console: Console, results: Mapping[int, RunResult], clock: Clock = monotonic) -> None:
+    def __init__(self, console: Console, results: Mapping[int, PlannedRunResult], clock: Clock = monotonic) -> None:
         self._console = console
         self._results = dict(results)
-        self._standing: dict[int, Standing | None] = {}
+        self._standing: dict[int, RunProgress | None] = {}
         """Of each run that is being played; None until it says how far it is."""
         self._pace = Pace(self._done(), clock)
 
-    def observe(self, run: PlannedRun, told: Word | RunResult) -> None:
+    def observe(self, run: PlannedRun, told: Word | PlannedRunResult) -> None:
         """Take note of what a run says or what has come of it; without a terminal, print a line where one is due."""
         match told:
-            case Begun():
+            case ProcessStarted():
                 self._standing[run.number] = None
-            case Standing():
+            case RunProgress():
                 self._standing[run.number] = told
                 if not self._console.is_terminal and self._pace.is_due():
                     self._console.print(self._line(), soft_wrap=True, markup=False)
-            case RunResult():
+            case PlannedRunResult():
                 self._standing.pop(run.number, None)
                 self._results[run.number] = told
                 if not self._console.is_terminal:
                     line = f"{self._finished()}/{len(self._results)} {run}: {plain(told)}"
                     self._console.print(line, soft_wrap=True, markup=False)
-            case Opened() | _:
+            case RecordOpened() | _:
                 pass
 
     @contextmanager
@@ -94,17 +99,17 @@ class SuiteView:
         return ", ".join(filter(None, (duration(self._pace.elapsed), self._pace.left(done, total) if enough else "")))
 
     def _finished(self) -> int:
-        return sum(one.verdict is Verdict.FINISHED for one in self._results.values())
+        return sum(one.verdict is PlannedRunVerdict.FINISHED for one in self._results.values())
 
     def _done(self) -> float:
         """Return how many runs are done, parts of runs included."""
         return sum(
-            1.0 if one.verdict is Verdict.FINISHED else _part(self._standing.get(one.planned.number))
+            1.0 if one.verdict is PlannedRunVerdict.FINISHED else _part(self._standing.get(one.planned.number))
             for one in self._results.values()
         )
 
 
-def score_table(results: Sequence[RunResult], playing: Mapping[int, Standing | None] | None = None) -> Table:
+def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None] | None = None) -> Table:
     """Return a table of environments by entries; a cell holds all repeats of one entry in one environment."""
     title = Text(f" {SCORES}", "dim")
     table = Table(box=None, padding=(0, 1), header_style="dim", title=title, title_justify="left")
@@ -119,19 +124,19 @@ def score_table(results: Sequence[RunResult], playing: Mapping[int, Standing | N
     return table
 
 
-def failures(results: Sequence[RunResult]) -> Table:
+def failures(results: Sequence[PlannedRunResult]) -> Table:
     """Return a table of what was not finished, why, and how to go on."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("not finished", "why", "how to go on"):
         table.add_column(heading, overflow="fold")
     for one in results:
-        if one.verdict is not Verdict.FINISHED:
+        if one.verdict is not PlannedRunVerdict.FINISHED:
             why = Text(plain(one), STYLES[one.verdict])
             table.add_row(Text(str(one.planned)), why, Text(f"the same command{_alone(one)}", "dim"))
     return table
 
 
-def plan_table(results: Sequence[RunResult]) -> Table:
+def plan_table(results: Sequence[PlannedRunResult]) -> Table:
     """Return a table of all runs, in the order in which they begin."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("environment", "agent", "repeat", "seed", f"what is done ({SCORES})"):
@@ -144,41 +149,41 @@ def plan_table(results: Sequence[RunResult]) -> Table:
     return table
 
 
-def plain(result: RunResult) -> str:
+def plain(result: PlannedRunResult) -> str:
     """Return in a line what has come of a run."""
     match result.verdict:
-        case Verdict.FINISHED:
+        case PlannedRunVerdict.FINISHED:
             score = plus_minus(result.score, result.standard_error) if result.score is not None else "no score"
             return f"{score} (agent: {result.reason})" if result.reason else score
-        case Verdict.FAILED:
+        case PlannedRunVerdict.FAILED:
             said = result.message.partition("\n")[0]
             return f"failed: {result.reason}" + (f": {said}" if said else "")
         case _:
             return result.verdict.value
 
 
-def _to_be_done(result: RunResult) -> str:
-    if result.verdict is Verdict.FINISHED:
+def _to_be_done(result: PlannedRunResult) -> str:
+    if result.verdict is PlannedRunVerdict.FINISHED:
         return f"kept: {plain(result)}"
     missing = "" if is_installed(result.planned.config.task.environment) else ", but its simulator is not installed"
     return (f"taken up again: {result.root}" if result.root else "new") + missing
 
 
-def _alone(result: RunResult) -> str:
+def _alone(result: PlannedRunResult) -> str:
     return f", or: evopolicygym resume {quote(str(result.root))}" if result.root else ""
 
 
-def _cell(results: Sequence[RunResult], playing: Mapping[int, Standing | None]) -> Text:
+def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None]) -> Text:
     """Return where one entry stands in one environment: its mean score, and what is not finished."""
-    finished = [one for one in results if one.verdict is Verdict.FINISHED]
-    parts = [Text(_scores(finished), STYLES[Verdict.FINISHED])] if finished else []
+    finished = [one for one in results if one.verdict is PlannedRunVerdict.FINISHED]
+    parts = [Text(_scores(finished), STYLES[PlannedRunVerdict.FINISHED])] if finished else []
     for one in results:
         place = one.planned.number
         if place in playing:
             parts.append(Text(_stands(playing[place]), "bold"))
-        elif one.verdict is Verdict.FAILED:
+        elif one.verdict is PlannedRunVerdict.FAILED:
             parts.append(Text(f"failed: {one.reason[:REASON]}", STYLES[one.verdict]))
-    waiting = [one for one in results if one.verdict in {Verdict.WAITING, Verdict.INTERRUPTED}]
+    waiting = [one for one in results if one.verdict in {PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED}]
     still = sum(one.planned.number not in playing for one in waiting)
     if still:
         word = waiting[0].verdict.value
@@ -186,7 +191,7 @@ def _cell(results: Sequence[RunResult], playing: Mapping[int, Standing | None]) 
     return Text(", ").join(parts)
 
 
-def _scores(finished: Sequence[RunResult]) -> str:
+def _scores(finished: Sequence[PlannedRunResult]) -> str:
     scores = [one.score for one in finished if one.score is not None]
     if not scores:
         return "no score"
@@ -197,11 +202,11 @@ def _scores(finished: Sequence[RunResult]) -> str:
     return f"{plus_minus(mean.mean, mean.standard_error)} ({mean.count}{f', {none} without' if none else ''})"
 
 
-def _stands(standing: Standing | None) -> str:
+def _stands(standing: RunProgress | None) -> str:
     return "opening" if standing is None else f"{STAGES[standing.stage]}{standing.done}/{standing.total}"
 
 
-def _part(standing: Standing | None) -> float:
+def _part(standing: RunProgress | None) -> float:
     if standing is None:
         return 0.0
     first, last = WORTH[standing.stage]

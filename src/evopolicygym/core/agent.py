@@ -93,7 +93,7 @@ def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class JudgeAddress:
     """Where the judge answers."""
 
     base_url: str
@@ -109,19 +109,19 @@ class Endpoint:
         }
 
 
-class Door(Protocol):
+class JudgeEndpoint(Protocol):
     """The judge's door, as an agent is shown it."""
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> JudgeAddress:
         """Where the judge answers on this machine's loopback."""
 
-    def serve(self, listener: socket.socket) -> Endpoint:
+    def serve(self, listener: socket.socket) -> JudgeAddress:
         """Answer on a listening socket besides, such as one made in a sandbox's network; return where it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Workspace:
     """Where an agent works."""
 
     workspace: Path
@@ -187,7 +187,7 @@ class Agent(Protocol):
     max_turns: int
     """How often it is asked to go on while budget is left."""
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Play one turn, until there is no more to do or ``stop`` is set; leave no process behind.
 
         A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking

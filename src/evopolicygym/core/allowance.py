@@ -12,7 +12,7 @@ from evopolicygym.core.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class AllowanceUse:
     """What an agent has used in its turns so far."""
 
     cost: float = 0.0
@@ -23,18 +23,18 @@ class Used:
     """Wall time of its turns."""
     turns: int = 0
 
-    def __add__(self, other: "Used") -> "Used":
+    def __add__(self, other: "AllowanceUse") -> "AllowanceUse":
         """Return what both used together."""
-        return Used(
+        return AllowanceUse(
             self.cost + other.cost, self.tokens + other.tokens, self.seconds + other.seconds, self.turns + other.turns
         )
 
 
-def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> Used:
+def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> AllowanceUse:
     """Return what a turn used, by the names that a model's door has for it."""
     cost = usage.get("cost", 0.0) + usage.get("assumed_cost", 0.0)
     tokens = usage.get("input", 0) + usage.get("output", 0) + usage.get("assumed_tokens", 0)
-    return Used(cost, int(tokens), seconds, turns)
+    return AllowanceUse(cost, int(tokens), seconds, turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ class Allowance:
         """Whether it can only be kept where an agent's model is asked through a door that counts."""
         return self.cost is not None or self.tokens is not None
 
-    def spent(self, used: Used) -> str:
+    def spent(self, used: AllowanceUse) -> str:
         """Return in a sentence which limit is reached; empty where none is."""
         for name, amount in self._given():
             if getattr(used, name) >= amount:
                 return reached(name, amount)
         return ""
 
-    def left(self, used: Used) -> "Allowance":
+    def left(self, used: AllowanceUse) -> "Allowance":
         """Return what is left of it; it must not be spent."""
         return Allowance(**{name: amount - getattr(used, name) for name, amount in self._given()})
 

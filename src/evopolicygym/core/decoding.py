@@ -16,7 +16,7 @@ Decoded = TypeVar("Decoded")
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class DecodingProblem:
     """One thing that is wrong with a value."""
 
     path: tuple[str, ...]
@@ -49,7 +49,7 @@ class Problem:
 class Undecodable(ValueError):
     """A value is not what it should be; the message is the first problem, ``problems`` are all."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[DecodingProblem]) -> None:
         super().__init__(str(problems[0]))
         self.problems = tuple(problems)
 
@@ -95,6 +95,8 @@ def _adapter(settings: _Settings) -> TypeAdapter[Any]:
     return TypeAdapter[Any](alias, config=config)
 
 
-def _problems(error: ValidationError) -> tuple[Problem, ...]:
+def _problems(error: ValidationError) -> tuple[DecodingProblem, ...]:
     found = error.errors(include_url=False)
-    return tuple(Problem(tuple(map(str, one["loc"][1:])), one["msg"], one["type"], one["input"]) for one in found)
+    return tuple(
+        DecodingProblem(tuple(map(str, one["loc"][1:])), one["msg"], one["type"], one["input"]) for one in found
+    )

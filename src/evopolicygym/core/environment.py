@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Kind(StrEnum):
+class TaskKind(StrEnum):
     """What a task asks for (the paper's split)."""
 
     TUNING = "tuning"
@@ -64,7 +64,7 @@ class EnvironmentSpec:
     """What ``gymnasium.make`` is given; ``module:Id`` imports the module first."""
     family: str
     """Groups rows on the leaderboard."""
-    kind: Kind
+    kind: TaskKind
     max_steps: int
     """An episode is truncated after so many steps."""
     objective: str

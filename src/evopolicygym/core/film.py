@@ -44,7 +44,7 @@ class Shot:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEpisode:
     """What the run's journal says of the episode."""
 
     length: int
@@ -62,7 +62,7 @@ class Film:
     case: int
     """The case's place: of a submission's train episodes, or in its hidden split."""
     shot: Shot
-    recorded: Recorded | None
+    recorded: RecordedEpisode | None
     """None for an episode that the run never played, such as a held-out case of a checkpoint that was not selected."""
     same: bool | None
     """Whether the film shows what was recorded, bit for bit; None where nothing was and it is true to its replay."""

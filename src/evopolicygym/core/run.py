@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from evopolicygym.core.agent import AgentEnd
-from evopolicygym.core.allowance import Used, used_of
+from evopolicygym.core.allowance import AllowanceUse, used_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, RequestRefused
@@ -65,7 +65,7 @@ class RunState:
     """Turns of the agent that have ended."""
     pauses: int = 0
     """Those of them that ended for a reason outside of the agent, and don't count among the turns that it has."""
-    ended: Used = field(default_factory=Used)
+    ended: AllowanceUse = field(default_factory=AllowanceUse)
     """What the agent used in turns that are over, interrupted ones included."""
     metered: AgentMetered | None = None
     """What is known of a turn that has not ended."""
@@ -103,7 +103,7 @@ class RunState:
         return self.stage is Stage.OPEN and self.remaining > 0 and self.finish_asked is None
 
     @property
-    def used(self) -> Used:
+    def used(self) -> AllowanceUse:
         """What the agent has used so far, as far as it is recorded."""
         return self.ended + used_of(self.metered.usage, self.metered.seconds) if self.metered else self.ended
 

@@ -14,7 +14,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec, Kind
+from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.core.spaces import (
     Box,
@@ -80,7 +80,7 @@ def draft(
         name=name or file_name(gymnasium_id).removesuffix(".toml"),
         id=gymnasium_id,
         family="mine",
-        kind=Kind.TUNING,
+        kind=TaskKind.TUNING,
         max_steps=GUESSED_STEPS,
         objective=f"{TO_WRITE}what is to be done, and what the world is: its laws, what an episode starts from",
         reward=f"{TO_WRITE}what a step pays",

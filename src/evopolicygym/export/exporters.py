@@ -28,7 +28,7 @@ EXPORTERS = Registry(
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """One file or data set that was written."""
 
     name: str
@@ -62,7 +62,7 @@ class BaseExporter(ABC):
         """Write one run."""
 
     @abstractmethod
-    def finish(self) -> list[Written]:
+    def finish(self) -> list[WrittenFile]:
         """Complete what was written, and return it."""
 
     @abstractmethod
@@ -109,13 +109,13 @@ class TablesExporter(BaseExporter):
                 writer.write(row)
                 writer.rows += 1
 
-    def finish(self) -> list[Written]:
+    def finish(self) -> list[WrittenFile]:
         """Complete all files."""
         for writer in self._writers.values():
             writer.close()
             writer.part.rename(writer.path)
         return [
-            Written(table, writer.path, writer.rows, writer.path.stat().st_size)
+            WrittenFile(table, writer.path, writer.rows, writer.path.stat().st_size)
             for table, writer in self._writers.items()
         ]
 
@@ -130,11 +130,11 @@ class TablesExporter(BaseExporter):
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportResult:
     """What an export has written."""
 
     runs: int
-    written: list[Written]
+    written: list[WrittenFile]
     notes: list[str]
 
 
@@ -147,7 +147,7 @@ def export(
     steps: bool = True,
     force: bool = False,
     follow: Callable[[Iterable[Path]], Iterable[Path]] = lambda roots: roots,
-) -> Exported:
+) -> ExportResult:
     """Write runs into a directory; ``follow`` is handed what is gone through, to show how far it is.
 
     Raises ``UsageError`` where the directory is in use and ``force`` is not given, or what is asked for can't be had.
@@ -160,7 +160,7 @@ def export(
         for run in each_run(follow(roots)):
             exporter.add(run)
             count += 1
-        return Exported(count, exporter.finish(), exporter.notes)
+        return ExportResult(count, exporter.finish(), exporter.notes)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.judge.films import Filmed, told
+from evopolicygym.judge.films import FilmReply, told
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import EPISODES, RunPaths
@@ -29,7 +29,7 @@ def recording(profile: FeedbackProfile) -> Recording:
 
 
 def write_summary(
-    paths: RunPaths, state: RunState, index: int, published: SubmissionPublished, films: Sequence[Filmed] = ()
+    paths: RunPaths, state: RunState, index: int, published: SubmissionPublished, films: Sequence[FilmReply] = ()
 ) -> None:
     """Write ``summary.json``, and ``errors.txt`` where the status is not ok, beside the episodes in staging."""
     staged = paths.staged(index)
@@ -41,7 +41,7 @@ def write_summary(
 
 
 def summary(
-    state: RunState, submission: SubmissionState, published: SubmissionPublished, films: Sequence[Filmed] = ()
+    state: RunState, submission: SubmissionState, published: SubmissionPublished, films: Sequence[FilmReply] = ()
 ) -> dict[str, Any]:
     """Return what ``summary.json`` says; null, not empty, where nothing was played."""
     task = state.opened.task

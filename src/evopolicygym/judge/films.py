@@ -13,9 +13,9 @@ from time import monotonic
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import StorageError, UsageError
-from evopolicygym.core.film import Film, FilmJob, NoFilm, Recorded
+from evopolicygym.core.film import Film, FilmJob, NoFilm, RecordedEpisode
 from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.judge.rollouts import Rollouts, Stopped
+from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
 from evopolicygym.records.films import put_film
 from evopolicygym.records.paths import EPISODES, FILM, SHEET, episode_name
 from evopolicygym.rollout.messages import NO_STORAGE
@@ -25,7 +25,7 @@ FILM_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Filmed:
+class FilmReply:
     """What came of one film that was asked for."""
 
     place: int
@@ -41,25 +41,25 @@ class _Refused(Exception):
         self.problem = problem
 
 
-def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[Filmed, ...]:
-    """Make the films that were asked for beside their episodes in staging; raise ``Stopped`` where the run is put down.
+def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmReply, ...]:
+    """Make the films that were requested beside their episodes in staging.
 
-    The submission's episodes have all been played.
+    Raise ``RolloutStopped`` where the run is stopped. The submission's episodes have all been played.
     """
     made = []
     for place in submission.charged.films:
         folder = _folder(rollouts, submission, place)
         _clear(folder)
         try:
-            made.append(Filmed(place, put_film(folder / FILM, _maker(rollouts, submission, place)), None))
-        except (Stopped, StorageError):
+            made.append(FilmReply(place, put_film(folder / FILM, _maker(rollouts, submission, place)), None))
+        except (RolloutStopped, StorageError):
             raise
         except Exception as error:  # whatever a renderer or its libraries may raise
             if isinstance(error, OSError) and error.errno in NO_STORAGE:
                 raise  # a disk that is full holds no feedback either: the run stops, to be taken up
             _clear(folder)
             _note(rollouts, submission, place, error)
-            made.append(Filmed(place, None, _problem(error)))
+            made.append(FilmReply(place, None, _problem(error)))
     return tuple(made)
 
 
@@ -74,7 +74,7 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
 
         def advanced(_steps: int) -> None:
             if rollouts.stop.is_set():
-                raise Stopped("The run was put down; resume it to go on.")
+                raise RolloutStopped("The run was put down; resume it to go on.")
             if monotonic() > deadline:
                 raise _Refused(NoFilm.TOO_LONG)
 
@@ -88,10 +88,10 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
     return make
 
 
-def _recorded(submission: SubmissionState, place: int) -> Recorded:
+def _recorded(submission: SubmissionState, place: int) -> RecordedEpisode:
     episode = submission.episodes[place]
     assert episode is not None  # noqa: S101 - for the type checker; all were played
-    return Recorded(episode.length, episode.episode_return, episode.trajectory_sha256)
+    return RecordedEpisode(episode.length, episode.episode_return, episode.trajectory_sha256)
 
 
 def _folder(rollouts: Rollouts, submission: SubmissionState, place: int) -> Path:
@@ -121,12 +121,12 @@ def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Ex
             file.write(told.encode("utf-8", "replace"))
 
 
-def told(films: Sequence[Filmed], submission: SubmissionState) -> list[dict[str, object]]:
+def told(films: Sequence[FilmReply], submission: SubmissionState) -> list[dict[str, object]]:
     """Return what ``summary.json`` says of films, in the order that they were asked for."""
     return [_told(one, submission) for one in films]
 
 
-def _told(one: Filmed, submission: SubmissionState) -> dict[str, object]:
+def _told(one: FilmReply, submission: SubmissionState) -> dict[str, object]:
     folder = f"{EPISODES}/{episode_name(submission.first_global_episode + one.place)}"
     shot = one.film.shot if one.film else None
     sheet = shot.sheet if shot else None

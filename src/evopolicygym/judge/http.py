@@ -20,13 +20,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evopolicygym.core import strict_json
-from evopolicygym.core.agent import Endpoint
+from evopolicygym.core.agent import JudgeAddress
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.judge import task_text
 from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
 from evopolicygym.judge.receipt import lines, receipt
 from evopolicygym.judge.request import parse_finish, parse_submit
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.serving import guard
 from evopolicygym.serving.body import BodyRefused, read_body
@@ -42,14 +42,14 @@ INDEX = re.compile(r"\d{1,9}", re.ASCII)
 print_nothing()
 
 
-class JudgeDoor:
+class JudgeServer:
     """Serves one session on this machine's loopback, and on sockets that are handed in."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: JudgeSession) -> None:
         """Begin to serve; the address is known when this returns."""
         token = secrets.token_urlsafe(24)
         self._prefix = f"/{token}"
-        self._server = Server(_Guarded(_application(session), token), "judge", Connection)
+        self._server = Server(_GuardedJudge(_application(session), token), "judge", Connection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.endpoint = self.serve(listener)
         """Where the judge answers on this machine's loopback."""
@@ -60,16 +60,16 @@ class JudgeDoor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def serve(self, listener: socket.socket) -> Endpoint:
+    def serve(self, listener: socket.socket) -> JudgeAddress:
         """Answer on a listening socket besides; return where it is."""
-        return Endpoint(f"{self._server.serve(listener)}{self._prefix}")
+        return JudgeAddress(f"{self._server.serve(listener)}{self._prefix}")
 
     def close(self) -> None:
         """Answer no more; requests that wait are cut off."""
         self._server.close()
 
 
-class _Guarded:
+class _GuardedJudge:
     """Lets through what comes from this machine, from no browser, and with the token; the rest of the path goes on."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -93,7 +93,7 @@ def _from_here(headers: Headers) -> bool:
     return guard.is_for_this_machine(headers) and not of_page
 
 
-def _application(session: Session) -> Starlette:
+def _application(session: JudgeSession) -> Starlette:
     grounds, publications = session.rollouts.executor.grounds, _Publications(session)
 
     async def info(_: Request) -> Response:
@@ -151,7 +151,7 @@ def _application(session: Session) -> Starlette:
 class _Publications:
     """One future for each submission that is waited for, however many wait for it and leave again."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: JudgeSession) -> None:
         self._session = session
         self._futures: dict[int, asyncio.Future[None]] = {}
 

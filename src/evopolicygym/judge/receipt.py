@@ -11,7 +11,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.feedback import SUMMARY, summary
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 
 PLAYING = "playing"
@@ -20,7 +20,7 @@ MAX_SUMMARY = 1 << 24
 """Bytes of a ``summary.json`` that are read."""
 
 
-def receipt(session: Session, index: int) -> dict[str, Any]:
+def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
     """Return what is told of one submission; its summary is null until its feedback is in place."""
     submission = session.state.submissions[index]
     in_place = session.in_place(submission)
@@ -31,12 +31,12 @@ def receipt(session: Session, index: int) -> dict[str, Any]:
     }
 
 
-def lines(session: Session) -> list[dict[str, Any]]:
+def lines(session: JudgeSession) -> list[dict[str, Any]]:
     """Return what is told of all submissions, a short line each."""
     return [_line(session, submission) for submission in session.state.submissions]
 
 
-def _line(session: Session, submission: SubmissionState) -> dict[str, Any]:
+def _line(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
     returns = submission.returns if submission.status is SubmissionStatus.OK else ()
     return {
         **_status(submission, in_place=session.in_place(submission)),
@@ -56,7 +56,7 @@ def _status(submission: SubmissionState, *, in_place: bool) -> dict[str, Any]:
     }
 
 
-def _summary(session: Session, submission: SubmissionState) -> dict[str, Any]:
+def _summary(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
     assert submission.published is not None  # noqa: S101 - for the type checker; it is in place
     told = summary(session.state, submission, submission.published)
     if submission.charged.films and submission.status is SubmissionStatus.OK:

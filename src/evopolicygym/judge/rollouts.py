@@ -19,7 +19,7 @@ from evopolicygym.records.writer import RunWriter
 PUT_DOWN = "The run was put down; resume it to go on."
 
 
-class Stopped(EvoPolicyGymError):
+class RolloutStopped(EvoPolicyGymError):
     """The run is put down in the middle of a rollout; what was played is recorded."""
 
 
@@ -43,14 +43,14 @@ class Rollouts:
         jobs: Sequence[EpisodeJob],
         submission: SubmissionState | None = None,
     ) -> None:
-        """Play jobs of one checkpoint and record each episode; raise ``Stopped`` where the run is put down."""
+        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` where the run is put down."""
         for job in jobs:
             if job.directory:
                 shutil.rmtree(job.directory, ignore_errors=True)
 
         def repeated(job: EpisodeJob, message: str) -> None:
             if self.stop.is_set():  # whose workers are stopped: that is no fault of the simulator
-                raise Stopped(PUT_DOWN)
+                raise RolloutStopped(PUT_DOWN)
             self.writer.record(EpisodeRepeated(now(), split, job.position, message))
 
         submit_index = submission.index if submission else None
@@ -59,4 +59,4 @@ class Rollouts:
             played = EpisodePlayed(split, checkpoint, job.position, episode, submit_index)
             self.writer.record(played, flush=False, files=job.directory)
             if self.stop.is_set():
-                raise Stopped(PUT_DOWN)
+                raise RolloutStopped(PUT_DOWN)

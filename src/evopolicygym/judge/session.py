@@ -20,7 +20,7 @@ from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import submit
 from evopolicygym.judge.request import SubmitRequest
-from evopolicygym.judge.rollouts import Rollouts, Stopped
+from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
 from evopolicygym.records.feedback import publish
 
 PLAYER_GRACE_S = 3.0
@@ -30,7 +30,7 @@ LOOK_S = 60.0
 """How often who waits for the end looks up."""
 
 
-class Session:
+class JudgeSession:
     """One open run."""
 
     def __init__(self, rollouts: Rollouts, capture: submit.Capture) -> None:
@@ -220,7 +220,7 @@ class Session:
                     if self._stopping:
                         return
                     submission = self.state.playing[0]
-                with suppress(Stopped):
+                with suppress(RolloutStopped):
                     submit.play(self.rollouts, submission)
                     self._in_place.add(submission.index)
                 self._tell()

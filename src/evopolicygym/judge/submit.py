@@ -18,7 +18,7 @@ from evopolicygym.core.rollout import EpisodeJob
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import feedback
-from evopolicygym.judge.films import Filmed, make_films
+from evopolicygym.judge.films import FilmReply, make_films
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
@@ -95,7 +95,9 @@ def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     ]
 
 
-def _publish(writer: RunWriter, index: int, error: LoadError | None, seconds: float, films: tuple[Filmed, ...]) -> None:
+def _publish(
+    writer: RunWriter, index: int, error: LoadError | None, seconds: float, films: tuple[FilmReply, ...]
+) -> None:
     """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
     status = error.status if error else SubmissionStatus.OK
     filmed = sum(one.film is not None for one in films)

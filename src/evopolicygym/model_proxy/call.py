@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import parse_qsl, urlencode
 
-from evopolicygym.model_proxy.wire import CallRefused, Headers, Wire
+from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, Wire
 
 _VERSION = r"(?:/v\d{1,2}(?:(?:alpha|beta)\d?)?)?"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._@+-]*(?::[A-Za-z0-9._-]+)?"
@@ -30,7 +30,7 @@ QUERY = {
 """What a query may say; ``key`` besides, which isn't passed on."""
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """What a request is for."""
 
     GENERATE = "generate"
@@ -39,11 +39,11 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelRequest:
     """A request that may pass, as far as its first line tells."""
 
     wire: Wire
-    kind: Kind
+    kind: RequestKind
     method: str
     path: str
     query: str
@@ -58,43 +58,49 @@ class Call:
 
 
 _POSTS = (
-    (Wire.RESPONSES, Kind.GENERATE, rf"{_VERSION}/responses(?:/compact)?"),
-    (Wire.RESPONSES, Kind.COUNT, rf"{_VERSION}/responses/input_tokens"),
-    (Wire.CHAT, Kind.GENERATE, rf"{_VERSION}/chat/completions"),
-    (Wire.MESSAGES, Kind.GENERATE, rf"{_VERSION}/messages"),
-    (Wire.MESSAGES, Kind.COUNT, rf"{_VERSION}/messages/count_tokens"),
-    (Wire.GEMINI, Kind.GENERATE, rf"{_VERSION}/models/(?P<model>{_MODEL}):(?:generateContent|streamGenerateContent)"),
-    (Wire.GEMINI, Kind.COUNT, rf"{_VERSION}/models/(?P<model>{_MODEL}):countTokens"),
+    (Wire.RESPONSES, RequestKind.GENERATE, rf"{_VERSION}/responses(?:/compact)?"),
+    (Wire.RESPONSES, RequestKind.COUNT, rf"{_VERSION}/responses/input_tokens"),
+    (Wire.CHAT, RequestKind.GENERATE, rf"{_VERSION}/chat/completions"),
+    (Wire.MESSAGES, RequestKind.GENERATE, rf"{_VERSION}/messages"),
+    (Wire.MESSAGES, RequestKind.COUNT, rf"{_VERSION}/messages/count_tokens"),
+    (
+        Wire.GEMINI,
+        RequestKind.GENERATE,
+        rf"{_VERSION}/models/(?P<model>{_MODEL}):(?:generateContent|streamGenerateContent)",
+    ),
+    (Wire.GEMINI, RequestKind.COUNT, rf"{_VERSION}/models/(?P<model>{_MODEL}):countTokens"),
 )
 _LISTING = re.compile(rf"{_VERSION}/models(?:/{_MODEL})?")
 
 
 def read_query(raw: bytes) -> dict[str, str]:
-    """Return a query's fields; raise ``CallRefused`` where it can't be read in one way only."""
+    """Return a query's fields; raise ``ModelRequestRefused`` where it can't be read in one way only."""
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=bool(raw), errors="strict", max_num_fields=16
         )
     except ValueError:
-        raise CallRefused(400, "query", "The query can't be read.") from None
+        raise ModelRequestRefused(400, "query", "The query can't be read.") from None
     if len({name for name, _ in pairs}) < len(pairs):
-        raise CallRefused(400, "query", "The query names a field twice.")
+        raise ModelRequestRefused(400, "query", "The query names a field twice.")
     return dict(pairs)
 
 
-def recognise(wire: Wire, method: str, path: str, query: Mapping[str, str], headers: Headers) -> Call:
-    """Return what a request is; raise ``CallRefused`` where it is none that passes."""
+def recognise(wire: Wire, method: str, path: str, query: Mapping[str, str], headers: Headers) -> ModelRequest:
+    """Return what a request is; raise ``ModelRequestRefused`` where it is none that passes."""
     for name, value in query.items():
         if name != "key" and not (name in QUERY and QUERY[name].fullmatch(value)):
-            raise CallRefused(403, "query", f"The query may hold only {', '.join(sorted(QUERY))}, with plain values.")
+            raise ModelRequestRefused(
+                403, "query", f"The query may hold only {', '.join(sorted(QUERY))}, with plain values."
+            )
     kept = urlencode({name: value for name, value in query.items() if name != "key"})
     if method == "POST":
         for spoken, kind, pattern in _POSTS:
             if wire in {Wire.AUTO, spoken, _sibling(spoken)} and (match := re.fullmatch(pattern, path)):
-                return Call(spoken, kind, method, path, kept, match.groupdict().get("model", ""))
+                return ModelRequest(spoken, kind, method, path, kept, match.groupdict().get("model", ""))
     if method == "GET" and _LISTING.fullmatch(path):
-        return Call(likely(wire, path, headers), Kind.LIST, method, path, kept)
-    raise CallRefused(
+        return ModelRequest(likely(wire, path, headers), RequestKind.LIST, method, path, kept)
+    raise ModelRequestRefused(
         403,
         "endpoint",
         "The model's door passes on generation, counting tokens and listing models in the format of its model server, "

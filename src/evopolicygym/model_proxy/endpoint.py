@@ -11,8 +11,8 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.core.clock import now
-from evopolicygym.model_proxy.call import Kind, likely, read_query, recognise
-from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Passage
+from evopolicygym.model_proxy.call import RequestKind, likely, read_query, recognise
+from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Exchange
 from evopolicygym.model_proxy.forward import Forwarder
 from evopolicygym.model_proxy.inspection import inspect, parse
 from evopolicygym.model_proxy.ledger import Ledger
@@ -21,7 +21,7 @@ from evopolicygym.model_proxy.mask import Mask
 from evopolicygym.model_proxy.meter import NAME_LENGTH
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import CallRefused, Headers, error_body, presented
+from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body, presented
 from evopolicygym.serving import guard
 from evopolicygym.serving.body import BodyRefused, read_body
 
@@ -29,7 +29,7 @@ BODY_S = 60.0
 """Seconds within which a body must have come."""
 
 
-class Gate:
+class ProxyEndpoint:
     """The application behind a model's door."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Gate:
             return
         try:
             passage = await self._admitted(Request(scope, receive))
-        except CallRefused as refused:
+        except ModelRequestRefused as refused:
             self._ledger.refuse()
             self._log.write(_refusal_line(scope, refused))
             await self._refusal(scope, refused)(scope, receive, send)
@@ -69,22 +69,22 @@ class Gate:
             await asyncio.gather(passing, leaving, return_exceptions=True)
             self._settle(passage)
 
-    async def _admitted(self, request: Request) -> Passage:
+    async def _admitted(self, request: Request) -> Exchange:
         headers: Headers = request.scope["headers"]
         if not guard.is_for_this_machine(request.headers) or guard.has_origin(request.headers):
-            raise CallRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
+            raise ModelRequestRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
         query = read_query(request.scope["query_string"])
         if not any(guard.is_secret(key, self._dummy) for key in presented(headers, query)):
-            raise CallRefused(401, "key", "This is not the key that the run gave to its agent.")
+            raise ModelRequestRefused(401, "key", "This is not the key that the run gave to its agent.")
         call = recognise(self._upstream.wire, request.method, _path(request.scope), query, headers)
         body, model = b"", call.model
         if call.method == "POST":
             body = await _body(request, self._upstream.max_body_bytes)
             model = inspect(call.wire, parse(body), call.model, self._upstream.models)
-        self._ledger.begin(generates=call.kind is Kind.GENERATE)
-        return Passage(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret))
+        self._ledger.begin(generates=call.kind is RequestKind.GENERATE)
+        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret))
 
-    def _refusal(self, scope: Scope, refused: CallRefused) -> JSONResponse:
+    def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
         wire = likely(self._upstream.wire, _path(scope), scope["headers"])
         content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
         headers = {"connection": "close"} if refused.http_status in {408, 413} else {}
@@ -92,7 +92,7 @@ class Gate:
             headers["x-should-retry"] = "false"
         return JSONResponse(content, refused.http_status, headers)
 
-    def _settle(self, passage: Passage) -> None:
+    def _settle(self, passage: Exchange) -> None:
         """Count a request that is over, and write its line, once."""
         if passage.settled:
             return
@@ -101,11 +101,11 @@ class Gate:
         meter, call = passage.meter, passage.call
         failed = bool(passage.note)
         usage: Usage | None = None
-        if call.kind is Kind.GENERATE and passage.billable:
+        if call.kind is RequestKind.GENERATE and passage.billable:
             usage = meter.finish(whole=not failed) if meter else Usage()
         n_bytes = len(passage.body) + (meter.n_bytes if meter else 0)
         cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
-        if call.kind is Kind.GENERATE and passage.note != CLIENT_LEFT:
+        if call.kind is RequestKind.GENERATE and passage.note != CLIENT_LEFT:
             self._ledger.settle(passage.status, failed=failed)
         asked = {"kind": call.kind, "model": passage.model, "answered_by": meter.model if meter else ""}
         line = passed(call.wire, passage.status, seconds, usage, **asked, cost=cost, note=passage.note)
@@ -117,7 +117,7 @@ def _path(scope: Scope) -> str:
     return str(scope["raw_path"].decode("latin-1"))
 
 
-def _refusal_line(scope: Scope, refused: CallRefused) -> dict[str, object]:
+def _refusal_line(scope: Scope, refused: ModelRequestRefused) -> dict[str, object]:
     return {
         "time": now(),
         "refused": refused.reason,
@@ -135,8 +135,8 @@ async def _left(receive: Receive) -> None:
 
 async def _body(request: Request, most: int) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise CallRefused(415, "body", "The body must not be compressed: the door looks into it.")
+        raise ModelRequestRefused(415, "body", "The body must not be compressed: the door looks into it.")
     try:
         return await read_body(request, most, BODY_S)
     except BodyRefused as refused:
-        raise CallRefused(refused.http_status, "body", str(refused)) from None
+        raise ModelRequestRefused(refused.http_status, "body", str(refused)) from None

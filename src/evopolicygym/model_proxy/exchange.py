@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import httpx
 from starlette.types import Send
 
-from evopolicygym.model_proxy.call import Call
+from evopolicygym.model_proxy.call import ModelRequest
 from evopolicygym.model_proxy.forward import UNREACHED, Forwarder
 from evopolicygym.model_proxy.mask import Mask, mask_account
-from evopolicygym.model_proxy.meter import Meter
-from evopolicygym.model_proxy.wire import CallRefused, Headers, error_body
+from evopolicygym.model_proxy.meter import AnswerMeter
+from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body
 
 MAX_ERROR = 64 << 10
 """Bytes of an error that are passed on."""
@@ -30,11 +30,11 @@ OWN_WORDS = {
 
 
 @dataclass(slots=True)
-class Passage:
+class Exchange:
     """One admitted request."""
 
     forwarder: Forwarder
-    call: Call
+    call: ModelRequest
     model: str
     headers: Headers
     body: bytes
@@ -48,7 +48,7 @@ class Passage:
     """Whether the model may have worked on it, as far as can be told from here."""
     settled: bool = False
     """Whether it is counted."""
-    meter: Meter | None = None
+    meter: AnswerMeter | None = None
     """Of an answer that is more than an error."""
 
     async def run(self, send: Send) -> None:
@@ -63,7 +63,7 @@ class Passage:
                 else:
                     self.status, self.note, self.billable = 502, "neither text nor error", False
                     await self._say(send, 502, "The model server answered with neither a text nor an error.", [])
-        except CallRefused as refused:
+        except ModelRequestRefused as refused:
             self.status, self.note, self.billable = refused.http_status, str(refused), refused.reason != UNREACHED
             await self._say(send, refused.http_status, str(refused), [])
         except httpx.HTTPError:
@@ -73,7 +73,7 @@ class Passage:
                 await self._say(send, self.status, "The model server's answer broke off.", [])
 
     async def _stream(self, response: httpx.Response, send: Send) -> None:
-        self.meter = Meter(self.call.wire, response.headers.get("content-type", ""))
+        self.meter = AnswerMeter(self.call.wire, response.headers.get("content-type", ""))
         await send(_start(self.status, self.forwarder.headers_of(response)))
         async for chunk in response.aiter_bytes():
             self.meter.feed(chunk)

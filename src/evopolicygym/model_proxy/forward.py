@@ -10,10 +10,10 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
-from evopolicygym.model_proxy.call import Call
+from evopolicygym.model_proxy.call import ModelRequest
 from evopolicygym.model_proxy.mask import LEAST
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import CallRefused, Headers, credential
+from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, credential
 
 ASKING = frozenset(
     {
@@ -69,10 +69,10 @@ class Forwarder:
         )
 
     @asynccontextmanager
-    async def ask(self, call: Call, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
+    async def ask(self, call: ModelRequest, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
         """Send a request and give its answer, of which only the headers have come.
 
-        Raises ``CallRefused`` where nobody answers as a model server does.
+        Raises ``ModelRequestRefused`` where nobody answers as a model server does.
         """
         request = self._request(call, headers, body)
         try:
@@ -81,7 +81,9 @@ class Forwarder:
             raise _unavailable(error) from None
         try:
             if response.headers.get("content-encoding", "").strip().lower() not in DECODED:
-                raise CallRefused(502, "upstream", "The model server answered in an encoding that nobody asked for.")
+                raise ModelRequestRefused(
+                    502, "upstream", "The model server answered in an encoding that nobody asked for."
+                )
             yield response
         finally:
             await response.aclose()
@@ -99,7 +101,7 @@ class Forwarder:
             if name in ANSWERING and not (secret and secret in value)
         ]
 
-    def _request(self, call: Call, headers: Headers, body: bytes) -> httpx.Request:
+    def _request(self, call: ModelRequest, headers: Headers, body: bytes) -> httpx.Request:
         passed = {
             name.decode("ascii"): value.decode("latin-1")
             for name, value in headers
@@ -110,16 +112,16 @@ class Forwarder:
             own["content-type"] = "application/json"
         url = httpx.URL(self._prefix + call.target)
         if url.netloc != self._host:
-            raise CallRefused(403, "endpoint", "The model's door leads to one model server only.")
+            raise ModelRequestRefused(403, "endpoint", "The model's door leads to one model server only.")
         return self._client.build_request(
             call.method, url, headers={"user-agent": "evopolicygym", **passed, **own}, content=body or None
         )
 
 
-def _unavailable(error: httpx.HTTPError) -> CallRefused:
+def _unavailable(error: httpx.HTTPError) -> ModelRequestRefused:
     """Return what is told of a failure; no detail of where the model server is."""
     reason = (
         UNREACHED if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout) else "upstream"
     )
     told = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "can't be reached"
-    return CallRefused(502, reason, f"The model server {told}.")
+    return ModelRequestRefused(502, reason, f"The model server {told}.")

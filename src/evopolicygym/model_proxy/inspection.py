@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from evopolicygym.core import strict_json
-from evopolicygym.model_proxy.wire import CallRefused, Wire
+from evopolicygym.model_proxy.wire import ModelRequestRefused, Wire
 
 OPENAI_TOOLS = frozenset({"function", "custom", "local_shell", "apply_patch"})
 ANTHROPIC_TOOLS = re.compile(r"custom|(?:bash|text_editor|memory)_\d{8}")
@@ -44,18 +44,18 @@ MAX_NESTING = 8
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Return a body's fields; raise ``CallRefused`` where a server might read it otherwise than we do."""
+    """Return a body's fields; raise ``ModelRequestRefused`` where a server might read it otherwise than we do."""
     try:
         document = strict_json.decode(body)
     except strict_json.NotStrict as error:
-        raise CallRefused(400, "body", f"The body is not strict JSON: {error}.") from None
+        raise ModelRequestRefused(400, "body", f"The body is not strict JSON: {error}.") from None
     if not isinstance(document, dict):
-        raise CallRefused(400, "body", "The body must be a JSON object.")
+        raise ModelRequestRefused(400, "body", "The body must be a JSON object.")
     return document
 
 
 def inspect(wire: Wire, document: Mapping[str, Any], path_model: str, models: tuple[str, ...]) -> str:
-    """Return the model that a body asks for; raise ``CallRefused`` where it asks for what doesn't pass."""
+    """Return the model that a body asks for; raise ``ModelRequestRefused`` where it asks for what doesn't pass."""
     for key, value in document.items():
         told = SERVER_SIDE.get(_folded(key))
         if told and not (value is None or value is False or value == []):
@@ -71,13 +71,13 @@ def _model(document: Mapping[str, Any], path_model: str, models: tuple[str, ...]
     named = [path_model] if path_model else [value for key, value in document.items() if _folded(key) in _MODELS]
     for name in named:
         if not isinstance(name, str):
-            raise CallRefused(400, "body", "A model is named by a text.")
+            raise ModelRequestRefused(400, "body", "A model is named by a text.")
         if SEARCHING_MODEL.search(name):
             raise _refused("models that search the web")
         if models and name not in models:
-            raise CallRefused(403, "model", f"The models that this run may ask for: {', '.join(models)}.")
+            raise ModelRequestRefused(403, "model", f"The models that this run may ask for: {', '.join(models)}.")
     if models and not named:
-        raise CallRefused(403, "model", f"The body names no model; this run may ask for: {', '.join(models)}.")
+        raise ModelRequestRefused(403, "model", f"The body names no model; this run may ask for: {', '.join(models)}.")
     return str(named[0]) if named else ""
 
 
@@ -123,10 +123,10 @@ def _check_tools(wire: Wire, tools: object, depth: int) -> None:
         return
     for tool in tools if isinstance(tools, list) else [tools]:
         if not isinstance(tool, dict) or depth > MAX_NESTING:
-            raise CallRefused(400, "body", "Tools are a list of objects.")
+            raise ModelRequestRefused(400, "body", "Tools are a list of objects.")
         folded = {_folded(key): value for key, value in tool.items()}
         if len(folded) < len(tool):
-            raise CallRefused(400, "body", "A tool names a field twice.")
+            raise ModelRequestRefused(400, "body", "A tool names a field twice.")
         match wire:
             case Wire.GEMINI:
                 for name in tool:
@@ -158,16 +158,16 @@ def _check_openai(wire: Wire, tool: Mapping[str, Any], depth: int) -> None:
             raise _refused_tool(kind)
 
 
-def _refused(what: str) -> CallRefused:
-    return CallRefused(
+def _refused(what: str) -> ModelRequestRefused:
+    return ModelRequestRefused(
         403,
         "server side",
         f"The model's door doesn't pass on {what}: nothing may be fetched or run for an agent on the model's server.",
     )
 
 
-def _refused_tool(kind: object) -> CallRefused:
-    return CallRefused(
+def _refused_tool(kind: object) -> ModelRequestRefused:
+    return ModelRequestRefused(
         403,
         "server-side tool",
         f"The model's door doesn't pass on the tool {str(kind)[:80]!r}: only tools that the agent's own program runs "

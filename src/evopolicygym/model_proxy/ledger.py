@@ -10,7 +10,7 @@ from threading import Lock
 from evopolicygym.core.allowance import reached
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage, Usage
-from evopolicygym.model_proxy.wire import CallRefused
+from evopolicygym.model_proxy.wire import ModelRequestRefused
 
 BYTES_A_TOKEN = 4
 """What a generation that tells no usage is taken to have used, for the limit only: else it would be no limit."""
@@ -48,11 +48,13 @@ class Ledger:
             self._trouble = status if failed else None
 
     def begin(self, *, generates: bool) -> None:
-        """Count a request that is about to be passed on; raise ``CallRefused`` where the limit is reached."""
+        """Count a request that is about to be passed on; raise ``ModelRequestRefused`` where the limit is reached."""
         with self._lock:
             usage = self._usage
             if spent := self._spent():
-                raise CallRefused(429, "insufficient_quota", f"For this run's model, {spent}; asking again won't help.")
+                raise ModelRequestRefused(
+                    429, "insufficient_quota", f"For this run's model, {spent}; asking again won't help."
+                )
             self._usage = replace(usage, requests=usage.requests + 1, generations=usage.generations + generates)
 
     def refuse(self) -> None:

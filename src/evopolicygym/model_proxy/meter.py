@@ -14,7 +14,7 @@ LONGEST = 16 << 20
 NAME_LENGTH = 120
 
 
-class Meter:
+class AnswerMeter:
     """Watches one answer."""
 
     def __init__(self, wire: Wire, content_type: str) -> None:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from evopolicygym.core.errors import MissingExtra
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog
-from evopolicygym.model_proxy.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
 from evopolicygym.serving.server import Server, print_nothing
 
@@ -28,7 +28,7 @@ IDLE_S = 30.0
 print_nothing()
 
 
-class ModelDoor:
+class ModelProxy:
     """Serves one model upstream."""
 
     def __init__(
@@ -46,12 +46,12 @@ class ModelDoor:
         self._dummy = f"sk-dummy-{secrets.token_urlsafe(24)}"
         self._ledger = Ledger(upstream, told)
         try:
-            from evopolicygym.model_proxy.endpoint import Gate
+            from evopolicygym.model_proxy.endpoint import ProxyEndpoint
             from evopolicygym.model_proxy.forward import THREAD, Forwarder
         except ModuleNotFoundError as error:
             raise MissingExtra("The model's door", "agents", str(error.name)) from error
         self._forwarder = Forwarder(upstream, secret, MAX_CONNECTIONS)
-        gate = Gate(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
+        gate = ProxyEndpoint(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
         self._server = Server(gate, THREAD, _BoundedProtocol, IDLE_S)
 
     def __enter__(self) -> Self:
@@ -60,9 +60,9 @@ class ModelDoor:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def serve(self, listener: socket.socket) -> ModelEndpoint:
+    def serve(self, listener: socket.socket) -> ModelAddress:
         """Answer on a listening socket; return where it is."""
-        return ModelEndpoint(self._server.serve(listener), self._dummy, self._upstream.wire)
+        return ModelAddress(self._server.serve(listener), self._dummy, self._upstream.wire)
 
     def usage(self) -> ModelUsage:
         """Return what has gone through so far."""

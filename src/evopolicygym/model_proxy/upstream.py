@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from evopolicygym.core.agent import Desk
+from evopolicygym.core.agent import Workspace
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.model_proxy.wire import Wire
@@ -62,7 +62,7 @@ class ModelUpstream:
         """The address without a slash at its end."""
         return self.base_url.rstrip("/")
 
-    def within(self, desk: Desk) -> "ModelUpstream":
+    def within(self, desk: Workspace) -> "ModelUpstream":
         """Return it with the price and the limits that an agent is told at its desk."""
         return replace(self, max_tokens=desk.left.tokens, max_cost=desk.left.cost, price=desk.price)
 
@@ -82,7 +82,7 @@ class ModelUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelEndpoint:
+class ModelAddress:
     """Where a model's door answers, and the key by which it knows its agent."""
 
     address: str

@@ -45,7 +45,7 @@ class Wire(StrEnum):
     """Gemini ``generateContent`` and ``streamGenerateContent``."""
 
 
-class CallRefused(EvoPolicyGymError):
+class ModelRequestRefused(EvoPolicyGymError):
     """The model's door doesn't pass a request on, or can't; the message is what the agent's program is told."""
 
     def __init__(self, http_status: int, reason: str, message: str) -> None:

@@ -37,7 +37,7 @@ _LINE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class JournalContents:
     """What a journal file holds."""
 
     events: tuple[Event, ...]
@@ -139,7 +139,7 @@ class Journal:
         self._spoilt = False
 
 
-def read(path: Path) -> Contents:
+def read(path: Path) -> JournalContents:
     """Return what a journal file holds; raise ``RecordError`` where its chain is broken."""
     with regular_file.reader(path) as file:
         whole = os.fstat(file.fileno()).st_size
@@ -158,7 +158,7 @@ def read(path: Path) -> Contents:
             events.append(event)
             hashes.append(_hash(line + b"\n"))
             size += len(line) + 1
-        return Contents(tuple(events), tuple(hashes), size, max(whole, file.tell()) - size)
+        return JournalContents(tuple(events), tuple(hashes), size, max(whole, file.tell()) - size)
 
 
 def _whole_lines(file: BinaryIO, path: Path) -> Iterator[bytes]:

@@ -40,7 +40,7 @@ def read_run(root: Path) -> RunRecord:
     return record_of(paths, contents)
 
 
-def record_of(paths: RunPaths, contents: journal.Contents) -> RunRecord:
+def record_of(paths: RunPaths, contents: journal.JournalContents) -> RunRecord:
     """Return the record whose journal, with one event at least, holds this."""
     return RunRecord(paths, contents.events, fold(contents.events), contents.torn, contents.hashes)
 

@@ -46,7 +46,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class ReportContents:
     """All that a report holds, and what it stands on."""
 
     parts: tuple[Part, ...]
@@ -90,7 +90,7 @@ def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
     return tuple(sorted(parts, key=reading))
 
 
-def document_text(contents: Contents) -> str:
+def document_text(contents: ReportContents) -> str:
     """Return ``report.json``."""
     return dumps({"form": FORM, **asdict(contents)}, indent=2) + "\n"
 

@@ -4,19 +4,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evopolicygym.analysis.tables.formats import in_markdown
-from evopolicygym.report.contents import INDEX, MARK, Contents, Part
+from evopolicygym.report.contents import INDEX, MARK, Part, ReportContents
 
 MOST_LINES = 40
 """Of a table that is shown here; a longer one is only linked."""
 
 
-def write_index(directory: Path, contents: Contents) -> None:
+def write_index(directory: Path, contents: ReportContents) -> None:
     """Write the page."""
     text = "\n".join(_lines(directory, contents)) + "\n"
     (directory / INDEX).write_text(text, encoding="utf-8")
 
 
-def _lines(directory: Path, contents: Contents) -> Iterator[str]:
+def _lines(directory: Path, contents: ReportContents) -> Iterator[str]:
     counted = f"{contents.runs} finished runs of {len(contents.entries)} entries on {len(contents.tasks)} tasks."
     yield from ("# Report", "", counted, "")
     if contents.page:
@@ -41,7 +41,7 @@ def _part(directory: Path, part: Part) -> Iterator[str]:
             yield from (text, "")
 
 
-def _stands_on(contents: Contents) -> Iterator[str]:
+def _stands_on(contents: ReportContents) -> Iterator[str]:
     yield from ("## What this stands on", "")
     yield from ("Made by:", "", *(f"    {line}" for line in contents.command.splitlines()), "")
     yield f"- versions: {_listed(contents.versions)}"

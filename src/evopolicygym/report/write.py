@@ -26,8 +26,8 @@ from evopolicygym.report.contents import (
     MARK,
     PAGE,
     TABLES,
-    Contents,
     Part,
+    ReportContents,
     document_text,
     files_of_old,
     in_order,
@@ -39,7 +39,7 @@ from evopolicygym.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReportSelection:
     """The parts of a report that are to be written."""
 
     tables: Mapping[str, ReportTable]
@@ -57,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class ReportGroup:
     """What was found in a group of comparable runs, whose parts are apart from those of other groups."""
 
     title: str
@@ -73,7 +73,7 @@ class Apart:
 
 def wanted(
     only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *, figures: bool = True, pages: bool = False
-) -> Wanted:
+) -> ReportSelection:
     """Return what is wanted: parts of some names, or all; raise ``UnknownName``, or ``MissingExtra`` of figures."""
     known, drawn = tables(), DRAWINGS.names()
     for name in only:
@@ -93,20 +93,20 @@ def wanted(
     chosen = {name: one for name, one in known.items() if not only or name in only}
     if not chosen and not drawings:
         raise UsageError(f"Only {', '.join(only)} was asked for, which are figures, and --no-figures leaves them out.")
-    return Wanted(chosen, drawings, tuple(dict.fromkeys(formats)), pages and not only)
+    return ReportSelection(chosen, drawings, tuple(dict.fromkeys(formats)), pages and not only)
 
 
 def write_report(
     directory: Path,
     results: Results,
     shipped: Sequence[PublishedTable],
-    parts: Wanted,
+    parts: ReportSelection,
     *,
     command: str = "",
     choice: Choice | None = None,
     force: bool = False,
     follow: Follow = unseen,
-) -> Contents:
+) -> ReportContents:
     """Write a report and return what is in it; ``follow`` is handed what is gone through, to show how far it is.
 
     Raises ``UsageError`` where the directory holds something else, or there is nothing to show.
@@ -115,7 +115,7 @@ def write_report(
     choice = choice or Choice()
     groups = comparable_runs(results.runs, shipped, choice)
     apart = [
-        Apart(title=one.title, stem=f"_{at + 1}" if at else "", findings=find(
+        ReportGroup(title=one.title, stem=f"_{at + 1}" if at else "", findings=find(
             Results(one.runs, () if at else results.problems), shipped, choice, parts.diagnostics,
             lambda runs: follow("reading runs", runs),
         ))
@@ -135,7 +135,7 @@ def write_report(
     return contents
 
 
-def _written(directory: Path, name: str, table: ReportTable, apart: Apart) -> Part | None:
+def _written(directory: Path, name: str, table: ReportTable, apart: ReportGroup) -> Part | None:
     texts, stem = table.write(apart.findings), _stem(name) + apart.stem
     names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
@@ -143,7 +143,7 @@ def _written(directory: Path, name: str, table: ReportTable, apart: Apart) -> Pa
     return Part(stem, "table", apart.titled(table.title), table.says, table.computed, tuple(names)) if names else None
 
 
-def _drawn(directory: Path, name: str, drawing: Drawing, apart: Apart, formats: Sequence[str]) -> Part:
+def _drawn(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, formats: Sequence[str]) -> Part:
     from evopolicygym.analysis.drawing.canvas import saved
 
     figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
@@ -160,10 +160,10 @@ def _stem(name: str) -> str:
 
 def _contents(
     made: Iterable[Part], found: Sequence[Findings], shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
-) -> Contents:
+) -> ReportContents:
     results = [run.result for one in found for run in one.runs]
     boards = [one.board for one in found if one.board]
-    return Contents(
+    return ReportContents(
         parts=in_order(made),
         command=printable(command),
         versions=_versions(),

@@ -41,7 +41,7 @@ CHUNK = 1 << 16
 CUT_MARK = b"\n[output cut here: more than the limit was printed]\n"
 
 
-class Awaited(Protocol):
+class WatchedProcess(Protocol):
     """What an attendant watches."""
 
     beat: int
@@ -55,7 +55,7 @@ class Attendant:
 
     def __init__(
         self,
-        awaited: Awaited,
+        awaited: WatchedProcess,
         handle: int,
         channel: tuple[int, int],
         outputs: tuple[int, int],
@@ -73,9 +73,9 @@ class Attendant:
         self._episode_s = limits.episode_s
         self._elapsed_s = 0.0
         """In all turns of the policy, without waiting for a processor."""
-        self._turn = Turn()
+        self._turn = TurnClock()
         self._outputs = outputs
-        self._kept = {one: Kept(limits.output_kb * 1024) for one in outputs}
+        self._kept = {one: OutputBeginning(limits.output_kb * 1024) for one in outputs}
         self._watchdog = watchdog
         self._last_resort = last_resort
         self._killed_at = 0.0
@@ -141,7 +141,7 @@ class Attendant:
             return
         used_s, counted_s = time.used_s(), min(passed_s, LATE_S) - time.waited_s()
         if is_new:
-            self._turn = Turn(self._turn.used_s if passed_s <= LATE_S else used_s)
+            self._turn = TurnClock(self._turn.used_s if passed_s <= LATE_S else used_s)
         turn = self._turn
         if beat % 2 and not self._has_answered():
             self._watchdog.rest()
@@ -153,7 +153,7 @@ class Attendant:
             self._watchdog.rest()
         turn.used_s = used_s
 
-    def _judge(self, used_s: float, turn: "Turn") -> None:
+    def _judge(self, used_s: float, turn: "TurnClock") -> None:
         patience_s, episode_s = self._awaited.patience_s, self._episode_s
         slept, whole = "it was asleep or blocked and took more than the", "over a whole episode"
         if used_s - turn.used_before_s > patience_s:
@@ -184,7 +184,7 @@ class Attendant:
 
 
 @dataclass(slots=True)
-class Turn:
+class TurnClock:
     """How long the present turn has lasted, as far as the attendant has looked."""
 
     used_before_s: float = 0.0
@@ -216,7 +216,7 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-class Kept:
+class OutputBeginning:
     """The beginning of an output, up to a limit."""
 
     def __init__(self, limit: int) -> None:

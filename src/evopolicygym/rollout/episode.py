@@ -23,7 +23,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
 from evopolicygym.rollout.guest import frames, layout
-from evopolicygym.rollout.policy_process import Ended, PolicyFailed, PolicyProcess
+from evopolicygym.rollout.policy_process import PolicyFailed, PolicyOutput, PolicyProcess
 from evopolicygym.rollout.recorder import Recorder
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Zygote
@@ -69,7 +69,7 @@ def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog:
         recorder = _begun(environment, frame, 0, write, context, job)
         ending = _steps(environment, write, recorder, _anchors(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)
-    return _told(environment, recorder, ending, failure, Ended(b"", b""), job, perf_counter() - began)
+    return _told(environment, recorder, ending, failure, PolicyOutput(b"", b""), job, perf_counter() - began)
 
 
 def _told(
@@ -77,7 +77,7 @@ def _told(
     recorder: Recorder,
     ending: Ending,
     failure: Failure | None,
-    output: Ended,
+    output: PolicyOutput,
     job: EpisodeJob,
     seconds: float,
 ) -> Episode:

@@ -41,7 +41,7 @@ class PolicyFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class PolicyOutput:
     """What a policy process leaves."""
 
     stdout: bytes
@@ -137,14 +137,14 @@ class PolicyProcess:
         self.beat += 1
         return self._read_action()
 
-    def end(self) -> Ended:
+    def end(self) -> PolicyOutput:
         """End the process and return what it printed."""
         os.close(self._questions)
         out, err = self._attendant.dismiss(END_GRACE_S)
         self._zygote.reap(self._child)
         for descriptor in (self._answers, self._out, self._err, self._child.handle):
             os.close(descriptor)
-        return Ended(out, err)
+        return PolicyOutput(out, err)
 
     def _ask(self, kind: int, patience_s: float) -> None:
         frames.HEADER.pack_into(self.question, 0, kind, 0)

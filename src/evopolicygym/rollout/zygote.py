@@ -18,7 +18,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.address_layout import fixed_layout
 from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
-from evopolicygym.sandbox.base import Backend, Ground, Inside
+from evopolicygym.sandbox.base import Backend, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.packages import policy_library
 
 LIGHT = ("numpy.random",)
@@ -49,9 +49,9 @@ class Child:
     """A pidfd: a signal to it never hits another process."""
 
 
-def prepare_ground(root: Path, limits: Limits, policy_packages: Sequence[str] = ()) -> Ground:
+def prepare_ground(root: Path, limits: Limits, policy_packages: Sequence[str] = ()) -> WorkerDirectory:
     """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
-    ground = Ground(root, policy_library(policy_packages), limits)
+    ground = WorkerDirectory(root, policy_library(policy_packages), limits)
     guest = ground.runtime / "guest"
     for directory in (guest, ground.packages, ground.policy):
         directory.mkdir(parents=True)
@@ -63,7 +63,7 @@ def prepare_ground(root: Path, limits: Limits, policy_packages: Sequence[str] = 
     return ground
 
 
-def lay_checkpoint(ground: Ground, checkpoint: Path) -> None:
+def lay_checkpoint(ground: WorkerDirectory, checkpoint: Path) -> None:
     """Put a checkpoint where the policy's process finds it, in place of the one before.
 
     The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted. Raises
@@ -97,7 +97,7 @@ class Zygote:
     """One zygote in one sandbox, started again when it is gone."""
 
     def __init__(
-        self, backend: Backend, ground: Ground, preload: Sequence[str] = LIGHT, *, pinned: bool = True
+        self, backend: Backend, ground: WorkerDirectory, preload: Sequence[str] = LIGHT, *, pinned: bool = True
     ) -> None:
         """Start the zygote; it gets ready while the caller does other things. Raises ``SandboxError``.
 
@@ -176,7 +176,7 @@ class Zygote:
         self.kill()
         self._inside.process.wait()
 
-    def _start(self) -> tuple[Inside, socket.socket]:
+    def _start(self) -> tuple[ZygoteView, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MESSAGE_LIMIT)

@@ -15,7 +15,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.film import Film, Recorded
+from evopolicygym.core.film import Film, RecordedEpisode
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.core.submission_state import SubmissionState
@@ -25,7 +25,7 @@ from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.films.filming import Order, needed, shoot
+from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.provenance import check_simulator
@@ -36,7 +36,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class FilmOptions:
     """What is to be filmed, and how."""
 
     split: Split = Split.HELD_OUT
@@ -54,7 +54,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeFilm:
     """A film that is there now."""
 
     path: Path
@@ -65,7 +65,7 @@ class Made:
     """The level at which its policy played again for it; empty where its actions were recorded."""
 
 
-def films(root: Path, wish: Wish, means: Means, advanced: Callable[[str, int, int], None]) -> Iterator[Made]:
+def films(root: Path, wish: FilmOptions, means: Means, advanced: Callable[[str, int, int], None]) -> Iterator[MadeFilm]:
     """Make what is wished of a run and yield each film; ``advanced`` is told of an episode, its steps, and of how many.
 
     Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
@@ -85,7 +85,7 @@ def films(root: Path, wish: Wish, means: Means, advanced: Callable[[str, int, in
     places = {case: below / film_name(wish.split, submission.index, checkpoint, case) for case in cases}
     there = {} if wish.force else _kept(state, wish.split, submission, places, below)
     due = [case for case in cases if case not in there]
-    yield from (Made(places[case], film, was_there=True) for case, film in there.items())
+    yield from (MadeFilm(places[case], film, was_there=True) for case, film in there.items())
     if not due:
         return
     check_simulator(root, state.opened, trusted=means.trusted)
@@ -104,7 +104,7 @@ def films(root: Path, wish: Wish, means: Means, advanced: Callable[[str, int, in
             scene = _Scene(state, wish, submission, case, dealt.cases.seed(wish.split, index))
             actions = Path(scratch, episode_name(case)) if case in again else files
             film = scene.filmed(places[case], actions, variables, again.get(case), advanced)
-            yield Made(places[case], film, was_there=False, isolation=isolation if case in again else "")
+            yield MadeFilm(places[case], film, was_there=False, isolation=isolation if case in again else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class _Scene:
     """One episode that is to be filmed."""
 
     state: RunState
-    wish: Wish
+    wish: FilmOptions
     submission: SubmissionState
     case: int
     seed: int
@@ -133,7 +133,7 @@ class _Scene:
             opened, wish = self.state.opened, self.wish
             steps, name = expected.length if expected else opened.task.environment.max_steps, f"case {self.case}"
             shot = shoot(
-                Order(
+                CameraOrder(
                     spec=opened.task.environment,
                     seed=self.seed,
                     observation_schema=opened.observation_schema,
@@ -172,11 +172,11 @@ def _kept(
     return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
 
 
-def _told(episode: Episode) -> Recorded:
-    return Recorded(episode.length, episode.episode_return, episode.trajectory_sha256)
+def _told(episode: Episode) -> RecordedEpisode:
+    return RecordedEpisode(episode.length, episode.episode_return, episode.trajectory_sha256)
 
 
-def _submission(state: RunState, wish: Wish) -> SubmissionState:
+def _submission(state: RunState, wish: FilmOptions) -> SubmissionState:
     if wish.submission is not None:
         if not 0 <= wish.submission < len(state.submissions):
             count = len(state.submissions)
@@ -190,7 +190,7 @@ def _submission(state: RunState, wish: Wish) -> SubmissionState:
     return state.submissions[state.selected.submit_index]
 
 
-def _cases(state: RunState, submission: SubmissionState, wish: Wish) -> Sequence[int]:
+def _cases(state: RunState, submission: SubmissionState, wish: FilmOptions) -> Sequence[int]:
     """Return the places that are asked for; raise ``UsageError`` where there are none such."""
     what = f"submission {submission.index}"
     if submission.published is None or submission not in state.candidates:
@@ -214,7 +214,7 @@ def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int
     return paths.evaluated(split, submission.charged.checkpoint, case)
 
 
-def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> Recorded | None:
+def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> RecordedEpisode | None:
     hidden = state.rollout(split, submission.charged.checkpoint).episodes if split is not Split.TRAIN else ()
     episode = (hidden or submission.episodes)[case]
     return _told(episode) if episode else None

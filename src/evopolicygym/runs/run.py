@@ -25,9 +25,9 @@ from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
-from evopolicygym.judge.http import JudgeDoor
+from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rights import feedback_read_only
@@ -191,8 +191,8 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
     writer.write_document()
     with (
         feedback_read_only(paths),
-        Session(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
-        JudgeDoor(session) as door,
+        JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+        JudgeServer(session) as door,
     ):
         play_turns(session, door, agent)
         session.raise_fault()

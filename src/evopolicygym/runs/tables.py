@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from evopolicygym.core.decoding import Problem, Undecodable, decoder
+from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.option import DeclaredOption
 
@@ -25,13 +25,13 @@ NO_KEYS = (
 )
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """A table of a TOML file: what it doesn't know, it refuses. Fields that may be left out have a default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class PriceTable(Table):
+class PriceTable(TomlTable):
     """``[agent.price]``: US dollars for a million tokens."""
 
     input: float
@@ -40,12 +40,12 @@ class PriceTable(Table):
     cache_write: float | None = None
 
 
-Decoded = TypeVar("Decoded", bound=Table)
+Decoded = TypeVar("Decoded", bound=TomlTable)
 TABLES_OF = {"price": PriceTable | None}
 """Options whose value is a table with keys of its own."""
 
 
-def table_of(name: str, options: Iterable[DeclaredOption], **further: Any) -> type[Table]:  # noqa: ANN401 - pydantic's
+def table_of(name: str, options: Iterable[DeclaredOption], **further: Any) -> type[TomlTable]:  # noqa: ANN401 - pydantic's
     """Return the table that holds declared options, each where it says; ``further`` are fields as pydantic has them."""
     own: dict[str, Any] = {}
     inner: dict[str, list[DeclaredOption]] = {}
@@ -58,7 +58,7 @@ def table_of(name: str, options: Iterable[DeclaredOption], **further: Any) -> ty
     for title, held in inner.items():
         below = table_of(f"{name}.{title}", [_one_further_in(one) for one in held])
         own[title] = (below, Field(default_factory=below))
-    return create_model(name, __base__=Table, **own)
+    return create_model(name, __base__=TomlTable, **own)
 
 
 def read_table(file: Path) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _one_further_in(one: DeclaredOption) -> DeclaredOption:
     return replace(one, option=replace(one.option, tables=one.option.tables[1:]))
 
 
-def _wrong(kind: type[Table], problem: Problem) -> str:
+def _wrong(kind: type[TomlTable], problem: DecodingProblem) -> str:
     """Return what is wrong. No value is ever quoted: there might be a key in it."""
     if problem.is_missing:
         return f"{problem.where} is missing."
@@ -110,10 +110,10 @@ def _wrong(kind: type[Table], problem: Problem) -> str:
     return f"{problem.where} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
 
 
-def _names(kind: type[Table], path: list[str]) -> Iterator[str]:
+def _names(kind: type[TomlTable], path: list[str]) -> Iterator[str]:
     """Yield the names that a table within a table may hold."""
     for step in path:
         field = kind.model_fields.get(step)
         inner = [field.annotation, *get_args(field.annotation)] if field else []
-        kind = next((one for one in inner if isinstance(one, type) and issubclass(one, Table)), kind)
+        kind = next((one for one in inner if isinstance(one, type) and issubclass(one, TomlTable)), kind)
     yield from kind.model_fields

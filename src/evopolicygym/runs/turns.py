@@ -12,14 +12,14 @@ from threading import Event as Flag
 from threading import Lock, Thread
 from time import monotonic
 
-from evopolicygym.core.agent import Agent, AgentEnd, Desk, Turn
+from evopolicygym.core.agent import Agent, AgentEnd, Turn, Workspace
 from evopolicygym.core.allowance import reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
-from evopolicygym.judge.http import JudgeDoor
-from evopolicygym.judge.session import Session
+from evopolicygym.judge.http import JudgeServer
+from evopolicygym.judge.session import JudgeSession
 
 AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
@@ -34,14 +34,14 @@ MESSAGE = 500
 
 
 @dataclass(slots=True)
-class Meter:
+class TurnMeter:
     """What one turn uses, while it lasts.
 
     A request is noted before the agent's program knows that it is over, and at first without a flush: so the death of
     this process forgets no usage but of requests under way, and the machine's end that of a few seconds.
     """
 
-    session: Session
+    session: JudgeSession
     turn: int
     usage: Mapping[str, float] = field(default_factory=dict)
     """As it was reported last, by whatever thread."""
@@ -94,7 +94,7 @@ class Meter:
             self._over = True
 
 
-def play_turns(session: Session, door: JudgeDoor, agent: Agent) -> None:
+def play_turns(session: JudgeSession, door: JudgeServer, agent: Agent) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
 
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
@@ -114,9 +114,9 @@ def play_turns(session: Session, door: JudgeDoor, agent: Agent) -> None:
 
 
 @contextmanager
-def _metered(session: Session, turn: int) -> Iterator[Meter]:
+def _metered(session: JudgeSession, turn: int) -> Iterator[TurnMeter]:
     """Give what meters a turn; one that is put down leaves a note of what it has used."""
-    meter = Meter(session, turn)
+    meter = TurnMeter(session, turn)
     try:
         yield meter
     except BaseException:
@@ -127,7 +127,7 @@ def _metered(session: Session, turn: int) -> Iterator[Meter]:
         meter.end()
 
 
-def _limited(outcome: Turn, meter: Meter) -> Turn:
+def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     """Return how a turn ended, with the run's limit that ended it; one that told no usage, with what was seen of it."""
     outcome = replace(outcome, usage=outcome.usage or meter.usage, message=well_formed(outcome.message))
     state = meter.session.state
@@ -139,11 +139,11 @@ def _limited(outcome: Turn, meter: Meter) -> Turn:
     return outcome
 
 
-def _turn(session: Session, door: JudgeDoor, agent: Agent, meter: Meter) -> Turn:
+def _turn(session: JudgeSession, door: JudgeServer, agent: Agent, meter: TurnMeter) -> Turn:
     """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
-    desk = Desk(
+    desk = Workspace(
         paths.workspace,
         paths.transcript,
         opened.seed,
@@ -180,7 +180,7 @@ def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
     return (*named, *places_of({*named, *opened.simulator_code}))
 
 
-def _fulfil(future: "Future[Turn]", agent: Agent, desk: Desk, door: JudgeDoor, stop: Flag) -> None:
+def _fulfil(future: "Future[Turn]", agent: Agent, desk: Workspace, door: JudgeServer, stop: Flag) -> None:
     try:
         future.set_result(agent.play(desk, door, stop))
     except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it

@@ -19,7 +19,7 @@ from evopolicygym.sandbox.program.contract import ProgramSandbox
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class PolicyLibrary:
     """Distributions that a policy may import, and where their files lie."""
 
     paths: Mapping[str, Path]
@@ -29,12 +29,12 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class WorkerDirectory:
     """A worker's own directory on the host, from which a zygote is started."""
 
     root: Path
     """``runtime/`` holds the guest's code, ``packages/`` links to the library, ``policy/`` the checkpoint on play."""
-    library: Library
+    library: PolicyLibrary
     limits: Limits
 
     @property
@@ -72,7 +72,7 @@ class Confinement:
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
+class ZygoteView:
     """What a zygote's world looks like to itself."""
 
     process: "subprocess.Popen[bytes]"
@@ -92,7 +92,7 @@ class Backend(Protocol):
     def findings(self) -> Mapping[str, str]:
         """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote that inherits the descriptor ``control`` and the given environment variables, no others."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
-from evopolicygym.sandbox.base import Library
+from evopolicygym.sandbox.base import PolicyLibrary
 
 PACKAGE_DIRECTORIES = {"site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__"}
 """Parts of a standard library's directory that a policy has no business with."""
@@ -53,7 +53,7 @@ def python_program() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
-def library(distributions: Iterable[str], described: Collection[str] = ()) -> Library:
+def library(distributions: Iterable[str], described: Collection[str] = ()) -> PolicyLibrary:
     """Return where the named distributions lie, as far as they are installed; of those ``described``, metadata too."""
     from importlib import metadata  # loads late: only a worker needs it
 
@@ -70,7 +70,7 @@ def library(distributions: Iterable[str], described: Collection[str] = ()) -> Li
             top = file.parts[0]
             if top not in {"..", "__pycache__"} and not top.endswith(left_out):
                 paths.setdefault(top, Path(str(found.locate_file(top))))
-    return Library(paths, tuple(versions))
+    return PolicyLibrary(paths, tuple(versions))
 
 
 def _base() -> dict[str, str]:

@@ -29,7 +29,7 @@ BACKENDS = Registry(
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenBackend:
     """A backend that works here, with what it can enforce and why it was taken."""
 
     name: str
@@ -40,7 +40,7 @@ class Chosen:
     """How the level is written in a record, without the walls that are missing and were waived."""
 
 
-def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> Chosen:
+def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> ChosenBackend:
     """Return the backend that ``asked`` names; for ``auto``, the strongest that works here and why.
 
     ``lacks`` says why this machine lacks a wall. Raises ``UnknownName`` and ``SandboxError``.
@@ -110,7 +110,7 @@ def _strongest_first() -> list[tuple[str, Backend]]:
 
 def _tried(
     name: str, backend: Backend, waived: Collection[Wall], lacks: Callable[[Wall], str], why: Mapping[str, str]
-) -> Chosen:
+) -> ChosenBackend:
     findings = backend.findings()
     missing = {wall: reason for wall in sorted(backend.walls) if (reason := lacks(wall))}
     for wall in missing.keys() - waived:
@@ -121,4 +121,4 @@ def _tried(
     if Wall.PROGRAM_SANDBOX in waived and not isinstance(backend, ProgramBackend):
         missing[Wall.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"
     without = {f"without {wall}": f"waived: {reason}" for wall, reason in missing.items()}
-    return Chosen(name, backend, {**findings, **why, **without}, written(name, missing))
+    return ChosenBackend(name, backend, {**findings, **why, **without}, written(name, missing))

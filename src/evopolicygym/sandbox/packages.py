@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.sandbox.base import Library
+from evopolicygym.sandbox.base import PolicyLibrary
 from evopolicygym.sandbox.host import library
 from evopolicygym.sandbox.simulators import first_of
 
@@ -29,7 +29,7 @@ def normalised(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({_normal(name) for name in names}))
 
 
-def policy_library(named: Collection[str] = ()) -> Library:
+def policy_library(named: Collection[str] = ()) -> PolicyLibrary:
     """Return what policies of a run may import that names these; raise ``UsageError`` where one isn't installed."""
     besides = with_requirements(named)
     return library(dict.fromkeys((*ALWAYS, *besides)), described=besides)

@@ -33,7 +33,7 @@ MOST_DIRECTORIES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SimulatorPlaces:
     """What was found in a tree."""
 
     hidden: Mapping[str, frozenset[str]]
@@ -55,7 +55,7 @@ def names_of(modules: Iterable[str]) -> tuple[str, ...]:
     return tuple(module for module in modules if not os.path.isabs(module))  # noqa: PTH117 - as text
 
 
-def search(tree: str, modules: Collection[str]) -> Found:
+def search(tree: str, modules: Collection[str]) -> SimulatorPlaces:
     """Look for modules in a tree, no link followed; raise ``SandboxError`` where it is too large."""
     places = (os.path.realpath(module) for module in set(modules).difference(names_of(modules)))
     within = frozenset(place for place in places if place.startswith(f"{os.path.realpath(tree)}/"))
@@ -78,7 +78,7 @@ def first_of(path: Path, modules: Collection[str]) -> str:
 
 
 @cache
-def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Found:
+def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> SimulatorPlaces:
     lying = _lying(tree, places)
     hidden: dict[str, frozenset[str]] = {}
     pythons: list[str] = []
@@ -102,7 +102,7 @@ def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Found:
         below = (one.path for one in entries if one.name not in found and one.is_dir(follow_symlinks=False))
         waiting.extend(below)
         pythons += [one.path for one in entries if PYTHON.fullmatch(one.name) and _is_program(one)]
-    return Found(hidden, tuple(sorted(pythons)))
+    return SimulatorPlaces(hidden, tuple(sorted(pythons)))
 
 
 def _lying(tree: str, places: Iterable[str]) -> dict[str, frozenset[str]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from evopolicygym.core.decoding import Problem, Undecodable, decoder
+from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.errors import UnknownName, UsageError
 
@@ -121,7 +121,7 @@ def _refusal(source: str, complaints: list[str]) -> str:
     return f"{source}: {complaints[0]}" if len(complaints) == 1 else "\n  ".join([f"{source}:", *complaints])
 
 
-def _complaints(problems: Sequence[Problem]) -> Iterator[str]:
+def _complaints(problems: Sequence[DecodingProblem]) -> Iterator[str]:
     """Yield what is wrong: fields that there aren't, as a misspelt one is also a missing one, then the others."""
     yield from _unknown([problem.path for problem in problems if problem.is_unknown])
     if missing := [problem.where for problem in problems if problem.is_missing]:

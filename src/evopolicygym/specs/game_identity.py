@@ -13,7 +13,7 @@ from evopolicygym.specs import catalog
 
 
 @dataclass(frozen=True, slots=True)
-class Game:
+class GameIdentity:
     """The part of a spec that decides what a return is worth; what an agent is told of it is the rest."""
 
     id: str
@@ -24,7 +24,7 @@ class Game:
     success: str = ""
     """Its rule, with the key where the rule has one; empty where none is told."""
 
-    def is_same(self, other: "Game") -> bool:
+    def is_same(self, other: "GameIdentity") -> bool:
         """Whether returns of both can be compared; what success is counts where both tell it."""
         mine, theirs = ((one.id, one.max_steps, dict(one.arguments)) for one in (self, other))
         return mine == theirs and (not (self.success and other.success) or self.success == other.success)
@@ -35,9 +35,9 @@ class Game:
         return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}"
 
 
-def game_of(spec: EnvironmentSpec) -> Game:
+def game_of(spec: EnvironmentSpec) -> GameIdentity:
     """Return what a spec has played."""
-    return Game(spec.id, spec.max_steps, spec.arguments, success_of(spec.success))
+    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success))
 
 
 def success_of(success: Success | None) -> str:
@@ -49,6 +49,6 @@ def success_of(success: Success | None) -> str:
 
 
 @cache
-def game_named(task: str) -> Game:
+def game_named(task: str) -> GameIdentity:
     """Return what shipped tables mean by the name of a task: what the spec that ships under it has played."""
     return game_of(catalog.load(task))

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 PLAIN = (
@@ -34,27 +34,27 @@ class ClaudeCode(Tool):
     url, key = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
     efforts = ("low", "medium", "high", "xhigh", "max")
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--resume", call.conversation) if call.conversation else ()
         effort = ("--effort", self.effort) if self.effort else ()
         return ("-p", call.prompt, "--model", call.model, *effort, *PLAIN, *again)
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the tool's environment variables."""
         return {**endpoint.environment, **QUIET, **dict.fromkeys(MODELS, model)}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "system":
-                return Heard(conversation=event.get("session_id", ""))
+                return ToolEvent(conversation=event.get("session_id", ""))
             case "result":
                 said = str(event.get("result") or event["subtype"])
                 error = said if event["is_error"] else ""
-                return Heard(event["session_id"], said, error=error, usage=_usage(event))
+                return ToolEvent(event["session_id"], said, error=error, usage=_usage(event))
             case _:
-                return Heard()
+                return ToolEvent()
 
 
 def _usage(event: Event) -> dict[str, float]:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 PLAIN = (
@@ -43,31 +43,31 @@ class Codex(Tool):
     usage_lasts = True
     efforts = ()
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("resume", call.conversation) if call.conversation else ()
         return ("exec", *PLAIN, *again, call.prompt)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return its settings; a provider of our own, as the built-in one tries other protocols first."""
         effort = f"model_reasoning_effort = {json.dumps(self.effort)}\n" if self.effort else ""
         settings = SETTINGS.format(model=json.dumps(model), effort=effort, address=json.dumps(endpoint.address))
         return {".codex/config.toml": settings}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says; an item that is an error is a warning, and no failure."""
         match event["type"]:
             case "thread.started":
-                return Heard(conversation=event["thread_id"])
+                return ToolEvent(conversation=event["thread_id"])
             case "item.completed" if event["item"]["type"] == "agent_message":
-                return Heard(message=event["item"]["text"])
+                return ToolEvent(message=event["item"]["text"])
             case "turn.completed":
                 names = {"input": "input_tokens", "cached_input": "cached_input_tokens", "output": "output_tokens"}
-                return Heard(usage=tokens(event["usage"], **names, reasoning="reasoning_output_tokens"))
+                return ToolEvent(usage=tokens(event["usage"], **names, reasoning="reasoning_output_tokens"))
             case "turn.failed":
-                return Heard(error=event["error"]["message"])
+                return ToolEvent(error=event["error"]["message"])
             case _:
-                return Heard()
+                return ToolEvent()
 
 
 ABOUT = Codex.about("OpenAI's Codex CLI")

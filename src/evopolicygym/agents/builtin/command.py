@@ -14,9 +14,18 @@ from threading import Event
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About, Model
 from evopolicygym.agents.kit.program import Launch, last_words, run
-from evopolicygym.core.agent import IN_WORKSPACE, Agent, AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
+from evopolicygym.core.agent import (
+    IN_WORKSPACE,
+    Agent,
+    AgentConfig,
+    AgentEnd,
+    AgentLimits,
+    JudgeEndpoint,
+    Turn,
+    Workspace,
+)
 from evopolicygym.core.errors import MissingExtra, UsageError
-from evopolicygym.model_proxy.proxy import ModelDoor
+from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.wire import Wire
 
@@ -52,7 +61,7 @@ class CommandAgent:
                 f"program's name that is on PATH, after --."
             )
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Run the program until it ends, goes over a limit, or ``stop`` is set.
 
         Raises ``AgentError`` where it can't be started, ``SandboxError`` where it can't be ended, and what its model's
@@ -61,10 +70,10 @@ class CommandAgent:
         with ExitStack() as stack:
             if self._upstream is None:
                 return self._play(desk, door, None, stop)
-            model = stack.enter_context(ModelDoor(self._upstream.within(desk), desk.model_log, desk.report))
+            model = stack.enter_context(ModelProxy(self._upstream.within(desk), desk.model_log, desk.report))
             return replace(self._play(desk, door, model, stop), usage=model.usage().figures())
 
-    def _play(self, desk: Desk, door: Door, model: ModelDoor | None, stop: Event) -> Turn:
+    def _play(self, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
         launch = replace(self._launch, over=model.spent) if model else self._launch
         ended = run(launch, desk, door, model, stop)
         if ended.limit:

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 SETTINGS = {
@@ -27,33 +27,33 @@ class Gemini(Tool):
     url, key = "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
     efforts = ("minimal", "low", "medium", "high")
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--resume", call.conversation) if call.conversation else ()
         plain = ("--approval-mode", "yolo", "-o", "stream-json", "--skip-trust")
         return ("-p", call.prompt, "-m", call.model, *plain, *again)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
+    def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
         thinking = {"generateContentConfig": {"thinkingConfig": {"thinkingLevel": self.effort.upper()}}}
         override = {"match": {"model": model}, "modelConfig": thinking}
         told = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
         return {".gemini/settings.json": json.dumps(SETTINGS | told)}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "init":
-                return Heard(conversation=event["session_id"])
+                return ToolEvent(conversation=event["session_id"])
             case "message" if event["role"] == "assistant":
-                return Heard(message=event["content"], goes_on=bool(event.get("delta")))
+                return ToolEvent(message=event["content"], goes_on=bool(event.get("delta")))
             case "result":
                 error = "" if event["status"] == "success" else str((event.get("error") or {}).get("message", "failed"))
                 counts = event.get("stats") or {}
                 names = {"input": "input_tokens", "cached_input": "cached", "output": "output_tokens"}
-                return Heard(error=error, usage=tokens(counts, **names))
+                return ToolEvent(error=error, usage=tokens(counts, **names))
             case _:
-                return Heard()
+                return ToolEvent()
 
 
 ABOUT = Gemini.about("Google's Gemini CLI")

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 
@@ -17,22 +17,22 @@ class KimiCode(Tool):
     wire = Wire.CHAT
     url, key = "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("-S", call.conversation) if call.conversation else ()
         return ("-p", call.prompt, "--output-format", "stream-json", *again)
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the tool's environment variables."""
         place = {"BASE_URL": endpoint.address, "API_KEY": endpoint.key, "PROVIDER_TYPE": "openai", "NAME": model}
         named = {f"KIMI_MODEL_{name}": value for name, value in place.items()}
         return {**named, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         if event.get("role") == "assistant" and isinstance(event.get("content"), str):
-            return Heard(message=event["content"])
-        return Heard(conversation=event.get("session_id") or "")
+            return ToolEvent(message=event["content"])
+        return ToolEvent(conversation=event.get("session_id") or "")
 
 
 ABOUT = KimiCode.about("Moonshot's Kimi Code")

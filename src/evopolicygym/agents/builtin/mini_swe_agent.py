@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 
@@ -18,20 +18,20 @@ class MiniSweAgent(Tool):
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     efforts = ()
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         plain = ("-y", "--exit-immediately", "-l", "0", "-c", "mini.yaml", "-c", "model.cost_tracking=ignore_errors")
         effort = ("-c", f"model.model_kwargs.extra_body.reasoning_effort={self.effort}") if self.effort else ()
         return ("-m", f"openai/{call.model}", "-t", call.prompt, *plain, *effort)
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - an argument
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - an argument
         """Return the tool's environment variables."""
         quiet = {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
         return {**endpoint.environment, "OPENAI_API_BASE": endpoint.address, **quiet}
 
-    def hear(self, event: Event) -> Heard:  # noqa: ARG002 - it prints no events
+    def hear(self, event: Event) -> ToolEvent:  # noqa: ARG002 - it prints no events
         """Return nothing."""
-        return Heard()
+        return ToolEvent()
 
 
 ABOUT = MiniSweAgent.about("mini-SWE-agent")

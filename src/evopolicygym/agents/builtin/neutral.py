@@ -10,17 +10,17 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.agents.kit.judge_client import JudgeUnreachable, Referee, Stopped
+from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
 from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
 from evopolicygym.agents.kit.neutral_harness.hands import Hands, WorkEnded
 from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS, UNREADABLE, Conversation
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, RequestRefused
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import CallRefused
+from evopolicygym.model_proxy.wire import ModelRequestRefused
 
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.provider import Provider
@@ -40,7 +40,7 @@ class NeutralAgent:
         self._upstream, self._model, self._effort = upstream, model, effort
         self.model_url = upstream.base_url
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
 
         Raises ``AgentError`` where there is no workplace, or where the model never answers.
@@ -51,14 +51,14 @@ class NeutralAgent:
         provider = Provider(self._upstream, self._model, ledger, ModelLog(desk.model_log))
         conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
         with Hands(desk, door, stop) as hands:
-            talk = _Talk(conversation, provider, hands, Referee(door.endpoint, stop), desk.transcript)
+            talk = _Talk(conversation, provider, hands, JudgeClient(door.endpoint, stop), desk.transcript)
             try:
                 end, message = AgentEnd.FINISHED, talk.hold()
             except ConversationTooLong as error:
                 end, message = AgentEnd.FINISHED, f"the conversation outgrew the model's context: {error}"
-            except CallRefused as error:
+            except ModelRequestRefused as error:
                 end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
-            except Stopped as error:
+            except StopRequested as error:
                 end, message = AgentEnd.STOPPED, str(error)
             except ModelFailed as error:
                 usage = ledger.usage()
@@ -74,7 +74,7 @@ class _Talk:
     """One turn's conversation."""
 
     def __init__(
-        self, conversation: Conversation, provider: "Provider", hands: Hands, referee: Referee, transcript: Path
+        self, conversation: Conversation, provider: "Provider", hands: Hands, referee: JudgeClient, transcript: Path
     ) -> None:
         self._conversation, self._provider, self._hands, self._referee = conversation, provider, hands, referee
         self._transcript = Transcript(transcript)

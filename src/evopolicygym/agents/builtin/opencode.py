@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 
@@ -20,12 +20,12 @@ class OpenCode(Tool):
     usage_adds_up = True
     efforts = ()
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--session", call.conversation) if call.conversation else ()
         return ("run", "--format", "json", "-m", f"door/{call.model}", "--auto", *again, call.prompt)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return its settings."""
         options = {"baseURL": endpoint.address, "apiKey": "{env:OPENAI_API_KEY}"}
         thinking = {"options": {"reasoningEffort": self.effort}} if self.effort else {}
@@ -40,29 +40,29 @@ class OpenCode(Tool):
         }
         return {".config/opencode/opencode.json": json.dumps(settings)}
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - as files tells it
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - as files tells it
         """Return the tool's environment variables."""
         quiet = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
         return {**endpoint.environment, **dict.fromkeys(quiet, "1")}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         conversation, part = event.get("sessionID", ""), event.get("part") or {}
         match event["type"]:
             case "text":
-                return Heard(conversation, part["text"])
+                return ToolEvent(conversation, part["text"])
             case "error":
                 error = event["error"]
-                return Heard(conversation, error=str((error.get("data") or {}).get("message") or error["name"]))
+                return ToolEvent(conversation, error=str((error.get("data") or {}).get("message") or error["name"]))
             case "step_finish":
                 counts = part["tokens"]
                 fresh, cache = tokens(counts, input="input"), tokens(counts["cache"], cached_input="read")
                 spoken = tokens(counts, output="output", reasoning="reasoning")
                 spoken["output"] += spoken["reasoning"]
                 whole = {"input": fresh["input"] + cache["cached_input"], **cache, **spoken}
-                return Heard(conversation, usage=whole)
+                return ToolEvent(conversation, usage=whole)
             case _:
-                return Heard(conversation)
+                return ToolEvent(conversation)
 
 
 ABOUT = OpenCode.about("opencode")

@@ -10,8 +10,8 @@ from threading import Event
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.given_project import replace, submit_once
-from evopolicygym.agents.kit.judge_client import Referee, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
 ABOUT = About("plays a policy project that is there already", needs="--option project=DIR")
@@ -33,7 +33,7 @@ class PolicyAgent:
         """Raise ``UsageError`` where there is no project to play."""
         files_of(self._project)
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Play; raise ``UsageError`` where the project is gone."""
         return turn(lambda referee: _play(files_of(self._project), desk.system, referee), door, stop)
 
@@ -61,7 +61,7 @@ def files_of(project: Path) -> dict[str, bytes]:
     }
 
 
-def _play(files: dict[str, bytes], system: Path, referee: Referee) -> str:
+def _play(files: dict[str, bytes], system: Path, referee: JudgeClient) -> str:
     replace(system, files)
     submit_once(referee, KEY)
     return f"a project of {len(files)} files, submitted once"

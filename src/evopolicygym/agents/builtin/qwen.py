@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Call, Event, Heard, Tool, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 SETTINGS = {
@@ -25,33 +25,33 @@ class Qwen(Tool):
     usage_lasts = True
     efforts = ("low", "medium", "high", "xhigh", "max")
 
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--resume", call.conversation) if call.conversation else ()
         plain = ("--auth-type", "openai", "--approval-mode", "yolo", "-o", "stream-json")
         return (call.prompt, "-m", call.model, *plain, *again)
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
+    def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - the same for any
         """Return its settings."""
         thinking = {"generationConfig": {"reasoning": {"effort": self.effort}}} if self.effort else {}
         return {".qwen/settings.json": json.dumps({**SETTINGS, "model": {"skipNextSpeakerCheck": True, **thinking}})}
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return the tool's environment variables."""
         return {**endpoint.environment, "OPENAI_MODEL": model}
 
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "system":
-                return Heard(conversation=event.get("session_id", ""))
+                return ToolEvent(conversation=event.get("session_id", ""))
             case "result":
                 said = str(event.get("result") or (event.get("error") or {}).get("message") or event["subtype"])
                 names = {"input": "input_tokens", "cached_input": "cache_read_input_tokens", "output": "output_tokens"}
                 error = said if event["is_error"] else ""
-                return Heard(event["session_id"], said, error=error, usage=tokens(event["usage"], **names))
+                return ToolEvent(event["session_id"], said, error=error, usage=tokens(event["usage"], **names))
             case _:
-                return Heard()
+                return ToolEvent()
 
 
 ABOUT = Qwen.about("Alibaba's Qwen Code")

@@ -7,8 +7,8 @@ from threading import Event
 
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.judge_client import Referee, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 
 ABOUT = About("changes nothing: plays the random policy that it finds")
 EPISODES_PER_SUBMISSION = 16
@@ -19,7 +19,7 @@ class RandomAgent:
 
     max_turns = 1
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing at the desk
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing at the desk
         """Spend the budget."""
         return turn(_spend, door, stop)
 
@@ -30,7 +30,7 @@ def make(config: AgentConfig) -> Agent:
     return RandomAgent()
 
 
-def _spend(referee: Referee) -> str:
+def _spend(referee: JudgeClient) -> str:
     info = referee.info()
     remaining, submissions = info.episode_budget, 0
     while remaining:

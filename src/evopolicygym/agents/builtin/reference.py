@@ -11,8 +11,8 @@ from evopolicygym import references
 from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.given_project import replace, submit_once
-from evopolicygym.agents.kit.judge_client import Referee, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 
 ABOUT = About("plays the policy that a person wrote for the environment")
 KEY = "reference"
@@ -27,7 +27,7 @@ class ReferenceAgent:
         """Raise ``UsageError`` where the environment has no reference."""
         references.files_of(environment)
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Play; raise ``UsageError`` where the environment has no reference."""
         return turn(lambda referee: _play(desk.system, referee), door, stop)
 
@@ -38,7 +38,7 @@ def make(config: AgentConfig) -> Agent:
     return ReferenceAgent()
 
 
-def _play(system: Path, referee: Referee) -> str:
+def _play(system: Path, referee: JudgeClient) -> str:
     environment = str(referee.info().env_meta["env"])
     lay(environment, system)
     submit_once(referee, KEY)

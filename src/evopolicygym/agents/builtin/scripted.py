@@ -19,8 +19,8 @@ from typing import Any
 
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.judge_client import Referee, Stopped, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, StopRequested, turn
+from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 
@@ -74,14 +74,14 @@ class ScriptedAgent:
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Take every step; a refusal ends the turn as crashed."""
         return turn(lambda referee: self._follow(desk, referee, stop), door, stop)
 
-    def _follow(self, desk: Desk, referee: Referee, stop: Event) -> str:
+    def _follow(self, desk: Workspace, referee: JudgeClient, stop: Event) -> str:
         for place, step in enumerate(self._steps):
             if stop.is_set():
-                raise Stopped(f"The agent was asked to stop before its step {place}.")
+                raise StopRequested(f"The agent was asked to stop before its step {place}.")
             _take(step, f"scripted-{place}", desk.system, referee)
         return f"{len(self._steps)} steps taken"
 
@@ -92,7 +92,7 @@ def make(config: AgentConfig) -> Agent:
     return ScriptedAgent(_decode(config.options))
 
 
-def _take(step: Step, key: str, system: Path, referee: Referee) -> None:
+def _take(step: Step, key: str, system: Path, referee: JudgeClient) -> None:
     match step:
         case Write():
             file = system / step.write

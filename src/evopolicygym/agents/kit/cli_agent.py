@@ -19,14 +19,14 @@ from time import monotonic
 
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.builtin.command import MODEL_OPTIONS, limits_of, upstream_of
-from evopolicygym.agents.kit.judge_client import Referee
-from evopolicygym.agents.kit.program import Ended, Launch, last_words, run
-from evopolicygym.agents.kit.tool import Call, Heard, Tool
+from evopolicygym.agents.kit.judge_client import JudgeClient
+from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run
+from evopolicygym.agents.kit.tool import Tool, ToolEvent, ToolTask
 from evopolicygym.core import strict_json
-from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
-from evopolicygym.model_proxy.proxy import ModelDoor
-from evopolicygym.model_proxy.upstream import ModelEndpoint, ModelUpstream
+from evopolicygym.model_proxy.proxy import ModelProxy
+from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import MOST
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.sandbox.program.view import launched
@@ -105,7 +105,7 @@ class Listener:
         with suppress(ValueError, TypeError, LookupError, AttributeError):
             self._take(self.tool.hear(strict_json.decode(line)))
 
-    def _take(self, heard: Heard) -> None:
+    def _take(self, heard: ToolEvent) -> None:
         if heard.conversation != self.conversation and CONVERSATION.fullmatch(heard.conversation):
             self.conversation, self.totals = heard.conversation, {}
             self.keep()
@@ -122,15 +122,15 @@ class Listener:
 
 
 @dataclass(slots=True)
-class Progress:
+class StallWatch:
     """Knows when nothing has moved for long.
 
     What moves is what the tool prints, while its model answers; answers of its model; and the judge's count.
     """
 
     listener: Listener
-    model: ModelDoor
-    referee: Referee
+    model: ModelProxy
+    referee: JudgeClient
     quiet_s: float
     _since: float = field(default_factory=monotonic)
     _printed: int = 0
@@ -173,17 +173,17 @@ class CommandLineAgent:
         self._tool, self._program, self._model = tool, program, config.model
         self._upstream, self._limits = upstream, limits
 
-    def play(self, desk: Desk, door: Door, stop: Flag) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, in the conversation of the last call where there was one."""
         desk.home.mkdir(mode=0o700, exist_ok=True)
-        referee = Referee(door.endpoint, stop)
+        referee = JudgeClient(door.endpoint, stop)
         before = referee.info()
         listener = Listener(self._tool, desk.conversation)
         listener.recall()
         resumed = listener.conversation
-        call = Call(self._model, _prompt(resumed, before.remaining_budget), resumed)
-        with ModelDoor(self._upstream.within(desk), desk.model_log, desk.report) as model:
-            progress = Progress(listener, model, referee, self._quiet_s)
+        call = ToolTask(self._model, _prompt(resumed, before.remaining_budget), resumed)
+        with ModelProxy(self._upstream.within(desk), desk.model_log, desk.report) as model:
+            progress = StallWatch(listener, model, referee, self._quiet_s)
             launch = Launch(
                 (*launched(self._program), *self._tool.arguments(call)),
                 self._limits,
@@ -207,7 +207,7 @@ class CommandLineAgent:
             listener.keep()
         return Turn(end, message, usage.figures(), ended.findings, listener.of_this_call())
 
-    def _equip(self, home: Path, endpoint: ModelEndpoint) -> Mapping[str, str]:
+    def _equip(self, home: Path, endpoint: ModelAddress) -> Mapping[str, str]:
         for place, text in self._tool.files(self._model, endpoint).items():
             _lay(home, place, text)
         return self._tool.environment(self._model, endpoint)
@@ -252,7 +252,7 @@ def _prompt(conversation: str, remaining: int) -> str:
 
 
 def _judged(
-    ended: Ended, trouble: int | None, listener: Listener, transcript: Path, *, submitted: bool, spent: bool
+    ended: ProgramEnd, trouble: int | None, listener: Listener, transcript: Path, *, submitted: bool, spent: bool
 ) -> tuple[AgentEnd, str]:
     """Return how a call ended, and what a person would want to know of it."""
     if ended.limit:

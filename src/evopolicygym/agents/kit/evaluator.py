@@ -16,9 +16,9 @@ from statistics import fmean
 from threading import Event
 
 from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import Referee, RunClosed, Summary, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, SubmissionsClosed, Summary, turn
 from evopolicygym.core import strict_json
-from evopolicygym.core.agent import Desk, Door, Turn
+from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
 
 Program = str | Mapping[str, str]
@@ -64,7 +64,7 @@ class Evaluation:
 class Evaluator:
     """Has candidates played, for as long as the budget lasts."""
 
-    def __init__(self, desk: Desk, referee: Referee) -> None:
+    def __init__(self, desk: Workspace, referee: JudgeClient) -> None:
         self._desk, self._referee = desk, referee
         self.info = referee.info()
         """What the judge says of the run: its rules of portions, its cases, its spaces."""
@@ -104,7 +104,7 @@ class Evaluator:
         replace(self._desk.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
             summary = self._referee.submit(indices, _key(files, indices, label))
-        except RunClosed as closed:
+        except SubmissionsClosed as closed:
             self.remaining = 0
             raise BudgetSpent(str(closed)) from closed
         except RequestRefused as refused:
@@ -159,7 +159,7 @@ class SearchAgent:
     search: Search
     max_turns: int = field(default=1, kw_only=True)
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent, the search is over, or ``stop`` is set."""
         return turn(lambda referee: spend(Evaluator(desk, referee), self.search, desk.seed), door, stop)
 

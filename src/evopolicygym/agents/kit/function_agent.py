@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from threading import Event
 
-from evopolicygym.agents.kit.judge_client import Referee, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, turn
 from evopolicygym.agents.kit.session import Session
-from evopolicygym.core.agent import AgentConfig, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
 NAME = "function"
@@ -25,10 +25,10 @@ class FunctionAgent:
     def __init__(self, function: AgentFunction) -> None:
         self.function = function
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Call the function; what it returns is recorded as what it had to say, where that is a text."""
 
-        def call(judge: Referee) -> str:
+        def call(judge: JudgeClient) -> str:
             said = self.function(Session(desk, judge))
             return said if isinstance(said, str) else ""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from evopolicygym.core.agent import AgentEnd, Door, Endpoint, Turn
+from evopolicygym.core.agent import AgentEnd, JudgeAddress, JudgeEndpoint, Turn
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused
 
 TRIES = 5
@@ -23,7 +23,7 @@ LONGEST_PAUSE_S = 0.5
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
-class RunClosed(RequestRefused):
+class SubmissionsClosed(RequestRefused):
     """The run takes no more submissions."""
 
 
@@ -33,7 +33,7 @@ class JudgeUnreachable(EvoPolicyGymError):
     exit_code = 5
 
 
-class Stopped(EvoPolicyGymError):
+class StopRequested(EvoPolicyGymError):
     """The agent was asked to stop while it waited."""
 
 
@@ -76,11 +76,11 @@ class Summary:
     """Places in ``returns`` of episodes whose policy failed."""
 
 
-class Referee:
+class JudgeClient:
     """Asks the judge."""
 
-    def __init__(self, endpoint: Endpoint, stop: Event) -> None:
-        """Ask at ``endpoint``; raise ``Stopped`` out of any wait once ``stop`` is set."""
+    def __init__(self, endpoint: JudgeAddress, stop: Event) -> None:
+        """Ask at ``endpoint``; raise ``StopRequested`` out of any wait once ``stop`` is set."""
         self._base_url = endpoint.base_url
         self._stop = stop
 
@@ -107,8 +107,8 @@ class Referee:
     def submit(self, indices: Sequence[int], key: str, films: Sequence[int] = ()) -> Summary:
         """Submit the policy as it stands and wait for what comes of it.
 
-        The same key is the same submission, charged once. Raises ``RunClosed``, ``RequestRefused`` on any other
-        refusal, ``Stopped`` and ``JudgeUnreachable``.
+        The same key is the same submission, charged once. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other
+        refusal, ``StopRequested`` and ``JudgeUnreachable``.
         """
         filmed = {"films": list(films)} if films else {}
         answer = self._ask("/submit", {"env_instances": list(indices), "key": key, "wait": False, **filmed})
@@ -129,7 +129,7 @@ class Referee:
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
-            raise Stopped("The agent was asked to stop while it waited for the judge.")
+            raise StopRequested("The agent was asked to stop while it waited for the judge.")
 
     def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(self._read(path, body))
@@ -153,13 +153,13 @@ class Referee:
         raise AssertionError("unreachable")
 
 
-def turn(play: Callable[[Referee], str], door: Door, stop: Event) -> Turn:
+def turn(play: Callable[[JudgeClient], str], door: JudgeEndpoint, stop: Event) -> Turn:
     """Play one turn of a built-in agent against the judge behind a door; ``play`` returns what is to be told of it."""
     try:
-        return Turn(AgentEnd.FINISHED, play(Referee(door.endpoint, stop)))
-    except RunClosed as closed:
+        return Turn(AgentEnd.FINISHED, play(JudgeClient(door.endpoint, stop)))
+    except SubmissionsClosed as closed:
         return Turn(AgentEnd.FINISHED, str(closed))
-    except Stopped as stopped:
+    except StopRequested as stopped:
         return Turn(AgentEnd.STOPPED, str(stopped))
     except (RequestRefused, JudgeUnreachable) as error:
         return Turn(AgentEnd.CRASHED, str(error))
@@ -188,5 +188,5 @@ def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
         status, message = str(answer["status"]), str(answer["error"]["message"])
     except (ValueError, KeyError, TypeError):
         status, message = RefusalStatus.UNAVAILABLE, text[:300]
-    kind = RunClosed if status == RefusalStatus.CLOSED else RequestRefused
+    kind = SubmissionsClosed if status == RefusalStatus.CLOSED else RequestRefused
     return kind(status, message, error.code)

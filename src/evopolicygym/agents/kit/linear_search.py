@@ -19,8 +19,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from evopolicygym.agents.kit.judge_client import Referee, Summary, turn
-from evopolicygym.core.agent import Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Summary, turn
+from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError
 
 POPULATION, LEAST_POPULATION = 10, 4
@@ -88,11 +88,11 @@ class LinearSearchAgent:
     """Told how many weights a candidate has, how many candidates a generation, and the seed."""
     max_turns: int = 1
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Search until nothing is left."""
-        return turn(lambda referee: self._search(_Table(desk, referee, self.name), desk.seed), door, stop)
+        return turn(lambda referee: self._search(_PlayedCandidates(desk, referee, self.name), desk.seed), door, stop)
 
-    def _search(self, table: "_Table", seed: int) -> str:
+    def _search(self, table: "_PlayedCandidates", seed: int) -> str:
         idle = best = Parameters()
         if table.remaining >= 2 * LEAST_POPULATION:
             probe = table.probe()
@@ -102,7 +102,7 @@ class LinearSearchAgent:
             table.single(best, table.remaining)
         return f"{table.submissions} submissions"
 
-    def _evolve(self, table: "_Table", probe: _Probe, seed: int) -> Parameters:
+    def _evolve(self, table: "_PlayedCandidates", probe: _Probe, seed: int) -> Parameters:
         """Play generations while the budget lasts; return the policy that is believed in last."""
         policy = normalised(probe.seen)
         size = max(2, probe.n_scores * (len(policy.projection) + 1))
@@ -151,10 +151,10 @@ def _principal(data: Numbers) -> Numbers:
     return np.asarray(np.sign(largest) * chosen / deviations[:, None])
 
 
-class _Table:
+class _PlayedCandidates:
     """The desk and the judge together: lays a policy out, has it played, keeps count."""
 
-    def __init__(self, desk: Desk, referee: Referee, name: str) -> None:
+    def __init__(self, desk: Workspace, referee: JudgeClient, name: str) -> None:
         self._desk, self._referee, self._name = desk, referee, name
         self._info = referee.info()
         self.remaining = self._info.episode_budget

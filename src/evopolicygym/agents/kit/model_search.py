@@ -11,16 +11,16 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
-from evopolicygym.agents.kit.judge_client import Referee, Stopped, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, StopRequested, turn
 from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
 from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import CallRefused
+from evopolicygym.model_proxy.wire import ModelRequestRefused
 
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.provider import Provider
@@ -58,7 +58,7 @@ class Outcome:
 class Bench:
     """Where a library works: it asks the model, and has candidates played on the same few cases."""
 
-    desk: Desk
+    desk: Workspace
     evaluator: Evaluator
     cases: list[int]
     stop: Event
@@ -112,15 +112,15 @@ class Bench:
         return [known[case] for case in cases]
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise ``Stopped`` where the agent is to stop."""
+        """Wait; raise ``StopRequested`` where the agent is to stop."""
         if self.stop.wait(seconds):
-            raise Stopped("The agent was asked to stop.")
+            raise StopRequested("The agent was asked to stop.")
 
     def _go_on(self) -> None:
         if self.ended:
             raise self.ended
         if self.stop.is_set():
-            self._end(Stopped("The agent was asked to stop."))
+            self._end(StopRequested("The agent was asked to stop."))
 
     def _end(self, error: EvoPolicyGymError) -> None:
         self.ended = self.ended or error
@@ -148,7 +148,7 @@ class ModelSearchAgent:
         """Where its model is: by this a run knows that there is one to set limits to."""
         return self.upstream.base_url
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` where the model never answers."""
         from evopolicygym.agents.kit.neutral_harness.provider import ModelFailed, Provider
 
@@ -156,7 +156,7 @@ class ModelSearchAgent:
         provider = Provider(self.upstream, self.model, ledger, ModelLog(desk.model_log))
         try:
             ended = turn(lambda referee: self._search(desk, referee, provider, stop), door, stop)
-        except CallRefused as error:
+        except ModelRequestRefused as error:
             ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
         except ModelFailed as error:
             usage = ledger.usage()
@@ -169,7 +169,7 @@ class ModelSearchAgent:
             ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
         return replace(ended, usage=ledger.usage().figures())
 
-    def _search(self, desk: Desk, referee: Referee, provider: "Provider", stop: Event) -> str:
+    def _search(self, desk: Workspace, referee: JudgeClient, provider: "Provider", stop: Event) -> str:
         from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong
 
         evaluator = Evaluator(desk, referee)

@@ -12,11 +12,11 @@ from threading import Event, Thread
 from typing import BinaryIO
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.agent import AgentLimits, Desk, Door
+from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.core.places import state_directory
-from evopolicygym.model_proxy.proxy import ModelDoor
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.proxy import ModelProxy
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.sandbox.levels import program_sandbox
 from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
 
@@ -37,7 +37,7 @@ class Launch:
     limits: AgentLimits
     home: Path | None = None
     """A directory of this machine that is its home; None for a home that is gone with the program."""
-    equip: Callable[[ModelEndpoint], Mapping[str, str]] = lambda endpoint: endpoint.environment
+    equip: Callable[[ModelAddress], Mapping[str, str]] = lambda endpoint: endpoint.environment
     """Told where the model answers before the program starts; returns the environment variables that tell of it."""
     hear: Callable[[bytes], None] = lambda _data: None
     """Told what the program prints, as it comes, by a thread of its own."""
@@ -46,7 +46,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProgramEnd:
     """How a start ended."""
 
     findings: Mapping[str, str]
@@ -59,7 +59,7 @@ class Ended:
     """What ``Launch.over`` said."""
 
 
-def run(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None, stop: Event) -> Ended:
+def run(launch: Launch, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> ProgramEnd:
     """Run a program until it ends, goes over a limit, or ``stop`` is set.
 
     Raises ``AgentError`` where it can't be started and ``SandboxError`` where it can't be ended.
@@ -78,7 +78,7 @@ def run(launch: Launch, desk: Desk, door: Door, model: ModelDoor | None, stop: E
         finally:
             program.leave(0.0 if limit else GRACE_S)
     code = program.process.returncode if ended_by_itself else None
-    return Ended({**found, **program.findings}, code, limit, over)
+    return ProgramEnd({**found, **program.findings}, code, limit, over)
 
 
 def last_words(code: int, transcript: Path) -> str:
@@ -90,7 +90,7 @@ def last_words(code: int, transcript: Path) -> str:
 
 
 def _started(
-    launch: Launch, desk: Desk, door: Door, model: ModelDoor | None
+    launch: Launch, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None
 ) -> tuple[Mapping[str, str], RunningProgram]:
     """Start a program at its desk's isolation; return what was found there before, and the program."""
     sandbox = program_sandbox(desk.isolation)

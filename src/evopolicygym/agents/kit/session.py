@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evopolicygym.agents.kit.evaluator import Evaluator
 from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import Info, Referee
-from evopolicygym.core.agent import Desk
+from evopolicygym.agents.kit.judge_client import Info, JudgeClient
+from evopolicygym.core.agent import Workspace
 from evopolicygym.core.score import estimate
 
 Policy = str | Mapping[str, str | bytes]
@@ -44,7 +44,7 @@ class Feedback:
 class Session:
     """One run, from the agent's side."""
 
-    def __init__(self, workspace: Desk, judge: Referee) -> None:
+    def __init__(self, workspace: Workspace, judge: JudgeClient) -> None:
         self._workspace, self._judge = workspace, judge
         self._submissions = 0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.model_proxy.upstream import ModelEndpoint
+from evopolicygym.model_proxy.upstream import ModelAddress
 from evopolicygym.model_proxy.wire import Wire
 
 Event = Mapping[str, Any]
@@ -17,7 +17,7 @@ Event = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolTask:
     """What a tool is started for."""
 
     model: str
@@ -27,7 +27,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ToolEvent:
     """What one event of a tool says; empty where it says nothing of the kind."""
 
     conversation: str = ""
@@ -79,18 +79,18 @@ class Tool(ABC):
         """Empty: as the tool has it by itself."""
 
     @abstractmethod
-    def arguments(self, call: Call) -> Sequence[str]:
+    def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
 
     @abstractmethod
-    def hear(self, event: Event) -> Heard:
+    def hear(self, event: Event) -> ToolEvent:
         """Return what an event says. It may be anything: what is not as expected raises as it likes."""
 
-    def files(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - none, by default
+    def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - none, by default
         """Return what is laid in the tool's home before each call, by path."""
         return {}
 
-    def environment(self, model: str, endpoint: ModelEndpoint) -> Mapping[str, str]:  # noqa: ARG002 - as above
+    def environment(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:  # noqa: ARG002 - as above
         """Return the tool's environment variables."""
         return endpoint.environment
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
 from evopolicygym.analysis.policy_files import Bundle, File, changed_paths, read_bundle
-from evopolicygym.analysis.submission_history import Milestone, course
+from evopolicygym.analysis.submission_history import Milestone, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
@@ -81,7 +81,7 @@ def _edit_of(before: File | None, after: File | None) -> Edit:
 def measure(record: RunRecord) -> Edits:
     """Return a run's changes."""
     found, before = [], None
-    for milestone in course(record.state):
+    for milestone in submission_history(record.state):
         after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint), record.paths.root)
         found.append(_submission(milestone, before, after))
         before = after

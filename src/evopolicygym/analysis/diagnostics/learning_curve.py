@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
 from evopolicygym.analysis.scale import Scale, scale_of
-from evopolicygym.analysis.submission_history import course
+from evopolicygym.analysis.submission_history import submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
@@ -50,7 +50,7 @@ def measure(record: RunRecord) -> LearningCurve:
     state = record.state
     points = tuple(
         Point(one.submission.index, one.spent, one.validation.mean if one.validation else None, one.best)
-        for one in course(state)
+        for one in submission_history(state)
     )
     bests = [point.best for point in points if point.best is not None]
     anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None

@@ -33,7 +33,7 @@ SPREAD = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class _Means:
+class _EntryMeans:
     """What an entry has on a task, over its repeats."""
 
     splits: Mapping[str, Estimate | None]
@@ -63,12 +63,12 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _means(runs: Sequence[Generalisation]) -> _Means | None:
+def _means(runs: Sequence[Generalisation]) -> _EntryMeans | None:
     chosen = [run.selected for run in runs if run.selected]
     if not chosen:
         return None
     splits = {split: _over([getattr(one, split) for one in chosen]) for split in SPLITS}
-    return _Means(splits, mean(run.best_other for run in runs))
+    return _EntryMeans(splits, mean(run.best_other for run in runs))
 
 
 def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
@@ -77,7 +77,7 @@ def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
     return known[0] if len(known) == 1 else estimate([one.mean for one in known]) if known else None
 
 
-def _draw_task(axes: Axes, own: Mapping[str, _Means], entries: Sequence[str], look: Mapping[str, Look]) -> None:
+def _draw_task(axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str], look: Mapping[str, Look]) -> None:
     for place, label in enumerate(entries):
         if label not in own:
             continue

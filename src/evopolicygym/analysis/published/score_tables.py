@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.results import RunResult, result_of
-from evopolicygym.core.environment import EnvironmentSpec, Kind
+from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.records.run_document import decode
-from evopolicygym.specs.game_identity import Game, game_named, game_of
+from evopolicygym.specs.game_identity import GameIdentity, game_named, game_of
 
 AGENT, ANCHOR = "agent", "anchor"
 
@@ -28,8 +28,8 @@ class PublishedTask:
     """What a table says of a task besides its scores."""
 
     family: str
-    kind: Kind
-    game: Game
+    kind: TaskKind
+    game: GameIdentity
     """What its name stands for; runs of another game under this name have nothing to do with the table."""
 
 
@@ -67,7 +67,7 @@ class PublishedTable:
         """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
         return self.scores(spec.name) if self.has(spec.name, game_of(spec)) else {}
 
-    def has(self, environment: str, game: Game) -> bool:
+    def has(self, environment: str, game: GameIdentity) -> bool:
         """Whether this is what the table means by an environment's name."""
         task = self.tasks.get(environment)
         return task is not None and task.game.is_same(game)
@@ -100,7 +100,7 @@ def _files() -> dict[str, Traversable]:
 
 def _of_means(document: Mapping[str, Any]) -> PublishedTable:
     tasks = {
-        task: PublishedTask(one["family"], Kind(one["kind"]), game_named(task))
+        task: PublishedTask(one["family"], TaskKind(one["kind"]), game_named(task))
         for task, one in document["tasks"].items()
     }
     return PublishedTable(document["source"], tuple(PublishedEntry(**one) for one in document["entries"]), tasks)

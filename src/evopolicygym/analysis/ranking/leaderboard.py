@@ -15,7 +15,7 @@ import numpy as np
 from evopolicygym.analysis.published.score_tables import AGENT
 from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Resampler, covered, joint_freedom, stretched
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import Kind
+from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, normalised, rank, rank_scores
 
@@ -263,7 +263,7 @@ class _Making:
         for family in dict.fromkeys(task.family for task in rows):
             families[family] = self._rank_mean(entry, scores, [task.name for task in rows if task.family == family])
         kinds: dict[str, Score] = {}
-        for kind in Kind:
+        for kind in TaskKind:
             of_kind = self._norm_mean(entry, scores, [task.name for task in rows if task.kind is kind])
             if of_kind:
                 kinds[kind.value] = of_kind

@@ -14,7 +14,7 @@ from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, Publishe
 from evopolicygym.analysis.ranking.bootstrap import Block, Interval, Sample
 from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, not_alike
 from evopolicygym.analysis.results import RunResult
-from evopolicygym.core.environment import Anchor, Kind
+from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.isolation import is_unverified, parted
 from evopolicygym.core.score import mean
@@ -33,7 +33,7 @@ class TaskRow:
 
     name: str
     family: str
-    kind: Kind
+    kind: TaskKind
     idle: Anchor | None = None
     """The idle action's mean, where a run's record tells it."""
 

@@ -44,7 +44,7 @@ class RunOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class CheckedRunOutcome:
     """What came of it."""
 
     made: bool = False
@@ -58,7 +58,7 @@ class RunOutcome:
     """What went wrong in words; empty where nothing did."""
 
 
-def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> RunOutcome:
+def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> CheckedRunOutcome:
     """Play in another process; it is stopped when the patience is over, and killed where that doesn't end it."""
     order.place.mkdir()
     path = os.pathsep.join([str(Path.cwd()), *filter(None, sys.path)])
@@ -85,7 +85,7 @@ def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: flo
     return _outcome(order.place, process.returncode, late)
 
 
-def _outcome(place: Path, code: int, late: str) -> RunOutcome:
+def _outcome(place: Path, code: int, late: str) -> CheckedRunOutcome:
     reported: dict[str, Any] = {}
     with suppress(OSError):
         for line in (place / "reported").read_text(encoding="utf-8").splitlines():
@@ -96,7 +96,7 @@ def _outcome(place: Path, code: int, late: str) -> RunOutcome:
         printed = (place / "printed").read_text(encoding="utf-8", errors="replace")
         error = f"the process that played it ended with {code}: {' '.join(printed.split())[-LAST_WORDS:]}"
     root = Path(reported["root"]) if "root" in reported else None
-    return RunOutcome(bool(reported.get("made")), root, stopped, finished, error)
+    return CheckedRunOutcome(bool(reported.get("made")), root, stopped, finished, error)
 
 
 class _Play:

@@ -57,7 +57,7 @@ class AttackOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AttackVerdict:
     """An attack, what came of it, and what follows."""
 
     attack: Attack
@@ -82,7 +82,7 @@ class Verdict:
         return self.promised and not self.held
 
 
-def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[Verdict]:
+def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ()) -> Iterator[AttackVerdict]:
     """Play the attacks (all, where none is named) against a level; yield what came of each as it ends.
 
     What a level that guarantees nothing doesn't promise to hold is not tried: nothing would keep it off this machine.
@@ -102,7 +102,7 @@ def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ())
             promised = one.guarantees <= guarantees
             outcome = stage.play(one, len(ours)) if promised or guarantees else None
             leftover_processes.end_adopted(ours)
-            yield Verdict(one, outcome, promised)
+            yield AttackVerdict(one, outcome, promised)
 
 
 class _Stage:

@@ -116,7 +116,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchResult:
     """What a search came to."""
 
     calls: tuple[str, ...]
@@ -227,7 +227,7 @@ def search(
     program: bytes | None = None,
     library: str = "json",
     only: Collection[str] = (),
-) -> Searched:
+) -> SearchResult:
     """Search a level for channels between policies, one after another and side by side; ``progress`` hears of steps.
 
     ``program`` is the level's compiled filter, where it has one of its own; ``library`` names the module whose file is
@@ -250,7 +250,7 @@ def search(
         plan = [one for one in _plan(allowed(program, platform.machine())) if not only or one.system_call in only]
         found = _Search(plan, library, player("writers"), player("readers"), progress, frozenset(by_nature))
         channels = (*found.one_after_another(), *found.side_by_side())
-    return Searched(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))
+    return SearchResult(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))
 
 
 def _readable(plan: Sequence[Probe]) -> list[Probe]:

@@ -31,7 +31,7 @@ _WAIT_FOR_TRUNCATION_S = 3.0
 
 
 @dataclass(slots=True)
-class _Look:
+class _RandomEpisode:
     """What one episode of random actions showed."""
 
     observation_space: Space
@@ -69,11 +69,11 @@ def examine(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
         yield _finding(name, part, spec, look)
 
 
-def _look(spec: EnvironmentSpec) -> _Look:
+def _look(spec: EnvironmentSpec) -> _RandomEpisode:
     environment = Environment(spec)
     try:
         observation = environment.reset(_SEED)
-        look = _Look(environment.observation_space, environment.action_space)
+        look = _RandomEpisode(environment.observation_space, environment.action_space)
         look.idle_error = _idle_error(environment)
         look.mismatch = mismatch(look.observation_space, observation)
         _play(environment, look)
@@ -83,7 +83,7 @@ def _look(spec: EnvironmentSpec) -> _Look:
     return look
 
 
-def _play(environment: Environment, look: _Look) -> None:
+def _play(environment: Environment, look: _RandomEpisode) -> None:
     actions, ended, begun = np.random.default_rng(_SEED), False, time.perf_counter()
     while not ended and look.steps < _STEPS and look.seconds < _SECONDS:
         observation, reward, terminated, truncated, info = environment.step(sample(look.action_space, actions))
@@ -103,22 +103,22 @@ def _idle_error(environment: Environment) -> str:
     return ""
 
 
-def _plays(look: _Look) -> Finding:
+def _plays(look: _RandomEpisode) -> Finding:
     if look.odd_reward is not None:
         return Finding("plays", ok=False, detail=f"a reward was {look.odd_reward}; rewards must be finite")
     microseconds = 1e6 * look.seconds / look.steps
     return Finding("plays", ok=True, detail=f"{look.steps} random actions, {microseconds:.0f} µs each")
 
 
-def _observations(_: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _observations(_: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return not look.mismatch, look.mismatch or f"as their space says: {type(look.observation_space).__name__}"
 
 
-def _observation_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _observation_texts(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return _texts("observation", spec.observation, look.observation_space)
 
 
-def _action_texts(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _action_texts(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return _texts("action", spec.action, look.action_space)
 
 
@@ -132,14 +132,14 @@ def _texts(name: str, texts: tuple[str, ...], space: Space) -> tuple[bool, str]:
             return bool(texts), f"{len(texts)} sentences in {name!r}, where at least 1 is needed{more}"
 
 
-def _reward_components(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _reward_components(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     absent = [key for key in spec.reward_components if key not in look.keys]
     if absent:
         return False, f"info has no {', '.join(absent)}; it has {', '.join(look.keys) or 'no keys'}"
     return True, ", ".join(spec.reward_components) or "none declared"
 
 
-def _success(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _success(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     if spec.success is None or not spec.success.rule.has_key:
         return True, "none declared" if spec.success is None else f"decided by the rule {spec.success.rule.value!r}"
     key = spec.success.key
@@ -149,11 +149,11 @@ def _success(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
     return not look.terminated, seen if look.terminated else f"{seen}; it may come when an episode terminates"
 
 
-def _idle_action(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _idle_action(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return not look.idle_error, look.idle_error or f"{spec.idle_action} is an action"
 
 
-def _truncation(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _truncation(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     seconds = spec.max_steps * look.seconds / look.steps
     if seconds > _WAIT_FOR_TRUNCATION_S:
         return True, f"not tried: {spec.max_steps} steps would take about {seconds:.0f} s"
@@ -178,25 +178,25 @@ def _idle_episode(spec: EnvironmentSpec) -> tuple[int, bool]:
     return length, terminated
 
 
-def _repeats(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _repeats(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return _compare(look, trace(spec, _SEED, look.steps))
 
 
-def _repeats_after_another(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _repeats_after_another(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     trace(spec, _SEED + 1, look.steps)
     return _compare(look, trace(spec, _SEED, look.steps))
 
 
-def _repeats_elsewhere(spec: EnvironmentSpec, look: _Look) -> tuple[bool, str]:
+def _repeats_elsewhere(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
     return _compare(look, trace_elsewhere(spec, _SEED, look.steps))
 
 
-def _compare(look: _Look, other: str) -> tuple[bool, str]:
+def _compare(look: _RandomEpisode, other: str) -> tuple[bool, str]:
     same = "the same bits" if look.trace == other else "other bits for the same seed and actions"
     return look.trace == other, f"{same}: {look.trace[:12]} and {other[:12]}"
 
 
-_Part = Callable[[EnvironmentSpec, _Look], tuple[bool, str]]
+_Part = Callable[[EnvironmentSpec, _RandomEpisode], tuple[bool, str]]
 
 _PARTS: dict[str, _Part] = {
     "observations": _observations,
@@ -212,7 +212,7 @@ _PARTS: dict[str, _Part] = {
 }
 
 
-def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _Look) -> Finding:
+def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _RandomEpisode) -> Finding:
     try:
         ok, detail = part(spec, look)
     except Exception as error:  # noqa: BLE001 - as above

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec, Kind
+from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 
 ID = "CrashIsolation-v0"
 STEPS, FATAL_STEP = 6, 3
@@ -28,7 +28,7 @@ def spec(token: str) -> EnvironmentSpec:
         name="crash_isolation",
         id=ID,
         family="checks",
-        kind=Kind.TUNING,
+        kind=TaskKind.TUNING,
         max_steps=STEPS,
         objective="Nothing.",
         reward="The size of the action, negative.",

@@ -15,7 +15,7 @@ from evopolicygym.environments.versions import provider
 
 
 @dataclass(frozen=True, slots=True)
-class Shortcut:
+class FastSimulator:
     """A class to play instead of a registered one."""
 
     entry_point: str
@@ -29,14 +29,14 @@ _HERE = "evopolicygym.environments.fast"
 _BOTH = {"gymnasium": "1.3.0", "numpy": "2.4.6"}
 _CARS = _BOTH | {"box2d": "2.3.10", "pygame": "2.6.1"}
 _HIGHWAY, _MINIGRID = _BOTH | {"highway-env": "1.11", "pandas": "3.1.1"}, _BOTH | {"minigrid": "3.1.0"}
-SHORTCUTS = {
-    "gymnasium.envs.box2d.car_racing:CarRacing": Shortcut(f"{_HERE}.car_racing:CarRacing", _CARS),
-    "highway_env.envs.parking_env:ParkingEnv": Shortcut(f"{_HERE}.highway:ParkingEnv", _HIGHWAY),
-    "highway_env.envs.roundabout_env:RoundaboutEnv": Shortcut(f"{_HERE}.highway:RoundaboutEnv", _HIGHWAY),
-    "minigrid.envs:DoorKeyEnv": Shortcut(f"{_HERE}.minigrid:DoorKeyEnv", _MINIGRID),
-    "minigrid.envs:FourRoomsEnv": Shortcut(f"{_HERE}.minigrid:FourRoomsEnv", _MINIGRID),
-    "minigrid.envs:KeyCorridorEnv": Shortcut(f"{_HERE}.minigrid:KeyCorridorEnv", _MINIGRID),
-    "minigrid.envs:ObstructedMaze_Full_V1": Shortcut(f"{_HERE}.minigrid:ObstructedMazeEnv", _MINIGRID),
+FAST_SIMULATORS = {
+    "gymnasium.envs.box2d.car_racing:CarRacing": FastSimulator(f"{_HERE}.car_racing:CarRacing", _CARS),
+    "highway_env.envs.parking_env:ParkingEnv": FastSimulator(f"{_HERE}.highway:ParkingEnv", _HIGHWAY),
+    "highway_env.envs.roundabout_env:RoundaboutEnv": FastSimulator(f"{_HERE}.highway:RoundaboutEnv", _HIGHWAY),
+    "minigrid.envs:DoorKeyEnv": FastSimulator(f"{_HERE}.minigrid:DoorKeyEnv", _MINIGRID),
+    "minigrid.envs:FourRoomsEnv": FastSimulator(f"{_HERE}.minigrid:FourRoomsEnv", _MINIGRID),
+    "minigrid.envs:KeyCorridorEnv": FastSimulator(f"{_HERE}.minigrid:KeyCorridorEnv", _MINIGRID),
+    "minigrid.envs:ObstructedMaze_Full_V1": FastSimulator(f"{_HERE}.minigrid:ObstructedMazeEnv", _MINIGRID),
 }
 """By the entry point that is registered."""
 
@@ -44,7 +44,7 @@ SHORTCUTS = {
 @cache
 def entry_point(registered: str) -> str:
     """Return what to play for a registered entry point: its shortcut, or itself where there is none to be used."""
-    shortcut = SHORTCUTS.get(registered)
+    shortcut = FAST_SIMULATORS.get(registered)
     if shortcut is None or not all(_is_installed(*one) for one in shortcut.compared_with.items()):
         return registered
     return shortcut.entry_point

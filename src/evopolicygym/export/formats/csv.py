@@ -17,7 +17,7 @@ from evopolicygym.export.schema.rows import TABLES
 from evopolicygym.records.jsontext import dumps
 
 
-class Writer(RowWriter):
+class CsvFileWriter(RowWriter):
     """One file."""
 
     def __init__(self, table: str, path: Path) -> None:
@@ -44,7 +44,7 @@ class Exporter(TablesExporter):
 
     def writer(self, table: str, path: Path) -> RowWriter:
         """Return what writes a table into a file."""
-        return Writer(table, path)
+        return CsvFileWriter(table, path)
 
 
 def _field(value: Any) -> str:  # noqa: ANN401 - a cell of any column

@@ -18,7 +18,7 @@ import numpy as np
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
-from evopolicygym.export.exporters import BaseExporter, Written, needs, replace_directory
+from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
 from evopolicygym.export.schema.rows import EpisodeRow
 from evopolicygym.export.schema.steps import episode_steps, spaces
 from evopolicygym.export.schema.tables import Run
@@ -74,13 +74,13 @@ class Exporter(BaseExporter):
                 continue
             _append(self._set_of(run), run, episode, steps)
 
-    def finish(self) -> list[Written]:
+    def finish(self) -> list[WrittenFile]:
         """Return the data sets; they are complete after each episode."""
         if self._left_out:
             self.notes.append(f"{self._left_out} train episodes have no recorded steps and are left out.")
         if not self._sets:
             self.notes.append("No train episode with recorded steps was found; no data set was written.")
-        return [Written(one.name, one.root, one.n_steps, _n_bytes(one.root)) for one in self._sets.values()]
+        return [WrittenFile(one.name, one.root, one.n_steps, _n_bytes(one.root)) for one in self._sets.values()]
 
     def give_up(self) -> None:
         """Leave nothing of what was begun."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evopolicygym.export.exporters import RowWriter, TablesExporter, needs
-from evopolicygym.export.schema.columns import Column, Kind, columns
+from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
 from evopolicygym.export.schema.rows import TABLES
 
 with needs("The export format 'parquet'"):
@@ -20,7 +20,7 @@ MOST_ROWS, MOST_BYTES = 1 << 16, 16 << 20
 """Of a group: rows, and bytes of its lists and texts."""
 
 
-class Writer(RowWriter):
+class ParquetFileWriter(RowWriter):
     """One file."""
 
     def __init__(self, table: str, path: Path) -> None:
@@ -59,27 +59,27 @@ class Exporter(TablesExporter):
 
     def writer(self, table: str, path: Path) -> RowWriter:
         """Return what writes a table into a file."""
-        return Writer(table, path)
+        return ParquetFileWriter(table, path)
 
 
 TYPES = {
-    Kind.TEXT: pa.string(),
-    Kind.INTEGER: pa.int64(),
-    Kind.NUMBER: pa.float64(),
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.TIME: pa.timestamp("ms"),  # named UTC, it could not be fetched from DuckDB without another package
-    Kind.JSON: pa.string(),
-    Kind.NUMBERS: pa.list_(pa.float64()),
+    ValueKind.TEXT: pa.string(),
+    ValueKind.INTEGER: pa.int64(),
+    ValueKind.NUMBER: pa.float64(),
+    ValueKind.BOOLEAN: pa.bool_(),
+    ValueKind.TIME: pa.timestamp("ms"),  # named UTC, it could not be fetched from DuckDB without another package
+    ValueKind.JSON: pa.string(),
+    ValueKind.NUMBERS: pa.list_(pa.float64()),
 }
 
 
-def _field(column: Column) -> Any:  # noqa: ANN401 - pyarrow has no types
+def _field(column: ColumnSchema) -> Any:  # noqa: ANN401 - pyarrow has no types
     told = {"description": column.meaning, "unit": column.unit} if column.unit else {"description": column.meaning}
     return pa.field(column.name, TYPES[column.kind], nullable=column.optional, metadata=told)
 
 
-def _array(column: Column, values: list[Any]) -> Any:  # noqa: ANN401 - as above
-    if column.kind is not Kind.NUMBERS:
+def _array(column: ColumnSchema, values: list[Any]) -> Any:  # noqa: ANN401 - as above
+    if column.kind is not ValueKind.NUMBERS:
         return pa.array(values, TYPES[column.kind])
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
@@ -89,7 +89,7 @@ def _array(column: Column, values: list[Any]) -> Any:  # noqa: ANN401 - as above
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(numbers), mask=pa.array(missing))
 
 
-def _size(row: object, columns: tuple[Column, ...]) -> int:
+def _size(row: object, columns: tuple[ColumnSchema, ...]) -> int:
     total = 0
     for one in columns:
         match getattr(row, one.name):

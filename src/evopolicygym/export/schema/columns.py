@@ -20,7 +20,7 @@ Numbers = NDArray[np.float64]
 """A flat list of numbers."""
 
 
-class Kind(StrEnum):
+class ValueKind(StrEnum):
     """What a column holds."""
 
     TEXT = "text"
@@ -33,23 +33,23 @@ class Kind(StrEnum):
     NUMBERS = "numbers"
 
 
-_KINDS: Mapping[Any, Kind] = {
-    str: Kind.TEXT,
-    int: Kind.INTEGER,
-    float: Kind.NUMBER,
-    bool: Kind.BOOLEAN,
-    datetime: Kind.TIME,
-    Json: Kind.JSON,
-    Numbers: Kind.NUMBERS,
+_KINDS: Mapping[Any, ValueKind] = {
+    str: ValueKind.TEXT,
+    int: ValueKind.INTEGER,
+    float: ValueKind.NUMBER,
+    bool: ValueKind.BOOLEAN,
+    datetime: ValueKind.TIME,
+    Json: ValueKind.JSON,
+    Numbers: ValueKind.NUMBERS,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ColumnSchema:
     """One column of a table."""
 
     name: str
-    kind: Kind
+    kind: ValueKind
     optional: bool
     """Whether a row may lack it."""
     unit: str
@@ -62,21 +62,21 @@ def column(meaning: str, unit: str = "") -> Any:  # noqa: ANN401 - a field of an
     return field(metadata={"meaning": meaning, "unit": unit})
 
 
-def columns(row: type) -> tuple[Column, ...]:
+def columns(row: type) -> tuple[ColumnSchema, ...]:
     """Return the columns of a table by the class of its rows."""
     return _columns(row)
 
 
 @cache
-def _columns(row: Any) -> tuple[Column, ...]:  # noqa: ANN401 - a class is hashable, and mypy doubts it
+def _columns(row: Any) -> tuple[ColumnSchema, ...]:  # noqa: ANN401 - a class is hashable, and mypy doubts it
     hints = get_type_hints(row)
     return tuple(_column(one.name, hints[one.name], one.metadata) for one in fields(row))
 
 
-def _column(name: str, hint: Any, told: Mapping[str, str]) -> Column:  # noqa: ANN401 - an annotation
+def _column(name: str, hint: Any, told: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
     members = (hint,) if hint in _KINDS else get_args(hint)
     (kind,) = (_KINDS[one] for one in members if one is not NoneType)
-    return Column(name, kind, NoneType in members, told["unit"], told["meaning"])
+    return ColumnSchema(name, kind, NoneType in members, told["unit"], told["meaning"])
 
 
 def markdown(row: type) -> str:

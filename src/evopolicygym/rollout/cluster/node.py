@@ -40,7 +40,7 @@ SAID = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class NodeDescription:
     """What a node says of itself."""
 
     grounds: Grounds
@@ -52,10 +52,10 @@ class Here:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class NodeReply:
     """What a node answers."""
 
-    answer: Here | Episode | LoadError | None = None
+    answer: NodeDescription | Episode | LoadError | None = None
     files: Archive = field(default_factory=dict)
     """Of an episode, where its job says that they are wanted."""
     repeated: Sequence[str] = ()
@@ -88,7 +88,7 @@ class Node:
         self._scratch = Path()
         self._log_read = 0
 
-    def open(self) -> Home:
+    def open(self) -> NodeReply:
         """Start the worker; answer what was found here."""
         sweep()
         self._scratch, self._claim = _scratch(self._token), cores.claim()
@@ -101,8 +101,8 @@ class Node:
                 policy_packages=self._policy_packages,
             )
             grounds = self._executor.grounds
-            here = Here(grounds, __version__, os.getpid(), self._claim.core)
-            told.append(Home(here, said=self._said()))
+            here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
+            told.append(NodeReply(here, said=self._said()))
         return told[0]
 
     def take(self, name: str, checkpoint: Archive) -> None:
@@ -113,13 +113,13 @@ class Node:
         shutil.rmtree(self._scratch / "checkpoints", ignore_errors=True)
         unpack(checkpoint, self._checkpoint(name))
 
-    def load(self, name: str, context: PolicyContext) -> Home:
+    def load(self, name: str, context: PolicyContext) -> NodeReply:
         """Construct the policy once; answer why it can't be, or None."""
         with self._telling([]) as told:
-            told.append(Home(self._ready().load(self._checkpoint(name), context), said=self._said()))
+            told.append(NodeReply(self._ready().load(self._checkpoint(name), context), said=self._said()))
         return told[0]
 
-    def play(self, name: str, context: PolicyContext, job: EpisodeJob) -> Home:
+    def play(self, name: str, context: PolicyContext, job: EpisodeJob) -> NodeReply:
         """Play one case; its job's directory only says whether files are wanted."""
         directory = self._scratch / "episode"
         repeated: list[str] = []
@@ -127,7 +127,7 @@ class Node:
             here = replace(job, directory=directory if job.directory else None)
             played = self._ready().play(self._checkpoint(name), context, [here], lambda _job, why: repeated.append(why))
             episode = dict(played)[here]
-            told.append(Home(episode, pack(directory) if job.directory else {}, repeated, said=self._said()))
+            told.append(NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._said()))
         return told[0]
 
     def close(self) -> None:
@@ -139,15 +139,15 @@ class Node:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     @contextmanager
-    def _telling(self, repeated: list[str]) -> Iterator[list[Home]]:
+    def _telling(self, repeated: list[str]) -> Iterator[list[NodeReply]]:
         """Have what is raised told in place of the answer."""
-        told: list[Home] = []
+        told: list[NodeReply] = []
         try:
             yield told
         except EvoPolicyGymError as error:
-            told.append(Home(repeated=repeated, error=error, said=self._said()))
+            told.append(NodeReply(repeated=repeated, error=error, said=self._said()))
         except OSError as error:
-            told.append(Home(repeated=repeated, error=fault_of(error).error(), said=self._said()))
+            told.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._said()))
 
     def _ready(self) -> LocalExecutor:
         if self._executor is None:

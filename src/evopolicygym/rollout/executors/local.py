@@ -37,7 +37,7 @@ LAST_WORDS = 600
 
 
 @dataclass(slots=True)
-class Seat:
+class WorkerSeat:
     """One worker's place: the process may be replaced, the place stays."""
 
     config: WorkerConfig
@@ -160,7 +160,7 @@ class LocalExecutor:
             one.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _start(self, config: WorkerConfig) -> Seat:
+    def _start(self, config: WorkerConfig) -> WorkerSeat:
         temporary = config.root.with_name(f"{config.root.name}-temporary")
         for directory in (config.root, temporary):
             shutil.rmtree(directory, ignore_errors=True)
@@ -178,9 +178,9 @@ class LocalExecutor:
         self._workers.append(process.pid)
         connection = Connection(ours.detach())
         connection.send(config)
-        return Seat(config, process, connection)
+        return WorkerSeat(config, process, connection)
 
-    def _stop(self, seat: Seat) -> None:
+    def _stop(self, seat: WorkerSeat) -> None:
         seat.connection.close()
         try:
             seat.process.wait(timeout=0 if seat.job else 2)
@@ -188,7 +188,7 @@ class LocalExecutor:
             seat.process.kill()
             seat.process.wait()
 
-    def _replace(self, seat: Seat) -> None:
+    def _replace(self, seat: WorkerSeat) -> None:
         """Start a new worker in the place of one that is broken or whose work is no longer wanted; none once closed."""
         self._stop(seat)
         if self._closed:
@@ -197,7 +197,7 @@ class LocalExecutor:
         fresh = self._start(seat.config)
         seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
 
-    def _ready(self, seat: Seat) -> Grounds:
+    def _ready(self, seat: WorkerSeat) -> Grounds:
         """Return what a worker found; wait until it is ready."""
         if seat.grounds is None:
             reply = self._read(seat)
@@ -229,20 +229,20 @@ class LocalExecutor:
             said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
         return f"\n{said}" if said else ""
 
-    def _is_ready(self, seat: Seat) -> bool:
+    def _is_ready(self, seat: WorkerSeat) -> bool:
         return seat.grounds is not None or (seat.connection.poll(0) and self._ready(seat) is not None)
 
-    def _busy(self) -> list[Seat]:
+    def _busy(self) -> list[WorkerSeat]:
         return [seat for seat in self._seats if seat.job is not None]
 
-    def _answered(self) -> list[Seat]:
+    def _answered(self) -> list[WorkerSeat]:
         """Wait until a worker says something; return those that did."""
-        by_connection: dict[Any, Seat] = {
+        by_connection: dict[Any, WorkerSeat] = {
             seat.connection: seat for seat in self._seats if seat.job is not None or seat.grounds is None
         }
         return [by_connection[one] for one in wait(list(by_connection))]
 
-    def _received(self, seat: Seat) -> Episode | Fault:
+    def _received(self, seat: WorkerSeat) -> Episode | Fault:
         """Return a worker's reply to its job; a worker that died is replaced, and its death is the reply."""
         if seat.job is None:
             self._ready(seat)
@@ -254,7 +254,7 @@ class LocalExecutor:
             self._replace(seat)
             return Fault(f"the simulator's process ended by itself, exit code {code}")
 
-    def _read(self, seat: Seat) -> Any:  # noqa: ANN401 - the worker's first words
+    def _read(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first words
         try:
             return _next(seat)
         except (EOFError, OSError) as error:
@@ -262,14 +262,14 @@ class LocalExecutor:
                 f"A worker ended while it got ready, exit code {self._ended(seat)}; see {self._log}."
             ) from error
 
-    def _asked(self, seat: Seat, request: Load) -> Any:  # noqa: ANN401 - as above
+    def _asked(self, seat: WorkerSeat, request: Load) -> Any:  # noqa: ANN401 - as above
         try:
             seat.connection.send(request)
             return _next(seat)
         except (EOFError, OSError):
             return Fault(f"a worker ended by itself, exit code {self._ended(seat)}", Blame.SANDBOX)
 
-    def _ended(self, seat: Seat) -> int | None:
+    def _ended(self, seat: WorkerSeat) -> int | None:
         try:
             return seat.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -312,7 +312,7 @@ def on_this_machine(config: ExecutorConfig, workers: int | None) -> LocalExecuto
     )
 
 
-def _next(seat: Seat) -> Any:  # noqa: ANN401 - whatever a worker says
+def _next(seat: WorkerSeat) -> Any:  # noqa: ANN401 - whatever a worker says
     """Return what a worker says next; raise ``EOFError`` or ``OSError`` where there is nothing more to come."""
     try:
         return seat.connection.recv()

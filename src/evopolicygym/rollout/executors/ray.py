@@ -27,7 +27,7 @@ from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
-from evopolicygym.rollout.cluster.node import Here, Home, Node, sweep
+from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
 from evopolicygym.rollout.executor import ExecutorConfig
@@ -53,7 +53,7 @@ LEAVE_S = 15.0
 
 
 @dataclass(slots=True)
-class Seat:
+class ActorSeat:
     """An actor's place on a node."""
 
     machine: Machine
@@ -62,7 +62,7 @@ class Seat:
     """By which its scratch is found."""
     answer: Any
     """The reference to what it was asked last; None where it has nothing to do."""
-    here: Here | None = None
+    here: NodeDescription | None = None
     """None until it has said that it is ready, and is like the driver."""
     job: EpisodeJob | None = None
     checkpoint: str = ""
@@ -77,7 +77,7 @@ class RayExecutor:
         self._config, self._most = config, config.workers
         level = config.isolation
         self._level = choose(level).isolation if parted(level)[0] == AUTO else level
-        self._seats: list[Seat] = []
+        self._seats: list[ActorSeat] = []
         self._strikes: Counter[str] = Counter()
         self._killed: dict[str, list[str]] = {}
         """Tokens of actors that were killed, by node."""
@@ -108,7 +108,7 @@ class RayExecutor:
         return replace(self._grounds, workers=len(self._ready()))
 
     @property
-    def seats(self) -> Sequence[Seat]:
+    def seats(self) -> Sequence[ActorSeat]:
         """The actors that are there at present."""
         return self._seats
 
@@ -182,10 +182,10 @@ class RayExecutor:
     def _driver(self) -> LocalExecutor:
         return on_this_machine(self._config, 1)
 
-    def _ready(self) -> list[Seat]:
+    def _ready(self) -> list[ActorSeat]:
         return [seat for seat in self._seats if seat.here]
 
-    def _busy(self) -> list[Seat]:
+    def _busy(self) -> list[ActorSeat]:
         return [seat for seat in self._seats if seat.job]
 
     def _muster(self) -> None:
@@ -198,7 +198,7 @@ class RayExecutor:
                 if there == turn < machine.processors and (self._most is None or len(self._seats) < self._most):
                     self._seats.append(self._start(machine))
 
-    def _start(self, machine: Machine) -> Seat:
+    def _start(self, machine: Machine) -> ActorSeat:
         place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
         config, token = self._config, secrets.token_hex(8)
         actor = self._actors.options(scheduling_strategy=place).remote(
@@ -206,7 +206,7 @@ class RayExecutor:
             pinned=config.pinned,
             policy_packages=config.policy_packages,
         )
-        return Seat(machine, actor, token, actor.open.remote())
+        return ActorSeat(machine, actor, token, actor.open.remote())
 
     def _settle(self) -> None:
         """Wait until all workers are ready, or one is and the others have had their time."""
@@ -216,7 +216,7 @@ class RayExecutor:
                 return
             self._hear()
 
-    def _hear(self) -> list[Seat]:
+    def _hear(self) -> list[ActorSeat]:
         """Wait a little until somebody says something; return those that answered on a job."""
         if time.monotonic() - self._looked_at > LOOK_S:
             self._muster()
@@ -244,11 +244,11 @@ class RayExecutor:
                 f"{len(self._seats)} workers wait there for a free processor."
             )
 
-    def _open(self, seat: Seat) -> None:
+    def _open(self, seat: ActorSeat) -> None:
         """Look whether a worker that got ready is like the driver, and refuse its node where it isn't."""
         name = seat.machine.name
         try:
-            home: Home = ray.get(seat.answer)
+            home: NodeReply = ray.get(seat.answer)
         except RayError as error:
             self._lost(seat, error)
             self._strikes[seat.machine.identity] += 1
@@ -258,7 +258,7 @@ class RayExecutor:
                     f"environment's packages: {_brief(error)}"
                 ) from error
             return
-        if not isinstance(home.answer, Here):
+        if not isinstance(home.answer, NodeDescription):
             raise NodeError(f"{name} can't play as the driver does: {home.error}")
         differences = incompatibilities(self._grounds, home.answer.grounds)
         if home.answer.version != __version__:
@@ -270,7 +270,7 @@ class RayExecutor:
             )
         seat.here, seat.answer = home.answer, None
 
-    def _give(self, seat: Seat, checkpoint: Path) -> None:
+    def _give(self, seat: ActorSeat, checkpoint: Path) -> None:
         """Have a seat's node lay out a checkpoint, unless it has it; its bytes travel to each node once."""
         if self._sent is None or self._sent[0] != checkpoint:
             archive = pack(checkpoint)
@@ -280,7 +280,7 @@ class RayExecutor:
             seat.actor.take.remote(name, archive_there)
             seat.checkpoint = name
 
-    def _come(self, home: Home) -> Home:
+    def _come(self, home: NodeReply) -> NodeReply:
         """Note what a node printed, and raise what it raised."""
         if home.said:
             with regular_file.appender(self._config.log) as log:
@@ -297,14 +297,14 @@ class RayExecutor:
         except OSError as error:
             raise fault_of(error).error() from error
 
-    def _lost(self, seat: Seat, error: RayError) -> None:
+    def _lost(self, seat: ActorSeat, error: RayError) -> None:
         """Give an actor up that ended, and say so in the log."""
         at = f" while it played case {seat.job.position}" if seat.job else ""
         with regular_file.appender(self._config.log) as log:
             log.write(f"A worker on {seat.machine.name} was lost{at}: {_brief(error)}\n".encode())
         self._kill(seat)
 
-    def _kill(self, seat: Seat, *, left_by_itself: bool = False) -> None:
+    def _kill(self, seat: ActorSeat, *, left_by_itself: bool = False) -> None:
         if seat in self._seats:
             self._seats.remove(seat)
         with suppress(RayError):

@@ -22,14 +22,14 @@ from evopolicygym.environments.spaces import from_json
 from evopolicygym.records import playback
 from evopolicygym.rollout.films.contact_sheet import ContactSheet
 from evopolicygym.rollout.films.encoder import Encoder
-from evopolicygym.rollout.films.filming import Order
+from evopolicygym.rollout.films.filming import CameraOrder
 from evopolicygym.rollout.guest import layout
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.rollout.recorder import Recorder
 from evopolicygym.rollout.watchdog import HANG_S, Watchdog
 
 
-def film(order: Order, advanced: Callable[[int], None]) -> Shot:
+def film(order: CameraOrder, advanced: Callable[[int], None]) -> Shot:
     """Play the actions until they or the episode end, and write the film."""
     environment = RenderedEnvironment(order.spec, order.size)
     schemas = dict(order.observation_schema), dict(order.action_schema)
@@ -75,7 +75,7 @@ def film(order: Order, advanced: Callable[[int], None]) -> Shot:
     )
 
 
-def _actions(order: Order, environment: RenderedEnvironment) -> Any:  # noqa: ANN401 - an iterator of values of any space
+def _actions(order: CameraOrder, environment: RenderedEnvironment) -> Any:  # noqa: ANN401 - an iterator of values of any space
     """Yield the recorded actions as the environment was given them; raise ``RecordError`` where one can't be read."""
     space = environment.action_space
     read = action_reader(space)
@@ -104,7 +104,7 @@ def main(descriptor: int) -> None:
     """Film what is ordered, tell of it, and leave at once: a renderer may crash while it is taken apart."""
     connection, watchdog = Connection(descriptor), Watchdog(HANG_S)
     watchdog.rest()
-    order: Order = connection.recv()
+    order: CameraOrder = connection.recv()
 
     def advanced(steps: int) -> None:
         watchdog.rest()

@@ -35,7 +35,7 @@ ENCODING = "av"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CameraOrder:
     """What a camera is told. Holds a seed, so it never leaves the trusted side."""
 
     spec: EnvironmentSpec
@@ -76,7 +76,9 @@ class LocalCamera:
         """Film one episode, as ``core.film.Camera`` has it."""
         if self._variables is None:
             self._variables = needed(self._spec, pinned=self._pinned)
-        order = Order(self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length)
+        order = CameraOrder(
+            self._spec, job.seed, *self._schemas, job.actions, job.target, sheet=job.sheet, length=job.length
+        )
         return shoot(order, self._variables, advanced)
 
 
@@ -90,7 +92,7 @@ def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
     return {**arithmetic.variables(pinned=pinned), **rendering_variables(spec, os.environ)}
 
 
-def shoot(order: Order, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
+def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
     """Film one episode; ``advanced`` is told how many steps were played, each second at least; what it raises ends it.
 
     Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
@@ -133,7 +135,7 @@ def _ended(process: "subprocess.Popen[bytes]") -> int | None:
         return None
 
 
-def _death(order: Order, code: int | None, log: IO[bytes]) -> str:
+def _death(order: CameraOrder, code: int | None, log: IO[bytes]) -> str:
     log.seek(0)
     said = log.read().decode("utf-8", "replace").strip()[-LAST_WORDS:]
     how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"

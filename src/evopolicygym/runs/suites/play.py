@@ -20,15 +20,15 @@ from types import FrameType
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.runs.suites.progress import Opened, Stopped, Word, decode
-from evopolicygym.runs.suites.records import RunResult, Verdict, result_of_process
+from evopolicygym.runs.suites.progress import PlannedRunStopped, RecordOpened, Word, decode
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, result_of_process
 from evopolicygym.runs.suites.suite import PlannedRun
-from evopolicygym.runs.suites.worker import Order
+from evopolicygym.runs.suites.worker import WorkerOrder
 
 LINES = 1 << 16
 """Bytes that are read of a process at once."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Observer = Callable[[PlannedRun, Word | RunResult], None]
+Observer = Callable[[PlannedRun, Word | PlannedRunResult], None]
 """Told of every word that a run's process says, and of what has come of the run at its end."""
 
 
@@ -44,7 +44,7 @@ class Job:
     """A descriptor that is readable once the process has ended."""
     root: Path | None
     opened: bool = False
-    stopped: Stopped | None = None
+    stopped: PlannedRunStopped | None = None
     rest: bytearray = field(default_factory=bytearray)
     """The beginning of a line whose end has not come yet."""
 
@@ -77,13 +77,13 @@ class Interruptions:
 class Suite:
     """The runs of a suite that are waiting and those that are being played."""
 
-    def __init__(self, results: Mapping[int, RunResult], shares: Sequence[tuple[int, ...]], lock: int) -> None:
+    def __init__(self, results: Mapping[int, PlannedRunResult], shares: Sequence[tuple[int, ...]], lock: int) -> None:
         """Play what ``results`` says is not finished, as many runs at once as there are shares of the cores."""
         self.results = dict(results)
         self._lock = lock
         self._shares = shares
         self._free = list(reversed(range(len(shares))))
-        self._waiting = deque(one for one in results.values() if one.verdict is not Verdict.FINISHED)
+        self._waiting = deque(one for one in results.values() if one.verdict is not PlannedRunVerdict.FINISHED)
         self._jobs: list[Job] = []
         self._selector = selectors.DefaultSelector()
 
@@ -107,10 +107,10 @@ class Suite:
                     job.process.wait()
         return not signals.count
 
-    def _start(self, before: RunResult, output: int) -> None:
+    def _start(self, before: PlannedRunResult, output: int) -> None:
         ours, theirs = socket.socketpair()
         place = self._free.pop()
-        order = Order(before.planned.config, before.root, self._shares[place], tuple(sys.path), self._lock)
+        order = WorkerOrder(before.planned.config, before.root, self._shares[place], tuple(sys.path), self._lock)
         with theirs:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "evopolicygym.runs.suites.worker", str(theirs.fileno())],
@@ -158,9 +158,9 @@ class Suite:
         for line in lines:
             word = decode(line)
             match word:
-                case Opened(run=run):
+                case RecordOpened(run=run):
                     job.root, job.opened = Path(run), True
-                case Stopped():
+                case PlannedRunStopped():
                     job.stopped = word
             observe(job.run, word)
         return True
@@ -179,7 +179,9 @@ class Suite:
         try:
             came = result_of_process(job.run, job.root, job.stopped, code, played=job.opened)
         except EvoPolicyGymError as error:
-            came = RunResult(job.run, Verdict.FAILED, job.root, reason=type(error).__name__, message=str(error))
+            came = PlannedRunResult(
+                job.run, PlannedRunVerdict.FAILED, job.root, reason=type(error).__name__, message=str(error)
+            )
         self.results[job.run.number] = came
         observe(job.run, came)
 

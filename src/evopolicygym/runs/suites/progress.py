@@ -15,7 +15,7 @@ from evopolicygym.records.jsontext import dumps
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class ProcessStarted:
     """The process is up."""
 
     process: int
@@ -25,7 +25,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class RecordOpened:
     """The run's record is there, or was taken up."""
 
     run: str
@@ -34,7 +34,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RunProgress:
     """How far the run is."""
 
     stage: Stage
@@ -45,7 +45,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Stopped:
+class PlannedRunStopped:
     """The run was put down before its end, or could not be opened."""
 
     reason: str
@@ -54,7 +54,7 @@ class Stopped:
     kind: Literal["stopped"] = "stopped"
 
 
-Word = Begun | Opened | Standing | Stopped
+Word = ProcessStarted | RecordOpened | RunProgress | PlannedRunStopped
 
 
 def encode(word: Word) -> bytes:
@@ -72,17 +72,17 @@ def _adapter() -> TypeAdapter[Word]:
     return TypeAdapter(Annotated[Word, Field(discriminator="kind")])
 
 
-def standing(state: RunState) -> Standing:
+def standing(state: RunState) -> RunProgress:
     """Return how far a run is."""
     match state.stage:
         case Stage.OPEN:
-            return Standing(state.stage, state.spent, state.budget)
+            return RunProgress(state.stage, state.spent, state.budget)
         case Stage.CLOSED:
-            return Standing(state.stage, *validation_played(state))
+            return RunProgress(state.stage, *validation_played(state))
         case Stage.SELECTED | Stage.FINISHED:
             chosen = state.selected.checkpoint if state.selected else ""
             rollout = state.rollout(Split.HELD_OUT, chosen)
-            return Standing(state.stage, len(rollout.returns), len(rollout.episodes))
+            return RunProgress(state.stage, len(rollout.returns), len(rollout.episodes))
 
 
 def validation_played(state: RunState) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
 from evopolicygym.runs.config import COMMAND_S
-from evopolicygym.runs.suites.progress import Stopped
+from evopolicygym.runs.suites.progress import PlannedRunStopped
 from evopolicygym.runs.suites.suite import PlannedRun
 from evopolicygym.sandbox.levels import AUTO
 
@@ -33,7 +33,7 @@ WORDS = 500
 """The most characters that are told of why a run failed."""
 
 
-class Verdict(StrEnum):
+class PlannedRunVerdict(StrEnum):
     """What has come of a planned run."""
 
     FINISHED = "finished"
@@ -46,11 +46,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class PlannedRunResult:
     """A planned run and what has come of it."""
 
     planned: PlannedRun
-    verdict: Verdict = Verdict.WAITING
+    verdict: PlannedRunVerdict = PlannedRunVerdict.WAITING
     root: Path | None = None
     score: float | None = None
     standard_error: float | None = None
@@ -59,7 +59,7 @@ class RunResult:
     message: str = ""
 
 
-def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
+def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, PlannedRunResult]:
     """Return what has come of each planned run by what lies in the directory of its experiment, by number.
 
     Where several records are of one planned run, the one that was opened first counts. Raises ``RecordError`` where a
@@ -79,38 +79,44 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, RunResult]:
     results = {}
     for run in plan:
         record_or_none = next(filter(None, map(records.get, _planned_identities(run, alone))), None)
-        results[run.number] = RunResult(run) if record_or_none is None else result(run, record_or_none)
+        results[run.number] = PlannedRunResult(run) if record_or_none is None else result(run, record_or_none)
     return results
 
 
-def result(run: PlannedRun, record: RunRecord) -> RunResult:
+def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
     """Return what a run's record says of it."""
     state, root = record.state, record.paths.root
     if state.finished is not None:
         ends = [event for event in record.events if isinstance(event, AgentEnded)]
         told = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
-        return RunResult(run, Verdict.FINISHED, root, state.finished.score, state.finished.standard_error, *told)
+        return PlannedRunResult(
+            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *told
+        )
     last = record.events[-1]
     if isinstance(last, RunStopped) and last.reason is not StopReason.INTERRUPTED:
-        return RunResult(run, Verdict.FAILED, root, reason=_reason(record, last), message=last.message)
-    return RunResult(run, Verdict.INTERRUPTED, root)
+        return PlannedRunResult(run, PlannedRunVerdict.FAILED, root, reason=_reason(record, last), message=last.message)
+    return PlannedRunResult(run, PlannedRunVerdict.INTERRUPTED, root)
 
 
 def result_of_process(
-    run: PlannedRun, root: Path | None, stopped: Stopped | None, exit_code: int, *, played: bool
-) -> RunResult:
+    run: PlannedRun, root: Path | None, stopped: PlannedRunStopped | None, exit_code: int, *, played: bool
+) -> PlannedRunResult:
     """Return what has come of a run whose process has ended: its record tells, or what it said, or else its end.
 
     ``played`` says whether the process came so far that what is in the record may be of it.
     """
-    recorded = result(run, read_run(root)) if root else RunResult(run)
-    if recorded.verdict is Verdict.FINISHED or (recorded.verdict is Verdict.FAILED and played):
+    recorded = result(run, read_run(root)) if root else PlannedRunResult(run)
+    if recorded.verdict is PlannedRunVerdict.FINISHED or (recorded.verdict is PlannedRunVerdict.FAILED and played):
         return recorded
     if stopped is not None:
-        verdict = Verdict.INTERRUPTED if stopped.reason == StopReason.INTERRUPTED else Verdict.FAILED
-        return RunResult(run, verdict, root, reason=stopped.reason, message=stopped.message[:WORDS])
+        verdict = (
+            PlannedRunVerdict.INTERRUPTED if stopped.reason == StopReason.INTERRUPTED else PlannedRunVerdict.FAILED
+        )
+        return PlannedRunResult(run, verdict, root, reason=stopped.reason, message=stopped.message[:WORDS])
     how = f"killed by signal {-exit_code}" if exit_code < 0 else f"exit code {exit_code}"
-    return RunResult(run, Verdict.FAILED, root, reason="process ended", message=f"its process ended by itself, {how}")
+    return PlannedRunResult(
+        run, PlannedRunVerdict.FAILED, root, reason="process ended", message=f"its process ended by itself, {how}"
+    )
 
 
 def _read(root: Path) -> RunRecord | None:

@@ -1,8 +1,8 @@
 """The process of one run of a suite: plays what it is ordered, on the cores that it is given, and says how far it is.
 
-Started as ``python -P -m evopolicygym.runs.suites.worker DESCRIPTOR``. Over the one socket comes a pickled ``Order`` of
-ours; back go lines of ``progress.py``. SIGINT puts the run down in good order, and so does the end of whoever
-ordered it: nothing of a suite outlives it for long.
+Started as ``python -P -m evopolicygym.runs.suites.worker DESCRIPTOR``. Over the one socket comes a pickled
+``WorkerOrder`` of ours; back go lines of ``progress.py``. SIGINT stops the run in good order, and so does the end of
+whoever ordered it: nothing of a suite outlives it for long.
 """
 
 import os
@@ -22,14 +22,14 @@ from evopolicygym.core.event import Event, StopReason
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.suites.progress import Begun, Opened, Stopped, Word, encode, standing
+from evopolicygym.runs.suites.progress import PlannedRunStopped, ProcessStarted, RecordOpened, Word, encode, standing
 
 ORPHAN_PATIENCE_S = 90.0
 """Seconds that a run has to be put down in once its suite is gone; then it is killed with all that it started."""
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class WorkerOrder:
     """What one process is to play."""
 
     config: RunConfig
@@ -42,7 +42,7 @@ class Order:
     """A descriptor of the suite's lock: it is free again only when the last of its runs is gone."""
 
 
-class Voice:
+class SuiteReporter:
     """Says words to the suite, from any thread; where nobody listens any more, it says them to nobody."""
 
     def __init__(self, descriptor: int) -> None:
@@ -58,7 +58,7 @@ class Voice:
 
     def opened(self, paths: RunPaths, state: RunState) -> None:
         """Say where the record lies."""
-        self.say(Opened(str(paths.root)))
+        self.say(RecordOpened(str(paths.root)))
         self.say(standing(state))
 
     def observe(self, _event: Event, state: RunState) -> None:
@@ -66,7 +66,7 @@ class Voice:
         self.say(standing(state))
 
 
-def work(order: Order, voice: Voice) -> int:
+def work(order: WorkerOrder, voice: SuiteReporter) -> int:
     """Play what was ordered to its end; return the exit code."""
     from evopolicygym.runs.run import play, resume
 
@@ -77,12 +77,12 @@ def work(order: Order, voice: Voice) -> int:
             config = order.config
             resume(order.root, config.workers, voice.opened, voice.observe, config.executor, config.executor_address)
     except KeyboardInterrupt:
-        voice.say(Stopped(StopReason.INTERRUPTED.value))
+        voice.say(PlannedRunStopped(StopReason.INTERRUPTED.value))
     except EvoPolicyGymError as error:
-        voice.say(Stopped(type(error).__name__, str(error)))
+        voice.say(PlannedRunStopped(type(error).__name__, str(error)))
     except BaseException as error:  # noqa: BLE001 - whatever an agent from outside raises
         traceback.print_exc()
-        voice.say(Stopped(type(error).__name__, str(error)))
+        voice.say(PlannedRunStopped(type(error).__name__, str(error)))
     else:
         return 0
     return 1
@@ -107,14 +107,14 @@ def main() -> None:
     descriptor = int(sys.argv[1])
     signal.signal(signal.SIGINT, _interrupt_once)
     connection = Connection(descriptor)
-    order: Order = connection.recv()
+    order: WorkerOrder = connection.recv()
     for one in (descriptor, order.lock):
         os.set_inheritable(one, False)  # noqa: FBT003 - its only form
     sys.path[:] = order.modules
     os.sched_setaffinity(0, order.cores)
-    voice = Voice(descriptor)
+    voice = SuiteReporter(descriptor)
     Thread(target=_leave_with, args=(connection,), name="suite", daemon=True).start()
-    voice.say(Begun(os.getpid(), tuple(sorted(os.sched_getaffinity(0)))))
+    voice.say(ProcessStarted(os.getpid(), tuple(sorted(os.sched_getaffinity(0)))))
     sys.exit(work(order, voice))
 
 

@@ -26,7 +26,7 @@ from evopolicygym.sandbox.backends.process import (
     threads_finding,
     zygote_arguments,
 )
-from evopolicygym.sandbox.base import Ground, Inside
+from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
@@ -71,7 +71,7 @@ class Backend:
             "threads": threads_finding(_counted_by()),
         }
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote in new namespaces."""
         words = [*NAMESPACES, *_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
@@ -87,7 +87,7 @@ class Backend:
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
             given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
-        return Inside(process, POLICY, given_up)
+        return ZygoteView(process, POLICY, given_up)
 
     def program_sandbox(self) -> ProgramSandbox:
         """Return what keeps an agent's program in namespaces of its own."""
@@ -159,7 +159,7 @@ def _last_number() -> Iterator[int]:
         os.close(descriptor)
 
 
-def _view(ground: Ground) -> Iterator[str]:
+def _view(ground: WorkerDirectory) -> Iterator[str]:
     """Yield the words that lay out what a zygote sees."""
     yield from _machine()
     for name, path in ground.library.paths.items():

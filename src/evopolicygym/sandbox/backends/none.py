@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 
 from evopolicygym.sandbox.backends.process import spawn
-from evopolicygym.sandbox.base import Confinement, Ground, Inside
+from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.program.contract import ProgramSandbox
@@ -21,9 +21,9 @@ class Backend:
         """Say that nothing is enforced."""
         return {"warning": "policies run with your own rights: scores of this level are unverified"}
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote of this Python without any confinement."""
-        return Inside(spawn([sys.executable], ground, control, environment), str(ground.policy), Confinement())
+        return ZygoteView(spawn([sys.executable], ground, control, environment), str(ground.policy), Confinement())
 
     def program_sandbox(self) -> ProgramSandbox:
         """Return what starts an agent's program as a plain process, with a minimal environment and nothing else."""

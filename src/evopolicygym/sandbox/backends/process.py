@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evopolicygym.core.task import Limits
-from evopolicygym.sandbox.base import Confinement, Ground, Inside
+from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
 from evopolicygym.sandbox.confinement.permitted import OPEN_FILES, OWN_PROCESS
@@ -55,7 +55,7 @@ class Backend:
             "times of access": access_times_finding(),
         }
 
-    def policy_sandbox(self, ground: Ground, control: int, environment: Mapping[str, str]) -> Inside:
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote of this Python, with the guest's code and the library on its import path."""
         readable = (
             *(str(path) for path in ground.library.paths.values()),
@@ -66,7 +66,7 @@ class Backend:
             "/dev/urandom",
         )
         group = cgroup.make(THREADS)
-        return Inside(
+        return ZygoteView(
             spawn([sys.executable], ground, control, environment, group),
             str(ground.policy),
             replace(confinement(ground.limits, readable), nice=NICE),
@@ -79,7 +79,7 @@ class Backend:
 
 def spawn(
     python: Sequence[str],
-    ground: Ground,
+    ground: WorkerDirectory,
     control: int,
     environment: Mapping[str, str],
     group: ControlGroup | None = None,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.simulators import Found, hidden_modules, is_one, search
+from evopolicygym.sandbox.simulators import SimulatorPlaces, hidden_modules, is_one, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 PACKAGES = "packages"
@@ -196,7 +196,9 @@ def _may_turn(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
-def searched(command: Sequence[str], modules: Sequence[str], packages: Sequence[str] = ()) -> dict[str, Found]:
+def searched(
+    command: Sequence[str], modules: Sequence[str], packages: Sequence[str] = ()
+) -> dict[str, SimulatorPlaces]:
     """Return what of modules lies in each tree that a command's program sees.
 
     Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
@@ -209,7 +211,7 @@ def searched(command: Sequence[str], modules: Sequence[str], packages: Sequence[
     return {tree: search(tree, tuple(modules)) for tree in ("/usr", *own, *trees)}
 
 
-def _without_hidden(trees: Iterable[Found]) -> Iterator[str]:
+def _without_hidden(trees: Iterable[SimulatorPlaces]) -> Iterator[str]:
     """Yield the words that lay directories out again, less what is hidden in them.
 
     In those that hold too many entries for that, what is hidden is there, and empty.

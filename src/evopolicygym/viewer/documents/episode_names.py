@@ -27,7 +27,7 @@ DIGITS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EpisodePlace:
     """One episode of a run."""
 
     split: Split
@@ -46,7 +46,7 @@ class Place:
     """As ``post-hoc`` knows it."""
 
 
-def found(record: RunRecord, name: str) -> Place:
+def found(record: RunRecord, name: str) -> EpisodePlace:
     """Return an episode by its name; raise ``UsageError`` where there is none of it."""
     place = _located(record, name)
     if place.episode is not None or place.split is not Split.HELD_OUT:
@@ -63,7 +63,7 @@ def film_named(record: RunRecord, name: str) -> Path | None:
     return film_file(record, _located(record, name))
 
 
-def _located(record: RunRecord, name: str) -> Place:
+def _located(record: RunRecord, name: str) -> EpisodePlace:
     state, paths = record.state, record.paths
     split, submission, position = _parsed(name)
     if split is Split.TRAIN and submission is not None:
@@ -75,7 +75,7 @@ def _located(record: RunRecord, name: str) -> Place:
     return _hidden(state, paths, split, submission, position)
 
 
-def film_file(record: RunRecord, place: Place) -> Path | None:
+def film_file(record: RunRecord, place: EpisodePlace) -> Path | None:
     """Return an episode's film where there is one, no link leads to it, and it is no larger than is shown.
 
     Somebody's comes before the agent's.
@@ -97,7 +97,7 @@ def film_read(record: RunRecord, file: Path) -> Film | None:
     return read_film(file, record.paths.root)
 
 
-def film_shown(film: Film | None, place: Place) -> dict[str, Any]:
+def film_shown(film: Film | None, place: EpisodePlace) -> dict[str, Any]:
     """Return how a film's frames go with an episode's steps; no more than that there is one where it isn't told."""
     if film is None or film.shot.fps <= 0 or (place.episode and film.shot.length != place.episode.length):
         return {"frames": None}
@@ -132,16 +132,16 @@ def _parsed(name: str) -> tuple[Split, int | None, int]:
     raise UsageError(f"{name[:60]!r} names no episode; what works: train-3-0, validation-0, held_out-0, held_out-3-0.")
 
 
-def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -> Place:
+def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -> EpisodePlace:
     if submission >= len(state.submissions) or position >= len(state.submissions[submission].episodes):
         raise UsageError(f"There is no train episode {position} of a submission {submission} in this run.")
     one = state.submissions[submission]
     folder = paths.trained(submission, one.first_global_episode + position)
     case, checkpoint = one.charged.env_instances[position], one.charged.checkpoint
-    return Place(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
+    return EpisodePlace(Split.TRAIN, submission, position, case, checkpoint, one.episodes[position], folder)
 
 
-def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, position: int) -> Place:
+def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, position: int) -> EpisodePlace:
     if submission >= len(state.submissions):
         raise UsageError(f"There is no submission {submission} in this run; there are {len(state.submissions)}.")
     checkpoint = state.submissions[submission].charged.checkpoint
@@ -149,4 +149,4 @@ def _hidden(state: RunState, paths: RunPaths, split: Split, submission: int, pos
     if position >= len(episodes):
         raise UsageError(f"There is no {split.value} case {position}; there are {len(episodes)}.")
     folder = paths.evaluated(split, checkpoint, position)
-    return Place(split, submission, position, position, checkpoint, episodes[position], folder)
+    return EpisodePlace(split, submission, position, position, checkpoint, episodes[position], folder)

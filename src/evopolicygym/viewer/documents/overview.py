@@ -13,10 +13,10 @@ from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.specs.game_identity import game_of
 from evopolicygym.viewer.documents.reading import shown
-from evopolicygym.viewer.documents.run_index import Place
+from evopolicygym.viewer.documents.run_index import RunPlace
 
 
-def overview(place: Place, summary: RunSummary) -> dict[str, Any]:
+def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
     """Return a run in short."""
     environment, outcome = summary.task.environment, summary.outcome
     return {

@@ -13,7 +13,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Space, Tuple, from_schema
 from evopolicygym.records.playback import Step, steps
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.episode_names import Place
+from evopolicygym.viewer.documents.episode_names import EpisodePlace
 from evopolicygym.viewer.documents.step_columns import thinned_steps
 from evopolicygym.viewer.documents.step_files import step_files
 
@@ -72,7 +72,7 @@ def block_steps(space: Space) -> int:
     return max(1, MOST_BLOCK // max(1, sum(prod(part.shape) for _, part in picture_parts(space))))
 
 
-def pictures_bundle(record: RunRecord, place: Place, block: int) -> dict[str, Any]:
+def pictures_bundle(record: RunRecord, place: EpisodePlace, block: int) -> dict[str, Any]:
     """Return a block of what the policy saw, at the steps that the episode's document has, as Base64 of bytes.
 
     Raises ``UsageError`` where there is no such block.

@@ -10,7 +10,7 @@ from evopolicygym.analysis.diagnostics.edits import classify
 from evopolicygym.analysis.policy_files import Bundle, changed_paths, read_bundle
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.scale import scale_of
-from evopolicygym.analysis.submission_history import Milestone, course
+from evopolicygym.analysis.submission_history import Milestone, submission_history
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
@@ -19,10 +19,10 @@ from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_summary import held_out_returns
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
 from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run_index import Place
+from evopolicygym.viewer.documents.run_index import RunPlace
 
 
-def run_bundle(place: Place, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
+def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
     """Return all that a run's page shows at once."""
     state, opened = record.state, record.state.opened
     environment, agent = opened.task.environment, opened.agent
@@ -117,7 +117,7 @@ def _submissions(record: RunRecord, requests: Sequence[ModelUse]) -> list[dict[s
     found: list[dict[str, Any]] = []
     first_with: dict[str, int] = {}
     since = ""
-    for milestone in course(record.state):
+    for milestone in submission_history(record.state):
         charged = milestone.submission.charged
         found.append(
             {

@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunPlace:
     """Where one run lies."""
 
     id: str
@@ -40,7 +40,7 @@ class Place:
         return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
 
 
-class Shelf:
+class RunIndex:
     """All runs at or below some directories."""
 
     def __init__(self, below: Sequence[Path]) -> None:
@@ -52,10 +52,10 @@ class Shelf:
                 )
         self._below = [path.resolve() for path in below]
         self._lock = Lock()
-        self._places: Mapping[str, Place] = {}
+        self._places: Mapping[str, RunPlace] = {}
         self._scanned = float("-inf")
 
-    def places(self) -> Mapping[str, Place]:
+    def places(self) -> Mapping[str, RunPlace]:
         """Return all runs by their ids, in the order of their paths."""
         with self._lock:
             if time.monotonic() - self._scanned > SCAN_S:
@@ -64,7 +64,7 @@ class Shelf:
                 self._scanned = time.monotonic()
             return self._places
 
-    def place(self, run_id: str) -> Place:
+    def place(self, run_id: str) -> RunPlace:
         """Return a run by its id; raise ``UsageError`` where there is none."""
         found = self.places().get(run_id)
         if found is None:
@@ -79,14 +79,14 @@ class Shelf:
         return total.hexdigest()
 
 
-def _place(top: Path, root: Path) -> Place | None:
+def _place(top: Path, root: Path) -> RunPlace | None:
     """Return a run's place; None where its journal and document are links: they may lead anywhere."""
     if any((root / name).is_symlink() for name in KNOWN_BY):
         return None
     inside = root.relative_to(top).as_posix() if root != top else root.name
     digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
     name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
-    return Place(f"{name}-{digest}", root, inside)
+    return RunPlace(f"{name}-{digest}", root, inside)
 
 
 def _stamp(path: Path) -> str:

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.serving import guard
-from evopolicygym.viewer.documents.library import Library, NoSuchDocument
+from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.site.access import REFUSED, Access, refused
 
@@ -49,7 +49,7 @@ def static_files() -> Mapping[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
 
 
-def application(library: Library, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
+def application(library: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
     """Return the site over a library; ``settings`` is what its pages are told to begin with."""
     told = dumps(settings or {}).encode()
 
@@ -98,10 +98,10 @@ def application(library: Library, access: Access, settings: Mapping[str, object]
 
     app = Starlette(routes=routes, exception_handlers={404: unknown, 405: unknown})
     app.router.redirect_slashes = False
-    return _Guarded(app, access)
+    return _GuardedSite(app, access)
 
 
-class _Guarded:
+class _GuardedSite:
     """Lets through what comes from this machine, from no other site's page and with the token, all with the headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

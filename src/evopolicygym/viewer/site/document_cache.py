@@ -19,7 +19,7 @@ from typing import Any
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.viewer.documents.library import Library
+from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.documents.suite import suite_name
 
@@ -39,7 +39,7 @@ class Episodes(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CachedDocument:
     """A document that is kept."""
 
     name: str
@@ -50,7 +50,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Film:
+class CachedFilm:
     """A film that is kept."""
 
     address: str
@@ -59,7 +59,7 @@ class Film:
 
 
 @dataclass(slots=True)
-class Tally:
+class CacheTally:
     """How much is kept."""
 
     documents: int = 0
@@ -70,20 +70,20 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Common:
+class SuiteDocuments:
     """The documents that tell of all runs."""
 
-    documents: tuple[Kept, ...]
+    documents: tuple[CachedDocument, ...]
     problems: Mapping[str, str]
     """What hindered the making of others, by name."""
     runs: tuple[str, ...]
     """Ids of runs, whose own documents come after."""
-    films: tuple[Film, ...]
+    films: tuple[CachedFilm, ...]
     """Those that a task's page shows side by side."""
 
 
 @dataclass(slots=True)
-class _Contents:
+class _RunDocuments:
     """Which documents of a run are kept."""
 
     names: dict[str, str] = field(default_factory=dict)
@@ -91,46 +91,48 @@ class _Contents:
     problems: dict[str, str] = field(default_factory=dict)
 
 
-class Keeper:
+class DocumentCache:
     """Makes the documents of a library's runs that are kept, and counts them."""
 
-    def __init__(self, library: Library, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
-        self.tally = Tally()
+    def __init__(self, library: Documents, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
+        self.tally = CacheTally()
         self._library = library
         self._episodes = episodes
         self._most_bytes = most_bytes
         self._films = films
         self._pairs: Mapping[str, Sequence[str]] = {}
 
-    def common(self, shipped: Sequence[str], follow: Follow = unseen) -> Common:
+    def common(self, shipped: Sequence[str], follow: Follow = unseen) -> SuiteDocuments:
         """Return the list of runs, the leaderboard with each choice of shipped tables beside it, and all tasks."""
         listed = json.loads(self._library.document("runs"))
         self._pairs = pairs(listed["runs"])
         choices = chain.from_iterable(combinations(shipped, count) for count in range(len(shipped) + 1))
         names = ["runs", *(suite_name(one) for one in choices), *(f"task/{one['name']}" for one in listed["tasks"])]
-        documents, films, problems = list[Kept](), list[Film](), dict[str, str]()
+        documents, films, problems = list[CachedDocument](), list[CachedFilm](), dict[str, str]()
         for name in follow("leaderboards and tasks", names):
             made = self._made(name, problems)
             if made is not None:
                 films += self._side_by_side(made)
-                documents.append(Kept(name, f"data/{_file(name)}.js", _packed(made)))
+                documents.append(CachedDocument(name, f"data/{_file(name)}.js", _packed(made)))
         self._count(documents)
         for one in films:
             self._count_film(one)
-        return Common(tuple(documents), problems, tuple(self._library.shelf.places()), tuple(films))
+        return SuiteDocuments(tuple(documents), problems, tuple(self._library.shelf.places()), tuple(films))
 
-    def of_runs(self, runs: Sequence[str], follow: Follow = unseen) -> Iterator[Kept | Film]:
+    def of_runs(self, runs: Sequence[str], follow: Follow = unseen) -> Iterator[CachedDocument | CachedFilm]:
         """Yield each run's documents, and which of them there are: each run has an equal share of what room is left."""
         for place, run in enumerate(follow("pages of runs", runs)):
             room = max(0, self._most_bytes - self.tally.bytes) // (len(runs) - place)
-            contents = _Contents()
+            contents = _RunDocuments()
             yield from self._of_run(run, room, contents)
             name = f"run/{run}/contents"
-            last = Kept(name, f"data/{name}.js", _packed({"names": contents.names, "problems": contents.problems}))
+            last = CachedDocument(
+                name, f"data/{name}.js", _packed({"names": contents.names, "problems": contents.problems})
+            )
             self._count([last])
             yield last
 
-    def _of_run(self, run: str, room: int, contents: _Contents) -> Iterator[Kept | Film]:
+    def _of_run(self, run: str, room: int, contents: _RunDocuments) -> Iterator[CachedDocument | CachedFilm]:
         until = self.tally.bytes + room
         always = [f"run/{run}", f"run/{run}/edits", *(f"compare/{run}/{other}" for other in self._pairs.get(run, ()))]
         yield from self._held(always, None, contents)
@@ -146,7 +148,9 @@ class Keeper:
         episodes = [f"run/{run}/episode/{name}" for name in episode_names(told, self._episodes)]
         yield from self._held(episodes, until, contents)
 
-    def _held(self, names: Sequence[str], until: int | None, contents: _Contents) -> Iterator[Kept | Film]:
+    def _held(
+        self, names: Sequence[str], until: int | None, contents: _RunDocuments
+    ) -> Iterator[CachedDocument | CachedFilm]:
         """Yield documents, an episode's pictures after it, up to the first for which there is no room."""
         left = deque(names)
         while left:
@@ -158,7 +162,7 @@ class Keeper:
             if made is None:
                 continue
             film = self._film(name, made)
-            document = Kept(name, f"data/{name}.js", _packed(made))
+            document = CachedDocument(name, f"data/{name}.js", _packed(made))
             size = len(document.packed) + (film.path.stat().st_size if film else 0)
             if until is not None and self.tally.bytes + size > until:
                 self.tally.left_out += 1 + len(left)
@@ -171,20 +175,20 @@ class Keeper:
                 self._count_film(film)
                 yield film
 
-    def _count_film(self, film: Film) -> None:
+    def _count_film(self, film: CachedFilm) -> None:
         self.tally.films += 1
         self.tally.bytes += film.path.stat().st_size
 
-    def _side_by_side(self, made: dict[str, Any]) -> list[Film]:
+    def _side_by_side(self, made: dict[str, Any]) -> list[CachedFilm]:
         """Return the films of a task's document."""
         return [
-            Film(f"film/{one['run']}/{one['name']}.mp4", path)
+            CachedFilm(f"film/{one['run']}/{one['name']}.mp4", path)
             for case in made.get("films", ())
             for one in case["films"]
             if (path := self._library.film(one["run"], one["name"]))
         ]
 
-    def _film(self, name: str, made: dict[str, Any]) -> Film | None:
+    def _film(self, name: str, made: dict[str, Any]) -> CachedFilm | None:
         """Return the film of an episode; where it is gone, the document says that there is none."""
         if not made.get("film"):
             return None
@@ -193,7 +197,7 @@ class Keeper:
         if path is None:
             made["film"] = None
             return None
-        return Film(f"film/{run}/{episode}.mp4", path)
+        return CachedFilm(f"film/{run}/{episode}.mp4", path)
 
     def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
         """Return a document; where films are not kept, it says that there is none."""
@@ -206,7 +210,7 @@ class Keeper:
             made.update({key: nothing for key, nothing in (("film", None), ("films", [])) if key in made})
         return made
 
-    def _count(self, documents: Iterable[Kept]) -> None:
+    def _count(self, documents: Iterable[CachedDocument]) -> None:
         for one in documents:
             self.tally.documents += 1
             self.tally.bytes += len(one.packed)

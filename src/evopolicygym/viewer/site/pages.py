@@ -10,10 +10,10 @@ from typing import Any
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.viewer.documents.library import Library
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle
-from evopolicygym.viewer.site.document_cache import Common, Episodes, Film, Keeper, Tally
+from evopolicygym.viewer.site.document_cache import CachedFilm, CacheTally, DocumentCache, Episodes, SuiteDocuments
 from evopolicygym.viewer.site.shell import block, handed_over, shell
 
 PAGE = "index.html"
@@ -43,7 +43,7 @@ class Pages:
     """The parts of the report that lies in the same directory."""
 
 
-def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Tally:
+def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
     """Write the pages into a directory: ``index.html``, with documents and films beside it; those of old pages go."""
     keeper, common, kept = _begun(pages, pages.most_bytes or MOST_BYTES, follow, films=True)
     clear_pages(directory)
@@ -53,14 +53,14 @@ def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Tally
     for one in chain(common.documents, common.films, keeper.of_runs(common.runs, follow)):
         path = directory / one.address
         path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(one, Film):
+        if isinstance(one, CachedFilm):
             shutil.copyfile(one.path, path)
         else:
             path.write_text(handed_over(one.name, one.packed), encoding="utf-8")
     return keeper.tally
 
 
-def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> Tally:
+def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
     """Write the pages as one file, which holds no films; raise ``UsageError`` where it can't stand there."""
     if file.is_dir():
         raise UsageError(f"{file} is a directory; a file to write the pages into is asked for, such as runs.html.")
@@ -72,7 +72,7 @@ def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> Tall
         with unfinished.open("w", encoding="utf-8") as page:
             page.write(beginning)
             for one in chain(common.documents, common.films, keeper.of_runs(common.runs, follow)):
-                if not isinstance(one, Film):
+                if not isinstance(one, CachedFilm):
                     page.write(block(one.name, one.packed))
             page.write(end)
         unfinished.replace(file)
@@ -102,9 +102,11 @@ def _remove_empty(folder: Path) -> None:
             path.rmdir()
 
 
-def _begun(pages: Pages, most_bytes: int, follow: Follow, *, films: bool) -> tuple[Keeper, Common, Mapping[str, Any]]:
+def _begun(
+    pages: Pages, most_bytes: int, follow: Follow, *, films: bool
+) -> tuple[DocumentCache, SuiteDocuments, Mapping[str, Any]]:
     settings = settings_bundle(pages.beside)
-    keeper = Keeper(Library(Shelf(pages.runs)), pages.episodes, most_bytes, films=films)
+    keeper = DocumentCache(Documents(RunIndex(pages.runs)), pages.episodes, most_bytes, films=films)
     common = keeper.common([one["name"] for one in settings["shipped"]], follow)
     kept = {
         "settings": {**settings, "report": list(pages.report)},

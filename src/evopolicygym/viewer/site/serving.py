@@ -8,8 +8,8 @@ from typing import Self
 
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.serving.server import Server
-from evopolicygym.viewer.documents.library import Library
-from evopolicygym.viewer.documents.run_index import Shelf
+from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
 from evopolicygym.viewer.site.access import Access
 from evopolicygym.viewer.site.app import application, listener
@@ -21,7 +21,7 @@ class ServedViewer:
     def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
         """Begin to serve, the tables of these names beside the runs; the address is known when this returns."""
         settings = settings_bundle(shipped)
-        self.library = Library(Shelf(runs))
+        self.library = Documents(RunIndex(runs))
         taken = listener(port)
         self.access = Access()
         self._server = Server(application(self.library, self.access, settings), "viewer")

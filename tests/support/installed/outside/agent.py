@@ -2,8 +2,8 @@
 
 from threading import Event
 
-from evopolicygym.agents.kit.judge_client import Referee, turn
-from evopolicygym.core.agent import Agent, AgentConfig, Desk, Door, Turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 
 
 class Walker:
@@ -11,7 +11,7 @@ class Walker:
 
     max_turns = 1
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing
         """Spend the budget."""
         return turn(_spend, door, stop)
 
@@ -21,7 +21,7 @@ def make(config: AgentConfig) -> Agent:  # noqa: ARG001 - it has no options
     return Walker()
 
 
-def _spend(referee: Referee) -> str:
+def _spend(referee: JudgeClient) -> str:
     info = referee.info()
     referee.submit(info.cases(0, info.episode_budget), "walker")
     return "submitted once"

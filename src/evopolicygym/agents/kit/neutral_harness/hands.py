@@ -14,9 +14,9 @@ from importlib.resources import files
 from threading import Event
 from typing import Self
 
-from evopolicygym.agents.kit.judge_client import Stopped
+from evopolicygym.agents.kit.judge_client import StopRequested
 from evopolicygym.core import strict_json
-from evopolicygym.core.agent import AgentLimits, Desk, Door
+from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
 from evopolicygym.sandbox.levels import program_sandbox
@@ -44,7 +44,7 @@ class WorkEnded(EvoPolicyGymError):
 class Hands:
     """Runs commands; everything that they started is gone when it is left."""
 
-    def __init__(self, desk: Desk, door: Door, stop: Event) -> None:
+    def __init__(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> None:
         self._desk, self._door, self._stop = desk, door, stop
         self._program: RunningProgram | None = None
         self._channel: socket.socket | None = None
@@ -62,7 +62,7 @@ class Hands:
     def run(self, command: str) -> str:
         """Run a bash command; return what it printed and how it ended.
 
-        Raises ``Stopped`` and ``WorkEnded``, as ``pause`` does.
+        Raises ``StopRequested`` and ``WorkEnded``, as ``pause`` does.
         """
         asked = {"command": command, "limit_s": COMMAND_S, "keep_bytes": KEEP_BYTES}
         try:
@@ -74,9 +74,9 @@ class Hands:
         return f"{output}{'' if not output or output.endswith(chr(10)) else chr(10)}[{end}]"
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise ``Stopped`` where the agent is to stop, ``WorkEnded`` where a limit is passed."""
+        """Wait; raise ``StopRequested`` where the agent is to stop, ``WorkEnded`` where a limit is passed."""
         if self._stop.wait(seconds):
-            raise Stopped("The agent was asked to stop.")
+            raise StopRequested("The agent was asked to stop.")
         if self._program is not None and (over := self._program.over()):
             raise WorkEnded(f"the agent's commands were ended: {over}")
 

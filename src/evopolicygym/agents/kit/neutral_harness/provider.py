@@ -13,7 +13,7 @@ import httpx
 
 from evopolicygym.agents.kit.neutral_harness.wires import Answer, Conversation
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.model_proxy.call import Kind
+from evopolicygym.model_proxy.call import RequestKind
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
 from evopolicygym.model_proxy.mask import Mask, mask_account
@@ -110,7 +110,7 @@ class Provider:
         finally:
             seconds = time.monotonic() - began
             cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note))
-            asked = {"kind": Kind.GENERATE, "model": self._model}
+            asked = {"kind": RequestKind.GENERATE, "model": self._model}
             self._log.write(passed(conversation.wire, status, seconds, usage, **asked, cost=cost, note=note))
 
     async def _post(

@@ -31,7 +31,7 @@ UNREADABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ToolCall:
     """A call of the tool."""
 
     id: str
@@ -46,7 +46,7 @@ class Answer:
     message: Json | None
     """As it goes into the history; None where it said nothing at all."""
     text: str
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
 
 
 class Conversation(Protocol):
@@ -101,7 +101,7 @@ class Chat:
         for call in kept.get("tool_calls") or ():
             arguments, command = _arguments(call["function"].get("arguments"))
             call["function"]["arguments"] = arguments  # a server may refuse to see again what is no JSON
-            calls.append(Call(str(call["id"]), command if call["function"]["name"] == "bash" else None))
+            calls.append(ToolCall(str(call["id"]), command if call["function"]["name"] == "bash" else None))
         text = _text(kept.get("content"))
         kept.setdefault("content", None if calls else "")
         return Answer(kept if text or calls else None, text, tuple(calls))
@@ -147,7 +147,7 @@ class Messages:
         # A server may refuse to see an empty text again.
         blocks = [block for block in document["content"] if block["type"] != "text" or block["text"]]
         calls = tuple(
-            Call(str(block["id"]), _command(block["input"]) if block["name"] == "bash" else None)
+            ToolCall(str(block["id"]), _command(block["input"]) if block["name"] == "bash" else None)
             for block in blocks
             if block["type"] == "tool_use"
         )

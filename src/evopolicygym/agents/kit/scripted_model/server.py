@@ -20,7 +20,7 @@ DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReceivedRequest:
     """A request as it came."""
 
     method: str
@@ -36,7 +36,7 @@ class ScriptedModel:
     def __init__(self, answer: "Callable[[str, Json, Reply], Iterator[bytes]] | None" = None) -> None:
         self.answer = answer or pieces
         """Says what is sent to whom asks at a path, with a body, as a reply has it."""
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self.replies: list[Reply] = []
         """One for each request to come; afterwards every request gets a plain one."""
         self.released = threading.Event()
@@ -90,7 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: Json) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
         reply = self._model.next_reply()
-        self._model.asked.append(Asked(self.command, self.path, headers, body))
+        self._model.asked.append(ReceivedRequest(self.command, self.path, headers, body))
         self._model.came.set()
         if reply.hang == "before":
             self._hang()

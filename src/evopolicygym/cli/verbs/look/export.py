@@ -15,7 +15,7 @@ from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.export.exporters import EXPORTERS, Exported
+from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
 from evopolicygym.export.schema.tables import find
 
@@ -63,7 +63,7 @@ def export(
         _print(exported, output)
 
 
-def _print(exported: "Exported", directory: Path) -> None:
+def _print(exported: "ExportResult", directory: Path) -> None:
 
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("written", no_wrap=True)

@@ -16,7 +16,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.films import document
-from evopolicygym.runs.film import Wish, films
+from evopolicygym.runs.film import FilmOptions, films
 from evopolicygym.runs.revisit import Means
 
 EXAMPLES = """
@@ -57,7 +57,7 @@ def film(
     run = run_meant(run, below)
     if selected and submission is not None:
         raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")
-    wish = Wish(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
+    wish = FilmOptions(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
     made = []
     try:
         with interruptible(), Progress(console=err(), disable=as_json, transient=True) as progress:
@@ -102,7 +102,7 @@ def _size(asked: str) -> tuple[int, int] | None:
     return size
 
 
-def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.Made, imported late
+def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.MadeFilm, imported late
     film, shot = one.film, one.film.shot
     mark = {True: "same as recorded, bit for bit", None: "not recorded: played again", False: "DIFFERS from the record"}
     what = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")

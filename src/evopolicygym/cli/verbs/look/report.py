@@ -21,9 +21,9 @@ from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
 from evopolicygym.cli.tables import names, tell_problems
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.report.contents import Contents
+from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import wanted, write_report
-from evopolicygym.viewer.site.document_cache import Episodes, Tally
+from evopolicygym.viewer.site.document_cache import CacheTally, Episodes
 from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages, write_single_file
 
 Each = TypeVar("Each")
@@ -116,7 +116,7 @@ def _bytes(most_mb: float | None) -> int | None:
     return None if most_mb is None else int(most_mb * (1 << 20))
 
 
-def _told(page: Path, tally: "Tally", *, quiet: bool) -> dict[str, Any]:
+def _told(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
     """Print, unless quiet, what the pages hold; return it for programs."""
     if not quiet:
         films = f", {tally.films} films" if tally.films else ""
@@ -131,7 +131,7 @@ def _command() -> str:
     return shlex.join(["evopolicygym", *sys.argv[1:]])
 
 
-def _print(contents: "Contents", directory: Path) -> None:
+def _print(contents: "ReportContents", directory: Path) -> None:
 
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("part", "", "files"):

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.agents.kit.about import Model
-from evopolicygym.agents.listing import Listed, listed
+from evopolicygym.agents.listing import AgentListing, listed
 from evopolicygym.cli.console import out, say_json
 
 EXAMPLES = """
@@ -53,7 +53,7 @@ GROUPS = ("no model", "tool and model", "model", "your program", "installed")
 """Headings of the table, in order."""
 
 
-def _group(one: "Listed") -> int:
+def _group(one: "AgentListing") -> int:
 
     if not one.is_built_in:
         return 4
@@ -62,7 +62,7 @@ def _group(one: "Listed") -> int:
     return (1 if one.about.program else 2) if one.about.model is Model.NEEDED else 0
 
 
-def _needs(one: "Listed") -> Iterator[str]:
+def _needs(one: "AgentListing") -> Iterator[str]:
     """Yield what an agent needs, what is missing marked."""
     about = one.about
     if not one.is_built_in:
@@ -79,7 +79,7 @@ def _needs(one: "Listed") -> Iterator[str]:
         yield about.key + ("" if one.key_set else MISSING)
 
 
-def _document(one: "Listed") -> dict[str, object]:
+def _document(one: "AgentListing") -> dict[str, object]:
     about = one.about
     program = {"name": about.program, "path": one.program_path, "install": about.install}
     return {

@@ -23,7 +23,7 @@ from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
 from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
 from evopolicygym.runs.suites.progress import Word
-from evopolicygym.runs.suites.records import RunResult, found
+from evopolicygym.runs.suites.records import PlannedRunResult, found
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
 
 EXAMPLES = """
@@ -107,7 +107,7 @@ def suite(
         raise typer.Exit(1)
 
 
-def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list["RunResult"], bool]:
+def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list["PlannedRunResult"], bool]:
     """Play what is not finished; return all results, and whether nobody interrupted it."""
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))
@@ -119,7 +119,7 @@ def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list[
         view = SuiteView(progress_console(loud, as_json=as_json), results)
         LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
 
-        def observe(run: "PlannedRun", said: "Word | RunResult") -> None:
+        def observe(run: "PlannedRun", said: "Word | PlannedRunResult") -> None:
             view.observe(run, said)
             log_word(run, said)
 
@@ -128,7 +128,7 @@ def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list[
     return list(playing.results.values()), undisturbed
 
 
-def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
+def _show_plan(results: Sequence["PlannedRunResult"], *, as_json: bool) -> None:
 
     if as_json:
         say_json(_as_json(results))
@@ -136,7 +136,7 @@ def _show_plan(results: Sequence["RunResult"], *, as_json: bool) -> None:
         out().print(plan_table(results))
 
 
-def _show_end(results: Sequence["RunResult"], directory: Path, loud: Loudness, *, as_json: bool) -> None:
+def _show_end(results: Sequence["PlannedRunResult"], directory: Path, loud: Loudness, *, as_json: bool) -> None:
 
     if as_json:
         say_json(_as_json(results))
@@ -148,11 +148,11 @@ def _show_end(results: Sequence["RunResult"], directory: Path, loud: Loudness, *
         out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
-def _as_json(results: Sequence["RunResult"]) -> list[dict[str, Any]]:
+def _as_json(results: Sequence["PlannedRunResult"]) -> list[dict[str, Any]]:
     return [_fields(one) for one in results]
 
 
-def _fields(result: "RunResult") -> dict[str, Any]:
+def _fields(result: "PlannedRunResult") -> dict[str, Any]:
     run = result.planned
     return {
         "environment": run.environment,

@@ -30,7 +30,7 @@ from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.pictures import pictures_bundle
 from evopolicygym.viewer.documents.reading import below, shown
 from evopolicygym.viewer.documents.run import edits_bundle, run_bundle
-from evopolicygym.viewer.documents.run_index import Place, Shelf
+from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
@@ -53,7 +53,7 @@ class NoSuchDocument(EvoPolicyGymError):
     """No document has this name."""
 
 
-class _Kept(Generic[Thing]):
+class _Cache(Generic[Thing]):
     """The last few things that were made, each as long as its stamp is the same."""
 
     def __init__(self, most: int) -> None:
@@ -76,17 +76,17 @@ class _Kept(Generic[Thing]):
         return made
 
 
-class Library:
+class Documents:
     """All documents about the runs of a shelf; may be asked from any thread."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: RunIndex) -> None:
         self.shelf = shelf
         self._documents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
         self._lock = Lock()
         self._making = {kind: Lock() for kind in KINDS}
-        self._records: _Kept[RunRecord] = _Kept(MOST_RECORDS)
-        self._indexes: _Kept[Index] = _Kept(MOST_INDEXES)
+        self._records: _Cache[RunRecord] = _Cache(MOST_RECORDS)
+        self._indexes: _Cache[Index] = _Cache(MOST_INDEXES)
         self._overviews: dict[str, tuple[str, dict[str, Any] | str]] = {}
         self._results: dict[str, tuple[str, RunResult | None]] = {}
 
@@ -159,7 +159,7 @@ class Library:
                 return {"tag": self.shelf.stamp()}
         raise NoSuchDocument(f"There is no document {name[:120]!r}.")
 
-    def _of_run(self, place: Place, words: Sequence[str]) -> dict[str, Any]:
+    def _of_run(self, place: RunPlace, words: Sequence[str]) -> dict[str, Any]:
         match words:
             case ["pulse"]:
                 return {"tag": self.tag(f"run/{place.id}")}
@@ -205,7 +205,7 @@ class Library:
     def _added_to_a_task(self, words: Sequence[str]) -> str:
         return " ".join(map(_added, self.shelf.places().values())) if words[0] == "task" else ""
 
-    def _overview(self, place: Place) -> dict[str, Any] | str:
+    def _overview(self, place: RunPlace) -> dict[str, Any] | str:
         stamp = place.stamp()
         kept = self._overviews.get(place.id)
         if kept is None or kept[0] != stamp:
@@ -216,7 +216,7 @@ class Library:
             self._overviews[place.id] = kept
         return kept[1]
 
-    def _result(self, place: Place) -> RunResult | None:
+    def _result(self, place: RunPlace) -> RunResult | None:
         """Return a run's result; None where it isn't finished."""
         stamp = place.stamp()
         kept = self._results.get(place.id)
@@ -247,15 +247,15 @@ class Library:
             runs.append(run)
         return compare_bundle((runs[0], runs[1]), (self._result(places[0]), self._result(places[1])))
 
-    def _record(self, place: Place) -> RunRecord:
+    def _record(self, place: RunPlace) -> RunRecord:
         return self._records.get(place.id, place.stamp(), lambda: read_run(place.root))
 
-    def _index(self, place: Place) -> Index:
+    def _index(self, place: RunPlace) -> Index:
         path = below(place.root, place.paths.transcript)
         return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
 
 
-def _added(place: Place) -> str:
+def _added(place: RunPlace) -> str:
     """Return what changes when films or returns are added to a run that is finished."""
     found = [str(place.paths.post_hoc.lstat().st_mtime_ns)] if below(place.root, place.paths.post_hoc) else []
     if below(place.root, place.paths.films):
@@ -264,7 +264,7 @@ def _added(place: Place) -> str:
     return "+".join(found)
 
 
-def _grown(place: Place) -> str:
+def _grown(place: RunPlace) -> str:
     """Return what changes whenever a run's transcript does: it grows without the journal's doing."""
     try:
         found = place.paths.transcript.lstat()
