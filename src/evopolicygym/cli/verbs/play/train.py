@@ -13,7 +13,7 @@ from rich.text import Text
 from evopolicygym.baselines.budget import budget_of
 from evopolicygym.baselines.export import export, refuse_occupied
 from evopolicygym.baselines.settings import algorithm_named, fitting
-from evopolicygym.baselines.training import Progress
+from evopolicygym.baselines.training import TrainingProgress
 from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import err, out, say_json
@@ -67,13 +67,13 @@ def train(
 
 
 @contextmanager
-def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[Progress], None]]":
+def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[TrainingProgress], None]]":
     """Show a training's progress on stderr; yield what is to be told of it."""
     columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
     with View(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
         task = view.add_task(title, total=1.0, note="")
 
-        def observe(progress: "Progress") -> None:
+        def observe(progress: "TrainingProgress") -> None:
             if progress.steps % EVERY == 0 or progress.done >= 1:
                 last = progress.returns[-SHOWN:]
                 mean = number(sum(last) / len(last)) if last else "-"
