@@ -165,7 +165,7 @@ def test_stop_interrupts_waiting(new_run: RunMaker) -> None:
 def test_referee_decodes(new_run: RunMaker) -> None:
     """The judge's answers arrive typed; refusals and a closed run are told apart."""
     run = new_run(finish_allowed=True)
-    referee = JudgeClient(run.door.endpoint, Event())
+    referee = JudgeClient(run.door.address, Event())
     summary = referee.submit([0, 3], "key")
 
     assert (summary.submit_id, summary.status, summary.remaining_budget, summary.returns) == (0, "ok", 6, (1.0, 1.0))

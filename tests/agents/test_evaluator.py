@@ -23,7 +23,7 @@ DOCS = ROOT / "docs" / "extend" / "optimisers.md"
 
 def evaluator(run: OpenRun) -> Evaluator:
     """Return a run as an evaluator."""
-    return Evaluator(desk(run), JudgeClient(run.door.endpoint, Event()))
+    return Evaluator(desk(run), JudgeClient(run.door.address, Event()))
 
 
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
 
     assert run.state.held_out() is not None
     assert [submission.charged.env_instances for submission in run.state.submissions] == [(0,), (1,)]
-    assert "Rules of this desk" in seen[0]
+    assert "Workspace rules" in seen[0]
     assert "cartpole" in seen[1].lower()
     assert (len(model.asked), usage["requests"], usage["generations"], usage["failed"], usage["unknown"]) == (
         3,

@@ -24,7 +24,7 @@ def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]"
 
 
 def ask(run: OpenRun, *words: str) -> "subprocess.CompletedProcess[str]":
-    return judge(*words, info_url=run.door.endpoint.environment["EVOPOLICYGYM_INFO_URL"])
+    return judge(*words, info_url=run.door.address.environment["EVOPOLICYGYM_INFO_URL"])
 
 
 def raw(run: OpenRun, *words: str) -> Any:
@@ -156,7 +156,7 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
     with as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client:
         named = tmp_path / "judge.py"
         named.write_text(client.read_text(encoding="utf-8"), encoding="utf-8")
-    environment = run.door.endpoint.environment
+    environment = run.door.address.environment
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, str(named)], env=environment, capture_output=True, text=True, check=True
     )

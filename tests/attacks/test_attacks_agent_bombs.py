@@ -34,7 +34,7 @@ def run(new_run: RunMaker) -> OpenRun:
 
 def answers(run: OpenRun) -> bool:
     """Return whether the judge answers."""
-    return JudgeClient(run.door.endpoint, Event()).info().episode_budget > 0
+    return JudgeClient(run.door.address, Event()).info().episode_budget > 0
 
 
 def detonated(run: OpenRun, script: str, **limits: int) -> Turn:

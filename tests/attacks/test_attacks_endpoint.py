@@ -40,7 +40,7 @@ def test_no_call_without_this_runs_token(new_run: RunMaker, kind: str) -> None:
         "shorter": "/" + token[:-1],
         "not ASCII": "/" + token[:-2] + "%C3%A9",
     }[kind]
-    place = run.door.endpoint.base_url.removesuffix(f"/{token}") + given
+    place = run.door.address.base_url.removesuffix(f"/{token}") + given
     answers = [ask(run, *call.split(), SUBMIT, base_url=place) for call in CALLS]
 
     assert [(404, NO_SUCH_CALL)] * len(CALLS) == [(answer.status_code, answer.json()) for answer in answers]
@@ -53,7 +53,7 @@ def test_tokens_are_compared_in_constant_time(new_run: RunMaker, monkeypatch: py
     compared: list[bytes] = []
     really = guard.hmac.compare_digest
     monkeypatch.setattr(guard.hmac, "compare_digest", lambda one, two: (compared.append(one), really(one, two))[1])
-    ask(run, "GET", "/info", base_url=run.door.endpoint.base_url[:-1])
+    ask(run, "GET", "/info", base_url=run.door.address.base_url[:-1])
     ask(run, "GET", "/info")
 
     assert [token_of(run)[:-1].encode(), token_of(run).encode()] == compared
@@ -98,7 +98,7 @@ def test_another_user_of_the_machine(new_run: RunMaker) -> None:
         pytest.skip("only root can become another user")
     run = new_run()
     before = run.journal()
-    base = run.door.endpoint.base_url.removesuffix(f"/{token_of(run)}")
+    base = run.door.address.base_url.removesuffix(f"/{token_of(run)}")
     python = shutil.which("python3", path="/usr/bin:/bin:/usr/local/bin")
     if python is None:
         pytest.skip("there is no Python that another user could run")
@@ -331,7 +331,7 @@ def test_refused_requests_leave_nothing(new_run: RunMaker, count: int, capfd: py
     run = new_run()
     (run.paths.system / "away").symlink_to("nowhere")
     before, files = run.journal(), sizes(run)
-    address = httpx.URL(run.door.endpoint.base_url)
+    address = httpx.URL(run.door.address.base_url)
     client = http.client.HTTPConnection(address.host, address.port, timeout=30)
     answers = set()
     for number in range(count):
@@ -361,7 +361,7 @@ def test_refused_requests_leave_nothing(new_run: RunMaker, count: int, capfd: py
 
 def quoted(run: OpenRun, path: str) -> str:
     """Return a path below the token as it goes over the wire, unchanged but for what is not ASCII."""
-    return httpx.URL(run.door.endpoint.base_url).path + "".join(
+    return httpx.URL(run.door.address.base_url).path + "".join(
         char if char.isascii() else "".join(f"%{byte:02X}" for byte in char.encode()) for char in path
     )
 
@@ -371,4 +371,4 @@ def sizes(run: OpenRun) -> dict[Path, int]:
 
 
 def token_of(run: OpenRun) -> str:
-    return httpx.URL(run.door.endpoint.base_url).path.strip("/")
+    return httpx.URL(run.door.address.base_url).path.strip("/")

@@ -58,7 +58,7 @@ def test_a_client_that_leaves_has_its_submission_played(new_run: RunMaker) -> No
     """Who closes the connection in the middle gets its feedback all the same, once."""
     run = new_run()
     run.executor.gate.clear()
-    address = httpx.URL(run.door.endpoint.base_url)
+    address = httpx.URL(run.door.address.base_url)
     connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
     connection.request("POST", f"{address.path}/submit", json.dumps(SUBMIT), {"Content-Type": "application/json"})
     while not run.session.state.submissions:

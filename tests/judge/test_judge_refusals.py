@@ -160,7 +160,7 @@ def test_a_body_that_never_comes(new_run: RunMaker, monkeypatch: pytest.MonkeyPa
 def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None:
     """Without the token there is nothing, and no hint of anything."""
     run = new_run()
-    address = httpx.URL(run.door.endpoint.base_url)
+    address = httpx.URL(run.door.address.base_url)
     connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
     with closing(connection):
         connection.request("GET", path)

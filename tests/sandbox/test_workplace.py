@@ -33,7 +33,7 @@ def run(new_run: RunMaker) -> OpenRun:
 def test_workspace_and_environment(run: OpenRun) -> None:
     """A program starts in /workspace, with an empty environment but for its places and the judge's addresses."""
     place, environment = python(run, "import os, json; print(json.dumps([os.getcwd(), dict(os.environ)]))")
-    names = {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE", *run.door.endpoint.environment}
+    names = {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE", *run.door.address.environment}
 
     assert (place, environment["HOME"], set(environment) - names) == ("/workspace", "/home/agent", set())
 
@@ -69,7 +69,7 @@ def test_processes_are_hidden(run: OpenRun) -> None:
 
 def test_only_the_judge_answers(run: OpenRun) -> None:
     """The judge is reached by its address; this machine's own loopback is not."""
-    port = int(run.door.endpoint.base_url.split(":")[2].split("/")[0])
+    port = int(run.door.address.base_url.split(":")[2].split("/")[0])
     script = (
         "import os, socket, urllib.request as r\n"
         "print(r.urlopen(os.environ['EVOPOLICYGYM_INFO_URL']).status)\n"

@@ -24,7 +24,7 @@ def ask(run: OpenRun, method: str, path: str, body: object = None, **changes: An
     headers = {"Content-Type": "application/json"} | changes.pop("headers", {})
     return httpx.request(
         method,
-        changes.pop("base_url", run.door.endpoint.base_url) + path,
+        changes.pop("base_url", run.door.address.base_url) + path,
         content=changes.pop("content", content),
         headers=headers,
         timeout=30,
@@ -51,14 +51,14 @@ def charges(run: OpenRun) -> list[SubmissionCharged]:
 
 def connect(run: OpenRun, patience_s: float = 30.0) -> socket.socket:
     """Open a connection to the judge and say nothing yet."""
-    address = httpx.URL(run.door.endpoint.base_url)
+    address = httpx.URL(run.door.address.base_url)
     return socket.create_connection((address.host, address.port or 0), timeout=patience_s)
 
 
 def head(run: OpenRun, *headers: str, call: str = "POST /submit") -> bytes:
     """Return a request's first line, its host and further headers, without the empty line at their end."""
     method, _, path = call.partition(" ")
-    lines = (f"{method} {httpx.URL(run.door.endpoint.base_url).path}{path} HTTP/1.1", "Host: 127.0.0.1", *headers)
+    lines = (f"{method} {httpx.URL(run.door.address.base_url).path}{path} HTTP/1.1", "Host: 127.0.0.1", *headers)
     return "".join(f"{line}\r\n" for line in lines).encode()
 
 

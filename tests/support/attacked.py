@@ -75,7 +75,7 @@ class AttackedRun:
 
     def ask(self, path: str, body: object = None) -> Any:
         """Ask the judge."""
-        url, data = self.door.endpoint.base_url + path, None if body is None else json.dumps(body).encode()
+        url, data = self.door.address.base_url + path, None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(url, data, timeout=ANSWERS_S) as answer:  # noqa: S310 - http
             return json.loads(answer.read())
 
@@ -110,7 +110,7 @@ class AttackedRun:
     def assert_sealed(self, came: SubmissionOutcome) -> None:
         """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
         texts = {name: content.decode() for name, content in came.files.items()}
-        words = {self.door.endpoint.base_url.rpartition("/")[2]}
+        words = {self.door.address.base_url.rpartition("/")[2]}
         if self.session.state.opened.isolation == "bubblewrap":  # the only level at which places have other names
             words.add(str(self.paths.root))
 
@@ -168,7 +168,7 @@ def attacked_run(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[At
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
         session = stack.enter_context(JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
         door = stack.enter_context(JudgeServer(session))
-        told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.endpoint.base_url}
+        told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.address.base_url}
         decoys = stack.enter_context(decoys_laid(root, **told))
         open_run = AttackedRun(session, door, paths, decoys, owner.cases(spec.name, opening.split))
         open_run.honest()

@@ -42,7 +42,7 @@ def make_snoop(_config: AgentConfig) -> Player:
 
     def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         hidden = [path.read_text() for path in state_directory().rglob("*") if path.is_file()]
-        (desk.workspace / "found.txt").write_text("\n".join(hidden))
+        (desk.directory / "found.txt").write_text("\n".join(hidden))
         return _spend(desk, door)
 
     return Player(play)
@@ -52,7 +52,7 @@ def make_talker(_config: AgentConfig) -> Player:
     """Write the environment down."""
 
     def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
-        (desk.workspace / "found.txt").write_bytes(Path("/proc/self/environ").read_bytes())
+        (desk.directory / "found.txt").write_bytes(Path("/proc/self/environ").read_bytes())
         return _spend(desk, door)
 
     return Player(play)

@@ -125,8 +125,8 @@ def make_paper_client(_config: AgentConfig) -> Player:
         with desk.transcript.open("wb") as transcript:
             done = subprocess.run(
                 [sys.executable, "-I", PAPER_CLIENT],
-                cwd=desk.workspace,
-                env={"PATH": os.environ["PATH"], **door.endpoint.environment},
+                cwd=desk.directory,
+                env={"PATH": os.environ["PATH"], **door.address.environment},
                 stdout=transcript,
                 stderr=subprocess.STDOUT,
                 check=False,

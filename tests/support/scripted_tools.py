@@ -15,7 +15,7 @@ PROGRAM = """\
 import json, os, pathlib, subprocess, sys, time, tomllib, urllib.error, urllib.request
 
 home = pathlib.Path.home()
-address = tomllib.loads((home / ".codex/config.toml").read_text())["model_providers"]["door"]["base_url"]
+address = tomllib.loads((home / ".codex/config.toml").read_text())["model_providers"]["proxy"]["base_url"]
 resumed = "resume" in sys.argv
 key = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}
 

@@ -1,1 +1,1 @@
-"""The players. They know an endpoint and a desk, nothing else."""
+"""The players. They know an endpoint and a workspace, nothing else."""

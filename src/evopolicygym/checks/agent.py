@@ -261,8 +261,8 @@ def _config(agent: AgentConfig, place: Path, isolation: str) -> RunConfig:
 
 
 def _with_model(config: RunConfig, model: ScriptedModel) -> RunConfig:
-    doors = {"model_url": f"{model.url}/v1", "model_key": KEY_VARIABLE}
-    agent = replace(config.agent, model=SCRIPTED, options={**config.agent.options, **doors})
+    model_options = {"model_url": f"{model.url}/v1", "model_key": KEY_VARIABLE}
+    agent = replace(config.agent, model=SCRIPTED, options={**config.agent.options, **model_options})
     return replace(config, agent=agent)
 
 

@@ -1,4 +1,4 @@
-"""An agent's words: the addresses it is given, the desk it works at, and how a turn of it ended."""
+"""An agent's words: the addresses it is given, the workspace it works in, and how a turn of it ended."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -110,10 +110,10 @@ class JudgeAddress:
 
 
 class JudgeEndpoint(Protocol):
-    """The judge's door, as an agent is shown it."""
+    """The judge's endpoint, as an agent is shown it."""
 
     @property
-    def endpoint(self) -> JudgeAddress:
+    def address(self) -> JudgeAddress:
         """Where the judge answers on this machine's loopback."""
 
     def serve(self, listener: socket.socket) -> JudgeAddress:
@@ -124,7 +124,7 @@ class JudgeEndpoint(Protocol):
 class Workspace:
     """Where an agent works."""
 
-    workspace: Path
+    directory: Path
     """Holds ``AGENTS.md``, ``judge``, ``system/`` and ``feedback/``."""
     transcript: Path
     """The file that an agent's program prints into."""
@@ -134,14 +134,14 @@ class Workspace:
     """The isolation, as the record names it, at which an agent's program is to be kept in."""
     left: Allowance = field(default_factory=Allowance)
     """What is left of the agent's allowance for this turn. Cost and tokens are the agent's to keep, at its model's
-    door; time and turns are kept for it."""
+    endpoint; time and turns are kept for it."""
     price: PriceSnapshot | None = None
     """What its model costs, where that is known."""
     simulators: tuple[str, ...] = ()
     """Modules by which its environment could be played without being counted, besides those that no agent may have: by
     their names, or by the absolute paths of their files and packages."""
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None
-    """Told, from any thread, what has gone through the model's door in this turn, whenever that grows."""
+    """Told, from any thread, what has gone through the model proxy in this turn, whenever that grows."""
     policy_packages: tuple[str, ...] = ()
     """Distributions that policies may import besides those that all may; its program can import them too."""
 
@@ -153,7 +153,7 @@ class Workspace:
     @property
     def home(self) -> Path:
         """The directory that is the home of an agent's program where that is to outlive a turn."""
-        return self.workspace.with_name("home")
+        return self.directory.with_name("home")
 
     @property
     def conversation(self) -> Path:
@@ -163,7 +163,7 @@ class Workspace:
     @property
     def system(self) -> Path:
         """The policy project."""
-        return self.workspace / "system"
+        return self.directory / "system"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Turn:
     message: str = ""
     """What a person would want to know of it, in a line; empty where there is nothing to say."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What went through its model's door: requests, tokens, seconds, by name; empty where it had none."""
+    """What went through its model proxy: requests, tokens, seconds, by name; empty where it had none."""
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to keep the agent in, by name; empty for an agent of ours that needs no keeping."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
@@ -182,12 +182,12 @@ class Turn:
 
 
 class Agent(Protocol):
-    """A player. It knows a door and a desk, nothing else."""
+    """A player. It knows an endpoint and a workspace, nothing else."""
 
     max_turns: int
     """How often it is asked to go on while budget is left."""
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Play one turn, until there is no more to do or ``stop`` is set; leave no process behind.
 
         A turn may be played again after a crash of the whole run: what was submitted then is still there, and asking

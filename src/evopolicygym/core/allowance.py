@@ -18,7 +18,7 @@ class AllowanceUse:
     cost: float = 0.0
     """US dollars, as far as they are known or assumed."""
     tokens: int = 0
-    """Input and output together, as its model's door counts, with what it assumes where a server told nothing."""
+    """Input and output together, as its model proxy counts, with what it assumes where a server told nothing."""
     seconds: float = 0.0
     """Wall time of its turns."""
     turns: int = 0
@@ -31,7 +31,7 @@ class AllowanceUse:
 
 
 def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> AllowanceUse:
-    """Return what a turn used, by the names that a model's door has for it."""
+    """Return what a turn used, by the names that a model proxy has for it."""
     cost = usage.get("cost", 0.0) + usage.get("assumed_cost", 0.0)
     tokens = usage.get("input", 0) + usage.get("output", 0) + usage.get("assumed_tokens", 0)
     return AllowanceUse(cost, int(tokens), seconds, turns)
@@ -54,7 +54,7 @@ class Allowance:
 
     @property
     def asks_usage(self) -> bool:
-        """Whether it can only be kept where an agent's model is asked through a door that counts."""
+        """Whether it can only be kept where an agent's model is asked through a proxy that counts."""
         return self.cost is not None or self.tokens is not None
 
     def spent(self, used: AllowanceUse) -> str:

@@ -131,7 +131,7 @@ class AgentEnded:
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to keep the agent in, by name; empty where nothing did."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """What went through its model's door in this turn, by name; empty where it had none."""
+    """What went through its model proxy in this turn, by name; empty where it had none."""
     tool_usage: Mapping[str, float] = field(default_factory=dict)
     """What the agent's own tool says that it used in this turn; empty where it says nothing."""
     seconds: float = 0.0

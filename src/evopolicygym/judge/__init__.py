@@ -1,1 +1,1 @@
-"""The referee: takes submissions, charges, plays, publishes, selects and scores."""
+"""The judge: takes submissions, charges, plays, publishes, selects and scores."""

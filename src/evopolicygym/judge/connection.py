@@ -1,4 +1,4 @@
-"""One connection to the judge's door: how long a request may take to come, and how many connections may stand open.
+"""One connection to the judge's endpoint: how long a request may take to come, and how many connections may stand open.
 
 What a request means is not told here but in ``http.py``; how long an answer takes is not limited.
 """

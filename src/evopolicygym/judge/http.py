@@ -1,4 +1,4 @@
-"""The judge's door: carries requests to the session and answers back, and decides nothing.
+"""The judge's endpoint: carries requests to the session and answers back, and decides nothing.
 
 Every path begins with the run's token; nothing answers without it. Bodies are JSON only, a browser's requests are
 refused, and no answer holds a traceback, a path or a version. A refusal writes nothing, neither to disk nor to a log.
@@ -51,7 +51,7 @@ class JudgeServer:
         self._prefix = f"/{token}"
         self._server = Server(_GuardedJudge(_application(session), token), "judge", Connection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.endpoint = self.serve(listener)
+        self.address = self.serve(listener)
         """Where the judge answers on this machine's loopback."""
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What the door tells of submissions: how far each is, and at the end what its ``summary.json`` says.
+"""What the endpoint says of submissions: how far each is, and at the end what its ``summary.json`` says.
 
 It is told from the record: what an agent has made of the files in its workspace changes no answer.
 """

@@ -1,5 +1,5 @@
-"""The model's door: the one way from an agent's sandbox to the model it works with.
+"""The model proxy: the one way from an agent's sandbox to the model it works with.
 
-``door`` serves it and ``upstream`` says where it leads. ``call`` knows which requests there are, ``inspection`` what
+``proxy`` serves it and ``upstream`` says where it leads. ``call`` knows which requests there are, ``inspection`` what
 may stand in one, ``forward`` asks the model server, ``meter`` counts tokens, ``log`` keeps a line a request.
 """

@@ -1,4 +1,4 @@
-"""The requests that pass a model's door: generation, counting tokens, listing models, and nothing else.
+"""The requests that pass a model proxy: generation, counting tokens, listing models, and nothing else.
 
 A path is never passed on as it came: it must be one of those below to the letter, without escapes, and what goes out
 is written anew. What may stand in a body is not told here but in ``inspection.py``.
@@ -103,7 +103,7 @@ def recognise(wire: Wire, method: str, path: str, query: Mapping[str, str], head
     raise ModelRequestRefused(
         403,
         "endpoint",
-        "The model's door passes on generation, counting tokens and listing models in the format of its model server, "
+        "The model proxy passes on generation, counting tokens and listing models in the format of its model server, "
         "and nothing else.",
     )
 

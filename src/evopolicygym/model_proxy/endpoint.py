@@ -30,7 +30,7 @@ BODY_S = 60.0
 
 
 class ProxyEndpoint:
-    """The application behind a model's door."""
+    """The application behind a model proxy."""
 
     def __init__(
         self, upstream: ModelUpstream, dummy: str, secret: str, forwarder: Forwarder, ledger: Ledger, log: ModelLog
@@ -47,7 +47,7 @@ class ProxyEndpoint:
         if scope["type"] != "http":
             return
         try:
-            passage = await self._admitted(Request(scope, receive))
+            exchange = await self._admitted(Request(scope, receive))
         except ModelRequestRefused as refused:
             self._ledger.refuse()
             self._log.write(_refusal_line(scope, refused))
@@ -56,10 +56,10 @@ class ProxyEndpoint:
 
         async def recording(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body"):
-                self._settle(passage)  # before the client knows that it is over
+                self._settle(exchange)  # before the client knows that it is over
             await send(message)
 
-        passing = asyncio.ensure_future(passage.run(recording))
+        passing = asyncio.ensure_future(exchange.run(recording))
         leaving = asyncio.ensure_future(_left(receive))
         try:
             await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -67,7 +67,7 @@ class ProxyEndpoint:
             passing.cancel()
             leaving.cancel()
             await asyncio.gather(passing, leaving, return_exceptions=True)
-            self._settle(passage)
+            self._settle(exchange)
 
     async def _admitted(self, request: Request) -> Exchange:
         headers: Headers = request.scope["headers"]
@@ -92,23 +92,23 @@ class ProxyEndpoint:
             headers["x-should-retry"] = "false"
         return JSONResponse(content, refused.http_status, headers)
 
-    def _settle(self, passage: Exchange) -> None:
+    def _settle(self, exchange: Exchange) -> None:
         """Count a request that is over, and write its line, once."""
-        if passage.settled:
+        if exchange.settled:
             return
-        passage.settled = True
-        seconds = time.monotonic() - passage.begun
-        meter, call = passage.meter, passage.call
-        failed = bool(passage.note)
+        exchange.settled = True
+        seconds = time.monotonic() - exchange.begun
+        meter, call = exchange.meter, exchange.call
+        failed = bool(exchange.note)
         usage: Usage | None = None
-        if call.kind is RequestKind.GENERATE and passage.billable:
+        if call.kind is RequestKind.GENERATE and exchange.billable:
             usage = meter.finish(whole=not failed) if meter else Usage()
-        n_bytes = len(passage.body) + (meter.n_bytes if meter else 0)
+        n_bytes = len(exchange.body) + (meter.n_bytes if meter else 0)
         cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
-        if call.kind is RequestKind.GENERATE and passage.note != CLIENT_LEFT:
-            self._ledger.settle(passage.status, failed=failed)
-        asked = {"kind": call.kind, "model": passage.model, "answered_by": meter.model if meter else ""}
-        line = passed(call.wire, passage.status, seconds, usage, **asked, cost=cost, note=passage.note)
+        if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:
+            self._ledger.settle(exchange.status, failed=failed)
+        asked = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}
+        line = passed(call.wire, exchange.status, seconds, usage, **asked, cost=cost, note=exchange.note)
         self._log.write(line)
 
 
@@ -135,7 +135,7 @@ async def _left(receive: Receive) -> None:
 
 async def _body(request: Request, most: int) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise ModelRequestRefused(415, "body", "The body must not be compressed: the door looks into it.")
+        raise ModelRequestRefused(415, "body", "The body must not be compressed: the proxy looks into it.")
     try:
         return await read_body(request, most, BODY_S)
     except BodyRefused as refused:

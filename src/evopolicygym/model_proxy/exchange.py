@@ -1,6 +1,6 @@
-"""One request on its way through a model's door: out, and the answer back chunk by chunk.
+"""One request on its way through a model proxy: out, and the answer back chunk by chunk.
 
-Nothing is decided here: what comes was admitted by ``gate.py``.
+Nothing is decided here: what comes was admitted by ``endpoint.py``.
 """
 
 import json

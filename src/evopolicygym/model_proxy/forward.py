@@ -28,14 +28,14 @@ ASKING = frozenset(
         b"x-goog-api-client",
     }
 )
-"""Request headers that are passed on, beside ``x-stainless-…`` and those that the door sets itself."""
+"""Request headers that are passed on, beside ``x-stainless-…`` and those that the proxy sets itself."""
 ANSWERING = frozenset({"cache-control", "content-type", "retry-after", "retry-after-ms", "x-should-retry"})
 """Headers of an answer that are passed on; none tells whose account it is."""
 DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
 UNREACHED = "unreached"
 """Why a request that never came to the model server was not answered."""
-THREAD = "model door"
+THREAD = "model proxy"
 """The name of the thread in which everything here runs."""
 
 
@@ -112,7 +112,7 @@ class Forwarder:
             own["content-type"] = "application/json"
         url = httpx.URL(self._prefix + call.target)
         if url.netloc != self._host:
-            raise ModelRequestRefused(403, "endpoint", "The model's door leads to one model server only.")
+            raise ModelRequestRefused(403, "endpoint", "The model proxy leads to one model server only.")
         return self._client.build_request(
             call.method, url, headers={"user-agent": "evopolicygym", **passed, **own}, content=body or None
         )

@@ -162,7 +162,7 @@ def _refused(what: str) -> ModelRequestRefused:
     return ModelRequestRefused(
         403,
         "server side",
-        f"The model's door doesn't pass on {what}: nothing may be fetched or run for an agent on the model's server.",
+        f"The model proxy doesn't pass on {what}: nothing may be fetched or run for an agent on the model's server.",
     )
 
 
@@ -170,7 +170,7 @@ def _refused_tool(kind: object) -> ModelRequestRefused:
     return ModelRequestRefused(
         403,
         "server-side tool",
-        f"The model's door doesn't pass on the tool {str(kind)[:80]!r}: only tools that the agent's own program runs "
+        f"The model proxy doesn't pass on the tool {str(kind)[:80]!r}: only tools that the agent's own program runs "
         f"are allowed (functions and the like).",
     )
 

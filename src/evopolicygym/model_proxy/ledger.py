@@ -1,4 +1,4 @@
-"""Adds up what goes through a model's door, and says when it has been enough.
+"""Adds up what goes through a model proxy, and says when it has been enough.
 
 Single requests are not kept here but in ``log.py``.
 """
@@ -17,7 +17,7 @@ BYTES_A_TOKEN = 4
 
 
 class Ledger:
-    """The sums of one door; may be asked from any thread."""
+    """The sums of one proxy; may be asked from any thread."""
 
     def __init__(self, upstream: ModelUpstream, told: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
         """Keep the limits of an upstream; ``told`` is told the sums whenever a request is over."""

@@ -1,4 +1,4 @@
-"""A line of JSON for each request at a model's door: what it took, never what it said.
+"""A line of JSON for each request at a model proxy: what it took, never what it said.
 
 No key, no body and no header is ever written. The sums are not here but in ``ledger.py``.
 """

@@ -1,7 +1,7 @@
-"""The model's door: serves one upstream to one agent, on listening sockets that are handed in.
+"""The model proxy: serves one upstream to one agent, on listening sockets that are handed in.
 
 It holds the real key; the agent holds a dummy that is worth nothing elsewhere. What passes is not told here but in
-``gate.py``.
+``endpoint.py``.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ class ModelProxy:
             from evopolicygym.model_proxy.endpoint import ProxyEndpoint
             from evopolicygym.model_proxy.forward import THREAD, Forwarder
         except ModuleNotFoundError as error:
-            raise MissingExtra("The model's door", "agents", str(error.name)) from error
+            raise MissingExtra("The model proxy", "agents", str(error.name)) from error
         self._forwarder = Forwarder(upstream, secret, MAX_CONNECTIONS)
-        gate = ProxyEndpoint(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
-        self._server = Server(gate, THREAD, _BoundedProtocol, IDLE_S)
+        application = ProxyEndpoint(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
+        self._server = Server(application, THREAD, _BoundedProtocol, IDLE_S)
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""Where a model's door leads, and how much may go through it.
+"""Where a model proxy leads, and how much may go through it.
 
 What is refused whatever the limits is not told here but in ``inspection.py``.
 """
@@ -15,7 +15,7 @@ from evopolicygym.model_proxy.wire import Wire
 
 @dataclass(frozen=True, slots=True)
 class ModelUpstream:
-    """The one model server behind a door. No key is ever in here, only the name of the variable that holds it."""
+    """The one model server behind a proxy. No key is ever in here, only the name of the variable that holds it."""
 
     base_url: str
     """With a named wire, what the tool itself would be told (``https://api.openai.com/v1``); with ``auto``, the
@@ -62,9 +62,9 @@ class ModelUpstream:
         """The address without a slash at its end."""
         return self.base_url.rstrip("/")
 
-    def within(self, desk: Workspace) -> "ModelUpstream":
-        """Return it with the price and the limits that an agent is told at its desk."""
-        return replace(self, max_tokens=desk.left.tokens, max_cost=desk.left.cost, price=desk.price)
+    def within(self, workspace: Workspace) -> "ModelUpstream":
+        """Return it with the price and the limits that a turn of an agent has."""
+        return replace(self, max_tokens=workspace.left.tokens, max_cost=workspace.left.cost, price=workspace.price)
 
     def key(self) -> str:
         """Return the real key; raise ``UsageError`` where its variable isn't set."""
@@ -83,12 +83,12 @@ class ModelUpstream:
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where a model's door answers, and the key by which it knows its agent."""
+    """Where a model proxy answers, and the key by which it knows its agent."""
 
     address: str
     """Without a slash at the end."""
     key: str
-    """Drawn for one door and worth nothing elsewhere."""
+    """Drawn for one proxy and worth nothing elsewhere."""
     wire: Wire
 
     @property

@@ -36,7 +36,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What has gone through a model's door."""
+    """What has gone through a model proxy."""
 
     requests: int = 0
     """Passed on, of every kind."""

@@ -46,7 +46,7 @@ class Wire(StrEnum):
 
 
 class ModelRequestRefused(EvoPolicyGymError):
-    """The model's door doesn't pass a request on, or can't; the message is what the agent's program is told."""
+    """The model proxy doesn't pass a request on, or can't; the message is what the agent's program is told."""
 
     def __init__(self, http_status: int, reason: str, message: str) -> None:
         super().__init__(message)

@@ -28,15 +28,15 @@ def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
     """Return what a run's model costs; None where that is not known.
 
     Raises ``UsageError`` where a limit is asked for that can't be kept: of cost or tokens for an agent without a
-    model's door, of cost without a price.
+    model proxy, of cost without a price.
     """
     url, allowance = _model_url(agent), config.agent.allowance
     if not url:
         if allowance.asks_usage or config.price:
             raise UsageError(
                 f"A limit of cost or tokens, or a price, was given for the agent {config.agent.name!r}, whose model is "
-                f"not asked through a door that counts. Limits of time and turns would work; a program of yours can be "
-                f"given a door: --model-url URL."
+                f"not asked through a proxy that counts. Limits of time and turns would work; a program of yours can "
+                f"be given a proxy: --model-url URL."
             )
         return None
     price = config.price or looked_up(config.agent.model, url)
@@ -72,7 +72,7 @@ def looked_up(model: str, url: str) -> PriceSnapshot | None:
 
 
 def _model_url(agent: Agent) -> str:
-    """Return where an agent's model is asked, through a door that counts; empty for an agent without one."""
+    """Return where an agent's model is asked, through a proxy that counts; empty for an agent without one."""
     return str(getattr(agent, "model_url", ""))
 
 

@@ -192,9 +192,9 @@ def _evolve(rollouts: Rollouts, agent: Agent) -> None:
     with (
         feedback_read_only(paths),
         JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
-        JudgeServer(session) as door,
+        JudgeServer(session) as server,
     ):
-        play_turns(session, door, agent)
+        play_turns(session, server, agent)
         session.raise_fault()
         session.close()
 

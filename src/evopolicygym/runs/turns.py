@@ -1,7 +1,7 @@
 """The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
 
 What a run is before and after them is told in ``run.py``; what a limit is, in ``core/allowance.py``. Cost and tokens
-are kept where they are counted, at the model's door.
+are kept where they are counted, at the model proxy.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ class TurnMeter:
         return monotonic() - self._began
 
     def report(self, usage: Mapping[str, float]) -> None:
-        """Take note of what has gone through the model's door in this turn."""
+        """Take note of what has gone through the model proxy in this turn."""
         with self._lock:
             if self._over:
                 return
@@ -94,7 +94,7 @@ class TurnMeter:
             self._over = True
 
 
-def play_turns(session: JudgeSession, door: JudgeServer, agent: Agent) -> None:
+def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
 
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
@@ -106,7 +106,7 @@ def play_turns(session: JudgeSession, door: JudgeServer, agent: Agent) -> None:
         turn = writer.state.turns
         session.turn_started(turn)
         with _metered(session, turn) as meter:
-            outcome = _turn(session, door, agent, meter)
+            outcome = _turn(session, server, agent, meter)
             session.raise_fault()  # a turn that ended by a fault of ours is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
@@ -139,11 +139,11 @@ def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     return outcome
 
 
-def _turn(session: JudgeSession, door: JudgeServer, agent: Agent, meter: TurnMeter) -> Turn:
+def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, meter: TurnMeter) -> Turn:
     """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
-    desk = Workspace(
+    workspace = Workspace(
         paths.workspace,
         paths.transcript,
         opened.seed,
@@ -155,7 +155,7 @@ def _turn(session: JudgeSession, door: JudgeServer, agent: Agent, meter: TurnMet
         opened.task.policy_packages,
     )
     stop, future = Flag(), Future[Turn]()
-    thread = Thread(target=_fulfil, args=(future, agent, desk, door, stop), name="agent", daemon=True)
+    thread = Thread(target=_fulfil, args=(future, agent, workspace, server, stop), name="agent", daemon=True)
     thread.start()
     try:
         session.wait_for_end(future, lambda: meter.look(left.seconds))
@@ -180,9 +180,9 @@ def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
     return (*named, *places_of({*named, *opened.simulator_code}))
 
 
-def _fulfil(future: "Future[Turn]", agent: Agent, desk: Workspace, door: JudgeServer, stop: Flag) -> None:
+def _fulfil(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: JudgeServer, stop: Flag) -> None:
     try:
-        future.set_result(agent.play(desk, door, stop))
+        future.set_result(agent.play(workspace, server, stop))
     except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is

@@ -1,4 +1,4 @@
-"""Lays a workspace: the desk's files, a starter policy, and an empty place for feedback."""
+"""Lays a workspace: the template's files, a starter policy, and an empty place for feedback."""
 
 import platform
 import shutil
@@ -30,15 +30,15 @@ def starter() -> str:
 
 
 def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
-    """Make a run's directories and put the desk's files into its workspace.
+    """Make a run's directories and put the template's files into its workspace.
 
     Its agent may have so many films, and its policies may import these besides what all may.
     """
     for directory in (paths.workspace, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
-    with as_file(files("evopolicygym.runs") / "workspace_template") as desk:
+    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")
-        shutil.copytree(desk, paths.workspace, dirs_exist_ok=True, ignore=ignored)
+        shutil.copytree(template, paths.workspace, dirs_exist_ok=True, ignore=ignored)
     for name in EXECUTABLE:
         (paths.workspace / name).chmod(0o755)
     if policy_packages:

@@ -18,12 +18,12 @@ PLAIN = (
 )
 SETTINGS = """\
 model = {model}
-{effort}model_provider = "door"
+{effort}model_provider = "proxy"
 web_search = "disabled"
 check_for_update_on_startup = false
 
-[model_providers.door]
-name = "door"
+[model_providers.proxy]
+name = "proxy"
 base_url = {address}
 env_key = "OPENAI_API_KEY"
 wire_api = "responses"

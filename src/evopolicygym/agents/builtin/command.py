@@ -31,7 +31,7 @@ from evopolicygym.model_proxy.wire import Wire
 
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
-"""Options of an agent's config that say where its model's door leads (``model_door.upstream.ModelUpstream``)."""
+"""Options of an agent's config that say where its model proxy leads (``model_proxy.upstream.ModelUpstream``)."""
 
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
 """Programs that run the file that is their first argument."""
@@ -61,21 +61,23 @@ class CommandAgent:
                 f"program's name that is on PATH, after --."
             )
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Run the program until it ends, goes over a limit, or ``stop`` is set.
 
         Raises ``AgentError`` where it can't be started, ``SandboxError`` where it can't be ended, and what its model's
-        door raises where that can't be opened.
+        endpoint raises where that can't be opened.
         """
         with ExitStack() as stack:
             if self._upstream is None:
-                return self._play(desk, door, None, stop)
-            model = stack.enter_context(ModelProxy(self._upstream.within(desk), desk.model_log, desk.report))
-            return replace(self._play(desk, door, model, stop), usage=model.usage().figures())
+                return self._play(workspace, endpoint, None, stop)
+            model = stack.enter_context(
+                ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report)
+            )
+            return replace(self._play(workspace, endpoint, model, stop), usage=model.usage().figures())
 
-    def _play(self, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
+    def _play(self, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
         launch = replace(self._launch, over=model.spent) if model else self._launch
-        ended = run(launch, desk, door, model, stop)
+        ended = run(launch, workspace, endpoint, model, stop)
         if ended.limit:
             return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
         if ended.over:
@@ -83,7 +85,7 @@ class CommandAgent:
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
         if ended.code:
-            return Turn(AgentEnd.CRASHED, last_words(ended.code, desk.transcript), findings=ended.findings)
+            return Turn(AgentEnd.CRASHED, last_words(ended.code, workspace.transcript), findings=ended.findings)
         return Turn(AgentEnd.FINISHED, findings=ended.findings)
 
 
@@ -111,7 +113,7 @@ def make(config: AgentConfig) -> Agent:
 def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
     """Return the limits that a config's options name; raise ``UsageError`` for an option that is none of an agent's.
 
-    ``others`` are options that the agent has besides limits and a model's door.
+    ``others`` are options that the agent has besides limits and a model proxy.
     """
     known = [field.name for field in fields(AgentLimits)]
     limits = {name: amount for name, amount in config.options.items() if name not in {*MODEL_OPTIONS, *others}}
@@ -127,7 +129,7 @@ def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
 
 
 def upstream_of(config: AgentConfig) -> ModelUpstream | None:
-    """Return where the model's door leads; None for an agent without one.
+    """Return where the model proxy leads; None for an agent without one.
 
     Raises ``UsageError`` where it can't be, and ``MissingExtra`` where what opens it is not installed.
     """

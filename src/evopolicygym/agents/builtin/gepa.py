@@ -51,7 +51,7 @@ def search(bench: Bench) -> None:
         skip_perfect_score=False,  # a return has no best value that is known
         stop_callbacks=lambda _state: bench.ended is not None,
         logger=_Log(bench),
-        seed=bench.desk.seed,
+        seed=bench.workspace.seed,
         raise_on_exception=True,
     )
 

@@ -31,7 +31,7 @@ MOST_WORDS_IN_A_ROW = 3
 
 
 class NeutralAgent:
-    """Has one model work at the desk."""
+    """Has one model work in the workspace."""
 
     max_turns = 1
     starts_program = True
@@ -40,18 +40,18 @@ class NeutralAgent:
         self._upstream, self._model, self._effort = upstream, model, effort
         self.model_url = upstream.base_url
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Let the model work until the budget is spent, it has no more to do, or ``stop`` is set.
 
         Raises ``AgentError`` where there is no workplace, or where the model never answers.
         """
         from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong, ModelFailed, Provider
 
-        ledger = Ledger(self._upstream.within(desk), desk.report)
-        provider = Provider(self._upstream, self._model, ledger, ModelLog(desk.model_log))
+        ledger = Ledger(self._upstream.within(workspace), workspace.report)
+        provider = Provider(self._upstream, self._model, ledger, ModelLog(workspace.model_log))
         conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
-        with Hands(desk, door, stop) as hands:
-            talk = _Talk(conversation, provider, hands, JudgeClient(door.endpoint, stop), desk.transcript)
+        with Hands(workspace, endpoint, stop) as hands:
+            talk = _Talk(conversation, provider, hands, JudgeClient(endpoint.address, stop), workspace.transcript)
             try:
                 end, message = AgentEnd.FINISHED, talk.hold()
             except ConversationTooLong as error:
@@ -74,9 +74,9 @@ class _Talk:
     """One turn's conversation."""
 
     def __init__(
-        self, conversation: Conversation, provider: "Provider", hands: Hands, referee: JudgeClient, transcript: Path
+        self, conversation: Conversation, provider: "Provider", hands: Hands, judge: JudgeClient, transcript: Path
     ) -> None:
-        self._conversation, self._provider, self._hands, self._referee = conversation, provider, hands, referee
+        self._conversation, self._provider, self._hands, self._judge = conversation, provider, hands, judge
         self._transcript = Transcript(transcript)
 
     def hold(self) -> str:
@@ -84,7 +84,7 @@ class _Talk:
         self._say((files("evopolicygym.agents.kit") / "neutral_harness" / "prompt.md").read_text(encoding="utf-8"))
         words = 0
         while True:
-            info = self._referee.info()
+            info = self._judge.info()
             if info.is_finalized or not info.remaining_budget:
                 return "the budget is spent"
             if words == MOST_WORDS_IN_A_ROW:

@@ -23,17 +23,22 @@ class OpenCode(Tool):
     def arguments(self, call: ToolTask) -> Sequence[str]:
         """Return the program's arguments."""
         again = ("--session", call.conversation) if call.conversation else ()
-        return ("run", "--format", "json", "-m", f"door/{call.model}", "--auto", *again, call.prompt)
+        return ("run", "--format", "json", "-m", f"proxy/{call.model}", "--auto", *again, call.prompt)
 
     def files(self, model: str, endpoint: ModelAddress) -> Mapping[str, str]:
         """Return its settings."""
         options = {"baseURL": endpoint.address, "apiKey": "{env:OPENAI_API_KEY}"}
         thinking = {"options": {"reasoningEffort": self.effort}} if self.effort else {}
-        provider = {"npm": "@ai-sdk/openai-compatible", "name": "door", "options": options, "models": {model: thinking}}
+        provider = {
+            "npm": "@ai-sdk/openai-compatible",
+            "name": "proxy",
+            "options": options,
+            "models": {model: thinking},
+        }
         settings = {
-            "provider": {"door": provider},
-            "model": f"door/{model}",
-            "small_model": f"door/{model}",
+            "provider": {"proxy": provider},
+            "model": f"proxy/{model}",
+            "small_model": f"proxy/{model}",
             "autoupdate": False,
             "share": "disabled",
             "permission": {"webfetch": "deny"},

@@ -64,13 +64,13 @@ def search(bench: Bench) -> None:
 @contextmanager
 def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[StartedProgram]:
     """Start the library's process; nothing of it is left when this is."""
-    home = bench.desk.home
+    home = bench.workspace.home
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     # No other variable of ours gets there: one of them holds the model's key.
     places = {ADDRESS: address, "TMPDIR": str(home / "tmp"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = (sys.executable, "-P", "-m", "evopolicygym.agents.kit.openevolve_harness")
     try:
-        library = plain(command, bench.desk.workspace, places, AgentLimits(), home)
+        library = plain(command, bench.workspace.directory, places, AgentLimits(), home)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     output = library.process.stdout
@@ -123,6 +123,6 @@ def _answer(bench: Bench, what: str, text: str) -> Any:  # noqa: ANN401 - what i
         outcomes = bench.play(text, bench.cases)
         told = "\n".join(outcome.text for outcome in outcomes)
         return {"metrics": {"combined_score": mean(outcomes)}, "artifacts": {"episodes": told}}
-    directory = bench.desk.home / "openevolve"
+    directory = bench.workspace.home / "openevolve"
     starter = bench.evaluator.starter
-    return {"seed": bench.desk.seed, "brief": bench.brief, "starter": starter, "directory": str(directory)}
+    return {"seed": bench.workspace.seed, "brief": bench.brief, "starter": starter, "directory": str(directory)}

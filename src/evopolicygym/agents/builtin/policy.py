@@ -33,9 +33,9 @@ class PolicyAgent:
         """Raise ``UsageError`` where there is no project to play."""
         files_of(self._project)
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Play; raise ``UsageError`` where the project is gone."""
-        return turn(lambda referee: _play(files_of(self._project), desk.system, referee), door, stop)
+        return turn(lambda judge: _play(files_of(self._project), workspace.system, judge), endpoint, stop)
 
 
 def make(config: AgentConfig) -> Agent:
@@ -61,7 +61,7 @@ def files_of(project: Path) -> dict[str, bytes]:
     }
 
 
-def _play(files: dict[str, bytes], system: Path, referee: JudgeClient) -> str:
+def _play(files: dict[str, bytes], system: Path, judge: JudgeClient) -> str:
     replace(system, files)
-    submit_once(referee, KEY)
+    submit_once(judge, KEY)
     return f"a project of {len(files)} files, submitted once"

@@ -1,6 +1,6 @@
 """The agent that doesn't learn: it leaves the policy it finds and spends the whole budget on it.
 
-With the desk's own policy, that is uniformly random play under the rules of a run.
+With the workspace's own policy, that is uniformly random play under the rules of a run.
 """
 
 from threading import Event
@@ -19,9 +19,9 @@ class RandomAgent:
 
     max_turns = 1
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing at the desk
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:  # noqa: ARG002 - it changes nothing
         """Spend the budget."""
-        return turn(_spend, door, stop)
+        return turn(_spend, endpoint, stop)
 
 
 def make(config: AgentConfig) -> Agent:
@@ -30,12 +30,12 @@ def make(config: AgentConfig) -> Agent:
     return RandomAgent()
 
 
-def _spend(referee: JudgeClient) -> str:
-    info = referee.info()
+def _spend(judge: JudgeClient) -> str:
+    info = judge.info()
     remaining, submissions = info.episode_budget, 0
     while remaining:
         count = info.portion(EPISODES_PER_SUBMISSION, remaining)
         indices = info.cases(info.episode_budget - remaining, count)
-        remaining = referee.submit(indices, f"random-{submissions}").remaining_budget
+        remaining = judge.submit(indices, f"random-{submissions}").remaining_budget
         submissions += 1
     return f"{submissions} submissions of the policy as it was found"

@@ -27,9 +27,9 @@ class ReferenceAgent:
         """Raise ``UsageError`` where the environment has no reference."""
         references.files_of(environment)
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Play; raise ``UsageError`` where the environment has no reference."""
-        return turn(lambda referee: _play(desk.system, referee), door, stop)
+        return turn(lambda judge: _play(workspace.system, judge), endpoint, stop)
 
 
 def make(config: AgentConfig) -> Agent:
@@ -38,10 +38,10 @@ def make(config: AgentConfig) -> Agent:
     return ReferenceAgent()
 
 
-def _play(system: Path, referee: JudgeClient) -> str:
-    environment = str(referee.info().env_meta["env"])
+def _play(system: Path, judge: JudgeClient) -> str:
+    environment = str(judge.info().env_meta["env"])
     lay(environment, system)
-    submit_once(referee, KEY)
+    submit_once(judge, KEY)
     return f"the reference policy of {environment}, submitted once"
 
 

@@ -74,15 +74,15 @@ class ScriptedAgent:
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = tuple(steps)
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Take every step; a refusal ends the turn as crashed."""
-        return turn(lambda referee: self._follow(desk, referee, stop), door, stop)
+        return turn(lambda judge: self._follow(workspace, judge, stop), endpoint, stop)
 
-    def _follow(self, desk: Workspace, referee: JudgeClient, stop: Event) -> str:
+    def _follow(self, workspace: Workspace, judge: JudgeClient, stop: Event) -> str:
         for place, step in enumerate(self._steps):
             if stop.is_set():
                 raise StopRequested(f"The agent was asked to stop before its step {place}.")
-            _take(step, f"scripted-{place}", desk.system, referee)
+            _take(step, f"scripted-{place}", workspace.system, judge)
         return f"{len(self._steps)} steps taken"
 
 
@@ -92,7 +92,7 @@ def make(config: AgentConfig) -> Agent:
     return ScriptedAgent(_decode(config.options))
 
 
-def _take(step: Step, key: str, system: Path, referee: JudgeClient) -> None:
+def _take(step: Step, key: str, system: Path, judge: JudgeClient) -> None:
     match step:
         case Write():
             file = system / step.write
@@ -101,9 +101,9 @@ def _take(step: Step, key: str, system: Path, referee: JudgeClient) -> None:
         case Delete():
             (system / step.delete).unlink(missing_ok=True)
         case Submit():
-            referee.submit(step.submit, step.key or key, step.films)
+            judge.submit(step.submit, step.key or key, step.films)
         case Finish():
-            referee.finish()
+            judge.finish()
 
 
 def _decode(options: Mapping[str, Any]) -> tuple[Step, ...]:

@@ -130,7 +130,7 @@ class StallWatch:
 
     listener: Listener
     model: ModelProxy
-    referee: JudgeClient
+    judge: JudgeClient
     quiet_s: float
     _since: float = field(default_factory=monotonic)
     _printed: int = 0
@@ -143,7 +143,7 @@ class StallWatch:
             self._since = monotonic()
         if monotonic() - self._since < self.quiet_s:
             return ""
-        standing = self.referee.standing()
+        standing = self.judge.standing()
         if standing != self._standing:
             self._standing, self._since = standing, monotonic()
             return ""
@@ -173,34 +173,34 @@ class CommandLineAgent:
         self._tool, self._program, self._model = tool, program, config.model
         self._upstream, self._limits = upstream, limits
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Flag) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
         """Call the tool once, in the conversation of the last call where there was one."""
-        desk.home.mkdir(mode=0o700, exist_ok=True)
-        referee = JudgeClient(door.endpoint, stop)
-        before = referee.info()
-        listener = Listener(self._tool, desk.conversation)
+        workspace.home.mkdir(mode=0o700, exist_ok=True)
+        judge = JudgeClient(endpoint.address, stop)
+        before = judge.info()
+        listener = Listener(self._tool, workspace.conversation)
         listener.recall()
         resumed = listener.conversation
         call = ToolTask(self._model, _prompt(resumed, before.remaining_budget), resumed)
-        with ModelProxy(self._upstream.within(desk), desk.model_log, desk.report) as model:
-            progress = StallWatch(listener, model, referee, self._quiet_s)
+        with ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report) as model:
+            progress = StallWatch(listener, model, judge, self._quiet_s)
             launch = Launch(
                 (*launched(self._program), *self._tool.arguments(call)),
                 self._limits,
-                desk.home,
-                lambda endpoint: self._equip(desk.home, endpoint),
+                workspace.home,
+                lambda endpoint: self._equip(workspace.home, endpoint),
                 listener.hear,
                 lambda: model.spent() or progress.over(),
             )
-            ended = run(launch, desk, door, model, stop)
+            ended = run(launch, workspace, endpoint, model, stop)
             usage, trouble, limit = model.usage(), model.trouble(), model.spent()
-        after = referee.info()
+        after = judge.info()
         submitted = after.remaining_budget < before.remaining_budget
         spent = after.is_finalized or not after.remaining_budget
         if limit and not spent:
             end, message = AgentEnd.ALLOWANCE_SPENT, limit
         else:
-            end, message = _judged(ended, trouble, listener, desk.transcript, submitted=submitted, spent=spent)
+            end, message = _judged(ended, trouble, listener, workspace.transcript, submitted=submitted, spent=spent)
         if end is AgentEnd.CRASHED and resumed and not usage.generations:
             listener.forget()  # it could not even begin: the conversation may be what is broken
         elif listener.conversation:

@@ -64,9 +64,9 @@ class Evaluation:
 class Evaluator:
     """Has candidates played, for as long as the budget lasts."""
 
-    def __init__(self, desk: Workspace, referee: JudgeClient) -> None:
-        self._desk, self._referee = desk, referee
-        self.info = referee.info()
+    def __init__(self, workspace: Workspace, judge: JudgeClient) -> None:
+        self._workspace, self._judge = workspace, judge
+        self.info = judge.info()
         """What the judge says of the run: its rules of portions, its cases, its spaces."""
         self.remaining = self.info.remaining_budget
         """Episodes left."""
@@ -78,12 +78,12 @@ class Evaluator:
     def task(self) -> str:
         """What the policy is to achieve, what it sees and does and how it is called, as markdown."""
         imports = ", ".join(self.info.allowed_imports) or "nothing"
-        return f"{self._referee.task()}\nBesides the standard library it can import: {imports}.\n"
+        return f"{self._judge.task()}\nBesides the standard library it can import: {imports}.\n"
 
     @property
     def starter(self) -> str:
-        """The policy that lies on the desk now: at the beginning, one that plays at random."""
-        return (self._desk.system / "policy.py").read_text(encoding="utf-8")
+        """The policy that lies in the workspace now: at the beginning, one that plays at random."""
+        return (self._workspace.system / "policy.py").read_text(encoding="utf-8")
 
     @property
     def best(self) -> dict[str, str] | None:
@@ -101,9 +101,9 @@ class Evaluator:
         file's name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
-        replace(self._desk.system, {name: text.encode("utf-8", "replace") for name, text in files})
+        replace(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
-            summary = self._referee.submit(indices, _key(files, indices, label))
+            summary = self._judge.submit(indices, _key(files, indices, label))
         except SubmissionsClosed as closed:
             self.remaining = 0
             raise BudgetSpent(str(closed)) from closed
@@ -137,7 +137,7 @@ class Evaluator:
                 first += count
 
     def _read(self, indices: tuple[int, ...], summary: Summary) -> Evaluation:
-        feedback = self._desk.workspace / "feedback" / f"submit_{summary.submit_id:03d}"
+        feedback = self._workspace.directory / "feedback" / f"submit_{summary.submit_id:03d}"
         episodes = sorted((feedback / "episodes").glob("ep_*"))
         errors = {
             place: _text(episodes[place] / "error.txt")[-MOST_ERROR:] or "the policy failed"
@@ -159,9 +159,9 @@ class SearchAgent:
     search: Search
     max_turns: int = field(default=1, kw_only=True)
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent, the search is over, or ``stop`` is set."""
-        return turn(lambda referee: spend(Evaluator(desk, referee), self.search, desk.seed), door, stop)
+        return turn(lambda judge: spend(Evaluator(workspace, judge), self.search, workspace.seed), endpoint, stop)
 
 
 def spend(evaluator: Evaluator, search: Search, seed: int) -> str:

@@ -25,14 +25,14 @@ class FunctionAgent:
     def __init__(self, function: AgentFunction) -> None:
         self.function = function
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Call the function; what it returns is recorded as what it had to say, where that is a text."""
 
         def call(judge: JudgeClient) -> str:
-            said = self.function(Session(desk, judge))
+            said = self.function(Session(workspace, judge))
             return said if isinstance(said, str) else ""
 
-        return turn(call, door, stop)
+        return turn(call, endpoint, stop)
 
 
 def function_name(function: AgentFunction) -> str:

@@ -17,7 +17,7 @@ def replace(system: Path, files: Mapping[str, bytes]) -> None:
         file.write_bytes(content)
 
 
-def submit_once(referee: JudgeClient, key: str) -> None:
+def submit_once(judge: JudgeClient, key: str) -> None:
     """Submit the policy as it stands on as many train cases as one submission may have."""
-    info = referee.info()
-    referee.submit(info.cases(0, info.portion(info.episode_budget, info.episode_budget)), key)
+    info = judge.info()
+    judge.submit(info.cases(0, info.portion(info.episode_budget, info.episode_budget)), key)

@@ -153,10 +153,10 @@ class JudgeClient:
         raise AssertionError("unreachable")
 
 
-def turn(play: Callable[[JudgeClient], str], door: JudgeEndpoint, stop: Event) -> Turn:
-    """Play one turn of a built-in agent against the judge behind a door; ``play`` returns what is to be told of it."""
+def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Event) -> Turn:
+    """Play one turn of a built-in agent against a judge; ``play`` returns what is to be reported of it."""
     try:
-        return Turn(AgentEnd.FINISHED, play(JudgeClient(door.endpoint, stop)))
+        return Turn(AgentEnd.FINISHED, play(JudgeClient(endpoint.address, stop)))
     except SubmissionsClosed as closed:
         return Turn(AgentEnd.FINISHED, str(closed))
     except StopRequested as stopped:

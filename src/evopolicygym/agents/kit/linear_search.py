@@ -88,9 +88,11 @@ class LinearSearchAgent:
     """Told how many weights a candidate has, how many candidates a generation, and the seed."""
     max_turns: int = 1
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until nothing is left."""
-        return turn(lambda referee: self._search(_PlayedCandidates(desk, referee, self.name), desk.seed), door, stop)
+        return turn(
+            lambda judge: self._search(_PlayedCandidates(workspace, judge, self.name), workspace.seed), endpoint, stop
+        )
 
     def _search(self, table: "_PlayedCandidates", seed: int) -> str:
         idle = best = Parameters()
@@ -152,11 +154,11 @@ def _principal(data: Numbers) -> Numbers:
 
 
 class _PlayedCandidates:
-    """The desk and the judge together: lays a policy out, has it played, keeps count."""
+    """The workspace and the judge together: lays a policy out, has it played, keeps count."""
 
-    def __init__(self, desk: Workspace, referee: JudgeClient, name: str) -> None:
-        self._desk, self._referee, self._name = desk, referee, name
-        self._info = referee.info()
+    def __init__(self, workspace: Workspace, judge: JudgeClient, name: str) -> None:
+        self._workspace, self._judge, self._name = workspace, judge, name
+        self._info = judge.info()
         self.remaining = self._info.episode_budget
         self.submissions = 0
         self._next_case = 0
@@ -170,7 +172,7 @@ class _PlayedCandidates:
         """Play at random; return what was learnt."""
         count = self._info.portion(min(PROBE_EPISODES, self.remaining // BUDGET_SHARE or 1), self.remaining)
         summary = self._submit(Parameters(probing=True), self._cases(count))
-        episodes = self._desk.workspace / "feedback" / f"submit_{summary.submit_id:03d}" / "episodes"
+        episodes = self._workspace.directory / "feedback" / f"submit_{summary.submit_id:03d}" / "episodes"
         lines = [file.read_text(encoding="utf-8").splitlines() for file in sorted(episodes.glob("*/stdout.txt"))]
         if not lines or not all(lines):
             raise AgentError("The probe's output is not in the feedback, so it can't be known what is seen.")
@@ -199,7 +201,7 @@ class _PlayedCandidates:
 
     def _submit(self, policy: Parameters, indices: Sequence[int]) -> Summary:
         self._lay_out(policy)
-        summary = self._referee.submit(indices, f"{self._name}-{self.submissions}")
+        summary = self._judge.submit(indices, f"{self._name}-{self.submissions}")
         if not summary.returns:
             raise AgentError(f"The linear policy could not be played: {summary.status}.")
         self.remaining = summary.remaining_budget
@@ -209,6 +211,6 @@ class _PlayedCandidates:
     def _lay_out(self, policy: Parameters) -> None:
         for file in (files("evopolicygym.agents.kit") / "tuner_policy").iterdir():
             if file.name.endswith(".py"):
-                (self._desk.system / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+                (self._workspace.system / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
         numbers = json.dumps(asdict(policy))
-        (self._desk.system / "parameters.json").write_text(numbers, encoding="utf-8")
+        (self._workspace.system / "parameters.json").write_text(numbers, encoding="utf-8")

@@ -58,7 +58,7 @@ class Outcome:
 class Bench:
     """Where a library works: it asks the model, and has candidates played on the same few cases."""
 
-    desk: Workspace
+    workspace: Workspace
     evaluator: Evaluator
     cases: list[int]
     stop: Event
@@ -148,14 +148,14 @@ class ModelSearchAgent:
         """Where its model is: by this a run knows that there is one to set limits to."""
         return self.upstream.base_url
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` where the model never answers."""
         from evopolicygym.agents.kit.neutral_harness.provider import ModelFailed, Provider
 
-        ledger = Ledger(self.upstream.within(desk), desk.report)
-        provider = Provider(self.upstream, self.model, ledger, ModelLog(desk.model_log))
+        ledger = Ledger(self.upstream.within(workspace), workspace.report)
+        provider = Provider(self.upstream, self.model, ledger, ModelLog(workspace.model_log))
         try:
-            ended = turn(lambda referee: self._search(desk, referee, provider, stop), door, stop)
+            ended = turn(lambda judge: self._search(workspace, judge, provider, stop), endpoint, stop)
         except ModelRequestRefused as error:
             ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
         except ModelFailed as error:
@@ -169,10 +169,10 @@ class ModelSearchAgent:
             ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
         return replace(ended, usage=ledger.usage().figures())
 
-    def _search(self, desk: Workspace, referee: JudgeClient, provider: "Provider", stop: Event) -> str:
+    def _search(self, workspace: Workspace, judge: JudgeClient, provider: "Provider", stop: Event) -> str:
         from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong
 
-        evaluator = Evaluator(desk, referee)
+        evaluator = Evaluator(workspace, judge)
 
         def answer(question: str, pause: Callable[[float], None]) -> str:
             conversation = CONVERSATIONS[self.upstream.wire](self.effort, bash=False)
@@ -183,7 +183,7 @@ class ModelSearchAgent:
             info = evaluator.info
             wanted = max(1, min(self.episodes, info.episode_budget // LEAST_CANDIDATES))
             cases = info.cases(0, min(info.portion(wanted, info.episode_budget), info.n_cases))
-            bench = Bench(desk, evaluator, cases, stop, Transcript(desk.transcript), answer)
+            bench = Bench(workspace, evaluator, cases, stop, Transcript(workspace.transcript), answer)
             try:
                 self.library(bench)
             except Exception as error:  # noqa: BLE001 - raised again, or what it followed from
@@ -193,7 +193,7 @@ class ModelSearchAgent:
             if bench.ended:
                 raise bench.ended
 
-        return spend(evaluator, search, desk.seed)
+        return spend(evaluator, search, workspace.seed)
 
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:

@@ -59,17 +59,19 @@ class ProgramEnd:
     """What ``Launch.over`` said."""
 
 
-def run(launch: Launch, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> ProgramEnd:
+def run(
+    launch: Launch, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event
+) -> ProgramEnd:
     """Run a program until it ends, goes over a limit, or ``stop`` is set.
 
     Raises ``AgentError`` where it can't be started and ``SandboxError`` where it can't be ended.
     """
     try:
-        found, program = _started(launch, desk, door, model)
+        found, program = _started(launch, workspace, endpoint, model)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     limit = over = ""
-    with _transcribed(program, desk.transcript, launch.hear):
+    with _transcribed(program, workspace.transcript, launch.hear):
         try:
             while program.process.poll() is None and not limit and not over and not stop.wait(LOOK_S):
                 limit = program.over()
@@ -90,15 +92,17 @@ def last_words(code: int, transcript: Path) -> str:
 
 
 def _started(
-    launch: Launch, desk: Workspace, door: JudgeEndpoint, model: ModelProxy | None
+    launch: Launch, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None
 ) -> tuple[Mapping[str, str], RunningProgram]:
-    """Start a program at its desk's isolation; return what was found there before, and the program."""
-    sandbox = program_sandbox(desk.isolation)
-    program = Program(launch.command, desk.workspace, launch.limits, launch.home, desk.simulators, desk.policy_packages)
-    endpoints: dict[int, Serve] = {JUDGE_PORT: lambda listener: door.serve(listener).environment}
+    """Start a program at its workspace's isolation; return what was found there before, and the program."""
+    sandbox = program_sandbox(workspace.isolation)
+    program = Program(
+        launch.command, workspace.directory, launch.limits, launch.home, workspace.simulators, workspace.policy_packages
+    )
+    endpoints: dict[int, Serve] = {JUDGE_PORT: lambda listener: endpoint.serve(listener).environment}
     if model:
         endpoints[MODEL_PORT] = lambda listener: launch.equip(model.serve(listener))
-    found = sandbox.preflight(program, [desk.workspace.parent, state_directory()])
+    found = sandbox.preflight(program, [workspace.directory.parent, state_directory()])
     return found, sandbox.start(program, endpoints)
 
 

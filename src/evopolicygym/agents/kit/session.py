@@ -71,7 +71,7 @@ class Session:
     @property
     def workspace(self) -> Path:
         """The directory with ``AGENTS.md``, ``system/`` and ``feedback/``."""
-        return self._workspace.workspace
+        return self._workspace.directory
 
     @property
     def policy(self) -> str:

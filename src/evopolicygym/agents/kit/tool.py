@@ -36,7 +36,7 @@ class ToolEvent:
     error: str = ""
     """Why the tool can't go on."""
     usage: Mapping[str, float] = field(default_factory=dict)
-    """Tokens by the names of the model's door (``input`` with ``cached_input``, ``output`` with ``reasoning``)."""
+    """Tokens by the names of the model proxy (``input`` with ``cached_input``, ``output`` with ``reasoning``)."""
     goes_on: bool = False
     """Whether the message goes on from the one of the event before."""
 
@@ -96,6 +96,6 @@ class Tool(ABC):
 
 
 def tokens(counts: Mapping[str, Any], **names: str) -> dict[str, float]:
-    """Return the numbers of a tool's usage under the names that the model's door has for them."""
+    """Return the numbers of a tool's usage under the names that the model proxy has for them."""
     found = {name: counts.get(theirs) for name, theirs in names.items()}
     return {name: count for name, count in found.items() if isinstance(count, int | float)}

@@ -1,6 +1,6 @@
 """What a run's improvement cost: tokens and money, by submission and by point of normalised score.
 
-Tokens are those that went through the model's door, as ``RunSummary.usage`` has them; money is there where a
+Tokens are those that went through the model proxy, as ``RunSummary.usage`` has them; money is there where a
 price was known. What an agent's own tool says that it used is not looked at.
 """
 

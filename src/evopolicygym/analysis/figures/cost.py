@@ -56,7 +56,7 @@ def _scale(axes: Axes, values: Sequence[float]) -> None:
 FIGURE = Drawing(
     title=TITLE,
     says="What each entry's score cost in money and tokens: up and to the left is better.",
-    computed="Means over an entry's repeats, summed over its tasks, as counted at the model's door or by the agent's "
+    computed="Means over an entry's repeats, summed over its tasks, as counted at the model proxy or by the agent's "
     "tool; an entry stands here if every one of its runs tells it.",
     draw=draw,
 )

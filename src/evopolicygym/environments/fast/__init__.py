@@ -1,8 +1,8 @@
-"""Shortcuts: simulators that do the same with less work, so that an episode costs less and not one bit of it changes.
+"""Fast simulators do the same with less work: an episode costs less and not one bit of it changes.
 
 Each module has a class that derives from a simulator's own and writes anew the part that takes most of its time. It is
 used only with the versions of packages it was compared with; with others the simulator plays as it is. How episodes
-come to be is not told here but in ``environments/environment.py``, and what a shortcut gains in
+come to be is not told here but in ``environments/environment.py``, and what a fast simulator gains in
 docs/measure/benchmarks.md.
 """
 
@@ -43,11 +43,11 @@ FAST_SIMULATORS = {
 
 @cache
 def entry_point(registered: str) -> str:
-    """Return what to play for a registered entry point: its shortcut, or itself where there is none to be used."""
-    shortcut = FAST_SIMULATORS.get(registered)
-    if shortcut is None or not all(_is_installed(*one) for one in shortcut.compared_with.items()):
+    """Return what to play for a registered entry point: its fast simulator where one is to be used, else itself."""
+    fast = FAST_SIMULATORS.get(registered)
+    if fast is None or not all(_is_installed(*one) for one in fast.compared_with.items()):
         return registered
-    return shortcut.entry_point
+    return fast.entry_point
 
 
 def _is_installed(distribution: str, compared: str) -> bool:

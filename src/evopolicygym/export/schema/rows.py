@@ -53,7 +53,7 @@ class RunRow:
     distinct_checkpoints: int = column("different checkpoints among the submissions that may be selected")
     validation_cases: int = column("hidden cases that pick the checkpoint")
     held_out_cases: int = column("hidden cases that score it")
-    model_requests: int | None = column("requests through the model's door; null in this and the next six without one")
+    model_requests: int | None = column("requests through the model proxy; null in this and the next six without one")
     unknown_generations: int | None = column("generations whose usage was not told: it is missing in the sums")
     input_tokens: int | None = column("all that went into the model, cached or not", "tokens")
     cached_input_tokens: int | None = column("the part of it that was read from a cache", "tokens")

@@ -77,10 +77,10 @@ class _Cache(Generic[Thing]):
 
 
 class Documents:
-    """All documents about the runs of a shelf; may be asked from any thread."""
+    """All documents about the runs of an index; may be asked from any thread."""
 
-    def __init__(self, shelf: RunIndex) -> None:
-        self.shelf = shelf
+    def __init__(self, index: RunIndex) -> None:
+        self.index = index
         self._documents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
         self._held = 0
         self._lock = Lock()
@@ -93,9 +93,9 @@ class Documents:
     def tag(self, name: str) -> str:
         """Return what a document's name and content go by, without making it; it changes whenever the record does."""
         words = name.split("/")
-        places = [self.shelf.place(word) for word in self._runs_named(words)]
+        places = [self.index.place(word) for word in self._runs_named(words)]
         stamp = " ".join(f"{place.stamp()} {_grown(place)} {_added(place)}" for place in places)
-        stamp = stamp or f"{self.shelf.stamp()} {self._added_to_a_task(words)}"
+        stamp = stamp or f"{self.index.stamp()} {self._added_to_a_task(words)}"
         if words[0] == "run" and words[2:3] == ["episode"]:
             film = self.film(words[1], words[3] if len(words) > 3 else "")  # noqa: PLR2004 - run, id, episode, name
             stamp += f" {film} {film.stat().st_mtime_ns if film else ''}"
@@ -123,7 +123,7 @@ class Documents:
 
     def film(self, run: str, episode: str) -> Path | None:
         """Return where the film of an episode lies; None where there is none."""
-        return film_named(self._record(self.shelf.place(run)), episode)
+        return film_named(self._record(self.index.place(run)), episode)
 
     def _keep(self, name: str, tag: str, content: bytes) -> None:
         with self._lock:
@@ -154,9 +154,9 @@ class Documents:
             case ["compare", one, other]:
                 return self._compare(one, other)
             case ["run", run, *words]:
-                return self._of_run(self.shelf.place(run), words)
+                return self._of_run(self.index.place(run), words)
             case ["pulse"]:
-                return {"tag": self.shelf.stamp()}
+                return {"tag": self.index.stamp()}
         raise NoSuchDocument(f"There is no document {name[:120]!r}.")
 
     def _of_run(self, place: RunPlace, words: Sequence[str]) -> dict[str, Any]:
@@ -181,7 +181,7 @@ class Documents:
     def _all(self) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
         """Return all runs in short, and those that can't be read, with why."""
         found, problems = [], []
-        for place in self.shelf.places().values():
+        for place in self.index.places().values():
             one = self._overview(place)
             if isinstance(one, str):
                 problems.append({"run": place.id, "place": shown(place.shown), "reason": one})
@@ -191,7 +191,7 @@ class Documents:
 
     def _filmed(self, task: str) -> Iterator[tuple[dict[str, Any], RunRecord]]:
         """Yield the runs of a task that may have films, with what is told of them in short."""
-        for place in self.shelf.places().values():
+        for place in self.index.places().values():
             one = self._overview(place)
             if isinstance(one, str) or one["task"] != task:
                 continue
@@ -203,7 +203,7 @@ class Documents:
                 yield one, record
 
     def _added_to_a_task(self, words: Sequence[str]) -> str:
-        return " ".join(map(_added, self.shelf.places().values())) if words[0] == "task" else ""
+        return " ".join(map(_added, self.index.places().values())) if words[0] == "task" else ""
 
     def _overview(self, place: RunPlace) -> dict[str, Any] | str:
         stamp = place.stamp()
@@ -232,13 +232,13 @@ class Documents:
 
     def _suite(self, beside: Sequence[str]) -> dict[str, Any]:
         tables = [shipped(name) for name in beside]
-        places = list(self.shelf.places().values())
+        places = list(self.index.places().values())
         results = [result for place in places if (result := self._result(place)) is not None]
         ids: dict[Path, str] = {place.root: place.id for place in places}
         return suite_bundle(results, ids, tables)
 
     def _compare(self, one: str, other: str) -> dict[str, Any]:
-        places = self.shelf.place(one), self.shelf.place(other)
+        places = self.index.place(one), self.index.place(other)
         runs = []
         for place in places:
             run = self._overview(place)

@@ -1,4 +1,4 @@
-"""What a run's agent asked of its model, request by request, as the model's door logged it; never what was said."""
+"""What a run's agent asked of its model, request by request, as the model proxy logged it; never what was said."""
 
 import json
 from collections.abc import Sequence

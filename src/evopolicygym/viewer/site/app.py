@@ -49,8 +49,8 @@ def static_files() -> Mapping[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(TYPES))}
 
 
-def application(library: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
-    """Return the site over a library; ``settings`` is what its pages are told to begin with."""
+def application(documents: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
+    """Return the site over documents; ``settings`` is what its pages are told to begin with."""
     told = dumps(settings or {}).encode()
 
     async def page(_: Request) -> Response:
@@ -68,10 +68,10 @@ def application(library: Documents, access: Access, settings: Mapping[str, objec
     async def data(request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            tag = f'"{await run_in_threadpool(library.tag, name)}"'
+            tag = f'"{await run_in_threadpool(documents.tag, name)}"'
             if tag in request.headers.get("if-none-match", ""):
                 return Response(status_code=304, headers={"ETag": tag})
-            content = await run_in_threadpool(library.document, name)
+            content = await run_in_threadpool(documents.document, name)
         except (NoSuchDocument, UsageError) as error:
             return _problem(str(error), 404)
         except (EvoPolicyGymError, OSError) as error:
@@ -80,7 +80,7 @@ def application(library: Documents, access: Access, settings: Mapping[str, objec
 
     async def film(request: Request) -> Response:
         try:
-            path = await run_in_threadpool(library.film, request.path_params["run"], request.path_params["episode"])
+            path = await run_in_threadpool(documents.film, request.path_params["run"], request.path_params["episode"])
         except EvoPolicyGymError as error:
             return _problem(str(error), 404)
         return FileResponse(path) if path and path.is_file() else _problem("There is no such film.", 404)

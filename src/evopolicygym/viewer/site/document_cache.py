@@ -92,11 +92,11 @@ class _RunDocuments:
 
 
 class DocumentCache:
-    """Makes the documents of a library's runs that are kept, and counts them."""
+    """Makes the documents of some runs that are kept, and counts them."""
 
-    def __init__(self, library: Documents, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
+    def __init__(self, documents: Documents, episodes: Episodes, most_bytes: int, *, films: bool) -> None:
         self.tally = CacheTally()
-        self._library = library
+        self._documents = documents
         self._episodes = episodes
         self._most_bytes = most_bytes
         self._films = films
@@ -104,7 +104,7 @@ class DocumentCache:
 
     def common(self, shipped: Sequence[str], follow: Follow = unseen) -> SuiteDocuments:
         """Return the list of runs, the leaderboard with each choice of shipped tables beside it, and all tasks."""
-        listed = json.loads(self._library.document("runs"))
+        listed = json.loads(self._documents.document("runs"))
         self._pairs = pairs(listed["runs"])
         choices = chain.from_iterable(combinations(shipped, count) for count in range(len(shipped) + 1))
         names = ["runs", *(suite_name(one) for one in choices), *(f"task/{one['name']}" for one in listed["tasks"])]
@@ -117,7 +117,7 @@ class DocumentCache:
         self._count(documents)
         for one in films:
             self._count_film(one)
-        return SuiteDocuments(tuple(documents), problems, tuple(self._library.shelf.places()), tuple(films))
+        return SuiteDocuments(tuple(documents), problems, tuple(self._documents.index.places()), tuple(films))
 
     def of_runs(self, runs: Sequence[str], follow: Follow = unseen) -> Iterator[CachedDocument | CachedFilm]:
         """Yield each run's documents, and which of them there are: each run has an equal share of what room is left."""
@@ -138,7 +138,7 @@ class DocumentCache:
         yield from self._held(always, None, contents)
         if f"run/{run}" in contents.problems:
             return
-        told = json.loads(self._library.document(f"run/{run}"))
+        told = json.loads(self._documents.document(f"run/{run}"))
         yield from self._held([f"run/{run}/submission/{one['index']}" for one in told["submissions"]], until, contents)
         transcript = f"run/{run}/transcript"
         first = self._made(f"{transcript}/0", contents.problems)
@@ -185,7 +185,7 @@ class DocumentCache:
             CachedFilm(f"film/{one['run']}/{one['name']}.mp4", path)
             for case in made.get("films", ())
             for one in case["films"]
-            if (path := self._library.film(one["run"], one["name"]))
+            if (path := self._documents.film(one["run"], one["name"]))
         ]
 
     def _film(self, name: str, made: dict[str, Any]) -> CachedFilm | None:
@@ -193,7 +193,7 @@ class DocumentCache:
         if not made.get("film"):
             return None
         _, run, _, episode = name.split("/")
-        path = self._library.film(run, episode)
+        path = self._documents.film(run, episode)
         if path is None:
             made["film"] = None
             return None
@@ -202,7 +202,7 @@ class DocumentCache:
     def _made(self, name: str, problems: dict[str, str]) -> dict[str, Any] | None:
         """Return a document; where films are not kept, it says that there is none."""
         try:
-            made: dict[str, Any] = json.loads(self._library.document(name))
+            made: dict[str, Any] = json.loads(self._documents.document(name))
         except (EvoPolicyGymError, OSError) as error:
             problems[name] = shown(str(error))
             return None

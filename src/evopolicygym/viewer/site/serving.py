@@ -21,10 +21,10 @@ class ServedViewer:
     def __init__(self, runs: Sequence[Path], port: int = 0, shipped: Sequence[str] = ()) -> None:
         """Begin to serve, the tables of these names beside the runs; the address is known when this returns."""
         settings = settings_bundle(shipped)
-        self.library = Documents(RunIndex(runs))
+        self.documents = Documents(RunIndex(runs))
         taken = listener(port)
         self.access = Access()
-        self._server = Server(application(self.library, self.access, settings), "viewer")
+        self._server = Server(application(self.documents, self.access, settings), "viewer")
         self.address = self._server.serve(taken)
         """Where pages are shown to who has the token."""
         self.entrance = f"{self.address}/?token={self.access.token}"
@@ -49,5 +49,5 @@ class ServedViewer:
     def _warm(self, first: str) -> None:
         """Have the list of runs and the leaderboard ready before they are asked for."""
         with suppress(EvoPolicyGymError, OSError):
-            self.library.document("runs")
-            self.library.document(first)
+            self.documents.document("runs")
+            self.documents.document(first)

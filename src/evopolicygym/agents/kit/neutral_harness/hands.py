@@ -44,8 +44,8 @@ class WorkEnded(EvoPolicyGymError):
 class Hands:
     """Runs commands; everything that they started is gone when it is left."""
 
-    def __init__(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> None:
-        self._desk, self._door, self._stop = desk, door, stop
+    def __init__(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> None:
+        self._workspace, self._endpoint, self._stop = workspace, endpoint, stop
         self._program: RunningProgram | None = None
         self._channel: socket.socket | None = None
         self._restarts = 0
@@ -126,14 +126,18 @@ class Hands:
             host, port = listener.getsockname()
             return {"EVOPOLICYGYM_COMMANDS": f"{host}:{port}"}
 
-        desk, door, sandbox = self._desk, self._door, program_sandbox(self._desk.isolation)
+        workspace, endpoint, sandbox = self._workspace, self._endpoint, program_sandbox(self._workspace.isolation)
         command = (sandbox.python, "-I", "-c", script)
-        packages = desk.policy_packages
-        program = Program(command, desk.workspace, AgentLimits(), simulators=desk.simulators, packages=packages)
+        packages = workspace.policy_packages
+        program = Program(
+            command, workspace.directory, AgentLimits(), simulators=workspace.simulators, packages=packages
+        )
         found: Mapping[str, str] = {}
         if not self.findings:
-            found = sandbox.preflight(replace(program, command=("bash",)), [desk.workspace.parent, state_directory()])
-        endpoints = {JUDGE_PORT: lambda listener: door.serve(listener).environment, COMMANDS_PORT: serve}
+            found = sandbox.preflight(
+                replace(program, command=("bash",)), [workspace.directory.parent, state_directory()]
+            )
+        endpoints = {JUDGE_PORT: lambda listener: endpoint.serve(listener).environment, COMMANDS_PORT: serve}
         return sandbox.start(program, endpoints), found
 
     def _restart(self) -> None:

@@ -1,4 +1,4 @@
-"""Asks a model server for the next answer: again where that helps, and in the same figures as the model's door.
+"""Asks a model server for the next answer: again where that helps, and in the same figures as the model proxy.
 
 What is asked is not told here but in ``wires.py``.
 """

@@ -89,8 +89,8 @@ def check(
         raise UsageError(f"A check of kind {kind!r} searches no channels; that of a sandbox does.")
     if address and kind != "executor":
         raise UsageError(f"A check of kind {kind!r} has no address; an executor has.")
-    doors = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
-    options = {word: text for word, text in doors.items() if text}
+    model_options = {"model_url": model_url, "model_key": model_key, "model_wire": model_wire}
+    options = {word: text for word, text in model_options.items() if text}
 
     def begun(progress: Callable[[str], None]) -> Iterator[Finding]:
         match kind:

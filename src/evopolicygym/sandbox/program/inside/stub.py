@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Opens the doors' ports inside the sandbox's network, hands the sockets out, becomes the agent's program.
+"""Opens the endpoints' ports inside the sandbox's network, hands the sockets out, becomes the agent's program.
 
 Arguments: a JSON object, then the program with its arguments. The object holds ``channel`` (the descriptor of a socket
 pair), ``ports``, ``limits`` (names of ``resource`` limits with what is soft and hard), ``nice``, ``sizes`` (paths of
@@ -60,7 +60,7 @@ def sizes(places: list[str]) -> dict[str, int]:
 
 
 def main() -> None:
-    """Hand the doors out, wait for the environment, and go."""
+    """Hand the endpoints out, wait for the environment, and go."""
     told = json.loads(sys.argv[1])
     held: dict[str, object] = {"limits": give_up(told["limits"], told["nice"]), "sizes": sizes(told["sizes"])}
     if told["confinement"]:
