@@ -254,7 +254,7 @@ def _stopped(run: OpenRun, job: Any, advanced: Any) -> Any:
 
 
 def test_a_full_disk_stops_the_run_as_ever(new_run: RunMaker) -> None:
-    """A film that can't be stored is no renderer's failure: the run stops, to be taken up."""
+    """A film that can't be stored is no renderer's failure: the run stops, to be resumed."""
     run = new_run(films=1)
     run.camera.fault = StorageError("No space left on device")
 

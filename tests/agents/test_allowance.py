@@ -132,7 +132,7 @@ def test_limit_of_time_for_any_agent(tmp_path: Path) -> None:
 
 @needs_bubblewrap
 def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> None:
-    """What a turn had used when it was interrupted counts when the run is taken up again."""
+    """What a turn had used when it was interrupted counts when the run is resumed."""
     paths: list[Any] = []
     script = "mark = home / 'mark'\nfor _ in range(90 if mark.exists() else 4): ask()\nmark.touch(); time.sleep(600)"
     asked = limited(model, tmp_path, script, tokens=6 * (INPUT + OUTPUT))
@@ -186,8 +186,8 @@ def test_fold_adds_up_interrupted_turns() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "limits", "said"),
     [
-        ("random", {}, {"tokens": 5}, "not asked through a door that counts"),
-        ("command", {}, {"cost": 5.0}, "not asked through a door that counts"),
+        ("random", {}, {"tokens": 5}, "not asked through a proxy that counts"),
+        ("command", {}, {"cost": 5.0}, "not asked through a proxy that counts"),
         ("command", {"model_url": "http://127.0.0.1:9"}, {"cost": 5.0}, "--price input="),
     ],
 )

@@ -222,7 +222,7 @@ def test_home_and_conversation_outlive_a_turn(run: OpenRun, model: ScriptedModel
 
 @needs_bubblewrap
 def test_conversation_that_cannot_go_on(run: OpenRun, model: ScriptedModel) -> None:
-    """Where a conversation can't even be taken up, the call after begins a new one."""
+    """Where a conversation can't even be resumed, the call after begins a new one."""
     script = "tell(resumed=resumed)\nif resumed: sys.exit('no such conversation')\nask(); submit()"
     ends = [turn(run, model, script).end for _ in range(3)]
     lines = [json.loads(line) for line in run.paths.transcript.read_text().splitlines() if "resumed" in line]
@@ -258,7 +258,7 @@ def test_links_left_in_the_home(left: str, run: OpenRun, model: ScriptedModel, t
 
 @needs_bubblewrap
 def test_limit_of_the_provider_pauses_a_run(tmp_path: Path) -> None:
-    """A run whose model takes no more requests is put down, not scored; it is taken up and its turns don't suffer."""
+    """A run whose model takes no more requests is put down, not scored; it is resumed and its turns don't suffer."""
     script = "assert ask() == 200; submit(); assert ask() == 200; submit()"
     paths = []
     with ScriptedModel() as model:

@@ -287,7 +287,7 @@ def test_agent_is_gone_before_anything_hidden_is_played(tmp_path: Path, monkeypa
 
 
 def test_agent_that_cannot_be_ended_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where something of an agent may still run, nothing hidden is played: the run stops, to be taken up again."""
+    """Where something of an agent may still run, nothing hidden is played: the run stops, to be resumed."""
 
     def stays(*_: object) -> None:
         raise SandboxError("The agent's processes were still there.")

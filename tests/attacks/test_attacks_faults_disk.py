@@ -187,7 +187,7 @@ def undisturbed_real(tmp_path_factory: pytest.TempPathFactory) -> RunState:
 def test_a_real_run_whose_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed_real: RunState, name: str
 ) -> None:
-    """A run that can't be written stops with what to do, says why in its journal, and is taken up to the same end."""
+    """A run that can't be written stops with what to do, says why in its journal, and is resumed to the same end."""
     monkeypatch.setattr(durable, "disk", FullOnce(name))
     with pytest.raises(StorageError, match=r"No space left on device.*\n.* go on with: evopolicygym resume ") as caught:
         played(config(tmp_path / "runs", split=SplitSource.PUBLIC))

@@ -128,7 +128,7 @@ def test_no_call_slips_past(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_at_a_sample_of_moments(tmp_path: Path, undisturbed: Path, number: signal.Signals) -> None:
-    """Whatever it is doing, a signal ends a run in good order, journaled, and it is taken up to the same record."""
+    """Whatever it is doing, a signal ends a run in good order, journaled, and it is resumed to the same record."""
     calls = [str(OPEN_BY + 11 * SIGNALS.index(number) + step) for step in (0, 75)]
     lived(tmp_path / "lives", *calls, by=number)
 

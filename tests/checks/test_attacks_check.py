@@ -72,7 +72,7 @@ def test_a_sandbox_that_holds() -> None:
 
 
 def test_a_sandbox_that_does_not_hold() -> None:
-    """A backend from outside that promises what it doesn't keep leaves with 1 and says what was reached."""
+    """A backend from outside that promises what it doesn't keep exits with 1 and says what was reached."""
     done = check(HARMLESS, f"{__name__}:Leaky", "--json")
     found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
 

@@ -121,7 +121,7 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpole", "--isolation", "chroot"], "There is no isolation level named 'chroot'."),
         (["run", "cartpole", "--split", "secret"], "There is no split 'secret': private, public, or a directory"),
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
-        (["run", "cartpole", "--validation", "65"], "65 validation cases were asked for; from 1 to 64"),
+        (["run", "cartpole", "--validation", "65"], "65 validation cases were requested; must be from 1 to 64"),
         (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
         (["run", "cartpole", "acrobot"], "The environments cartpole and acrobot were asked for, and a run plays one"),
         (["run", "cartpole", "--", "/none/agent", "--fast"], "no '/none/agent' here or in a workspace"),
@@ -287,7 +287,7 @@ def test_verify_for_a_person(shell: Shell, run: Told) -> None:
 
 
 def test_verify_of_a_changed_record(shell: Shell, run: Told, tmp_path: Path) -> None:
-    """A record that was changed leaves with 1 and names what."""
+    """A record that was changed exits with 1 and names what."""
     content = run.paths.journal.read_bytes()
     (tmp_path / "journal.jsonl").write_bytes(content.replace(b'"seed":0', b'"seed":1', 1))
     left = shell("verify", tmp_path)

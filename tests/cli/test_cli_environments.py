@@ -35,7 +35,7 @@ def test_check_environment(shell: Shell) -> None:
 
 
 def test_check_of_a_part_that_fails(shell: Shell, tmp_path: Path) -> None:
-    """A part that breaks its contract leaves with 1 and says where."""
+    """A part that breaks its contract exits with 1 and says where."""
     good = Path(catalog.__file__).with_name("cartpole.toml")
     (tmp_path / "mine.toml").write_text(good.read_text().replace("observation = [", 'observation = [\n"more",'))
     left = shell("check", "environment", tmp_path / "mine.toml")

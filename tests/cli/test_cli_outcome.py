@@ -172,13 +172,13 @@ def next_lines(text: str) -> list[str]:
 
 def test_what_is_next_of_an_interrupted_run(shell: Shell, tmp_path: Path) -> None:
     """A run that was put down is to be resumed; the reason is told."""
-    stopped = RunStopped(TIME, StopReason.AGENT, "AgentError: it is not in its workplace")
+    stopped = RunStopped(TIME, StopReason.AGENT, "AgentError: it is not found in the sandbox")
     root = recorded(tmp_path / "run", [opening(), stopped])
     told = shell.printed("show", root)
 
     assert next_lines(told) == ["resume"]
     assert f"evopolicygym resume {root}" in told
-    assert "stopped agent_error: AgentError: it is not in its workplace" in told
+    assert "stopped agent_error: AgentError: it is not found in the sandbox" in told
 
 
 def test_what_is_next_of_a_finished_run(shell: Shell, tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def refused(*events: Event) -> str:
 
 @given(runs(), some.data())
 def test_a_run_folds_from_wherever_it_stands(events: list[Event], data: some.DataObject) -> None:
-    """Folding the rest onto a prefix gives what folding all gives: a run can be taken up anywhere."""
+    """Folding the rest onto a prefix gives what folding all gives: a run can be resumed anywhere."""
     place = data.draw(some.integers(1, len(events)))
     state = fold(events[:place])
     for event in events[place:]:

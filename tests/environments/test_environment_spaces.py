@@ -113,7 +113,7 @@ def test_json_of_another_space_is_refused(space: ours.Space, value: Any) -> None
     [
         (ours.Discrete(2), np.int64(1), ""),
         (ours.Discrete(2), 2, "outside 0 to 1"),
-        (ours.Discrete(2), 1.0, "no integer"),
+        (ours.Discrete(2), 1.0, "expected an int"),
         (ours.Box((2,), "float32", 0.0, 1.0), np.array([7, 7], np.float32), ""),
         (ours.Box((2,), "float32", 0.0, 1.0), np.zeros(2), "float64"),
         (ours.Box((2,), "float32", 0.0, 1.0), np.zeros(3, np.float32), "(3,)"),

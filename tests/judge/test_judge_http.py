@@ -243,7 +243,7 @@ def test_empty_keys_are_none(new_run: RunMaker) -> None:
     assert run.session.state.spent == 2
 
 
-# More than one socket, and taken up again
+# More than one socket, and resumed
 
 
 def test_a_door_serves_more_than_one_socket(new_run: RunMaker) -> None:

@@ -1,4 +1,4 @@
-"""Usage outlives the death of the program that counts it: killed and taken up again, a run has used what was served."""
+"""Usage outlives the death of the program that counts it: killed and resumed, a run has used what was served."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ while True:
     ask()
     time.sleep(0.05)
 """
-"""A tool that has no request under way when it is killed, and goes on without end when it is taken up."""
+"""A tool that has no request under way when it is killed, and goes on without end when it is resumed."""
 SHOWN = ("requests", "generations", "failed", "unknown", "input", "cached_input", "output", "assumed_tokens", "cost")
 
 

@@ -12,7 +12,7 @@ import pytest
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
-from evopolicygym.judge.rollouts import PUT_DOWN, RolloutStopped
+from evopolicygym.judge.rollouts import STOPPED_MESSAGE, RolloutStopped
 from evopolicygym.rollout.executors import local
 from playground import Playground, local_executor, policy
 from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
@@ -194,7 +194,7 @@ def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
         closing.start()
 
         def repeated(_job: EpisodeJob, _why: str) -> None:
-            raise RolloutStopped(PUT_DOWN)
+            raise RolloutStopped(STOPPED_MESSAGE)
 
         with pytest.raises(RolloutStopped):
             list(executor.play(ground.checkpoint(SLEEPY), ground.context, ground.jobs(0), repeated))

@@ -1,4 +1,4 @@
-"""Killed before and after every single write of a run and taken up again, it ends with the same record."""
+"""Killed before and after every single write of a run and resumed, it ends with the same record."""
 
 import random
 from collections import Counter
@@ -84,7 +84,7 @@ def test_there_is_no_moment_after_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lives", [["0,0,1,2", "30,3,9", "150,0,1,12"], pytest.param(["many"], marks=pytest.mark.slow)])
 def test_death_while_it_is_taken_up(tmp_path: Path, undisturbed: Path, lives: list[str]) -> None:
-    """Killed again while it is taken up, and once more, a run still ends with the same record."""
+    """Killed again while it is resumed, and once more, a run still ends with the same record."""
     if lives == ["many"]:
         lives = [f"{moment},{TWICE.randrange(8)},{TWICE.randrange(8)}" for moment in range(0, MOMENTS - 40, 7)]
     lived(tmp_path / "lives", *lives)
@@ -94,7 +94,7 @@ def test_death_while_it_is_taken_up(tmp_path: Path, undisturbed: Path, lives: li
 
 
 def test_taking_up_what_is_finished_changes_nothing(undisturbed: Path, tmp_path: Path) -> None:
-    """A run that is finished is the same after it was taken up."""
+    """A run that is finished is the same after it was resumed."""
     root = tmp_path / "run"
     play_toy(root)
     before = RunPaths(root).journal.read_bytes(), RunPaths(root).document.read_bytes()

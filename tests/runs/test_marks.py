@@ -156,7 +156,7 @@ class NoRoomForMarks(Disk):
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_real_run_without_room_for_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """It stops with what to do, whichever event's mark can't be written, and is taken up to a record in order."""
+    """It stops with what to do, whichever event's mark can't be written, and is resumed to a record in order."""
     monkeypatch.setattr(durable, "disk", NoRoomForMarks(number))
     with pytest.raises(StorageError, match=r"No space.*\n.*evopolicygym resume ") as told:
         played(config(tmp_path / "runs"))

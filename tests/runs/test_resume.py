@@ -1,4 +1,4 @@
-"""Killed at any moment and taken up again, a run ends with the same record as if nothing had happened."""
+"""Killed at any moment and resumed, a run ends with the same record as if nothing had happened."""
 
 from places import SUPPORT
 import json
@@ -55,7 +55,7 @@ def take_up(root: Path) -> RunState:
 
 
 def assert_unharmed(root: Path, undisturbed: RunState) -> None:
-    """Compare a run that was taken up with one that nothing happened to."""
+    """Compare a run that was resumed with one that nothing happened to."""
     paths = RunPaths(root)
 
     assert told(undisturbed) == told(take_up(root))
@@ -195,7 +195,7 @@ def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signals) -> None:
-    """Interrupted by a signal the program leaves with 130, names the run, and it can be taken up."""
+    """Interrupted by a signal the program exits with 130, names the run, and it can be resumed."""
     before = set(find_runs(home))
     with one_more_run(home) as found, started(home, *EVOLVER) as process:
         wait_for_journal(home, before, process, 7_000)
@@ -287,7 +287,7 @@ def test_a_second_player_is_refused(stopped: Path) -> None:
 
 
 def test_a_resumption_is_recorded(stopped: Path) -> None:
-    """run.json and the journal say when a run was taken up."""
+    """run.json and the journal say when a run was resumed."""
     take_up(stopped)
     document = json.loads(RunPaths(stopped).document.read_text(encoding="utf-8"))
     times = [event.time for event in events(RunPaths(stopped)) if isinstance(event, RunResumed)]

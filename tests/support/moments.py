@@ -148,7 +148,7 @@ def killed_and_taken_up(root: Path, moments: list[int]) -> None:
         if code != KILLED:
             raise SystemExit(f"{root}: there is no moment {moment}, or it was not survived: exit code {code}")
     if in_a_fork(lambda: played_on(WatchedDisk(), take_up_toy, root)) != ALIVE:
-        raise SystemExit(f"{root}: it can't be taken up")
+        raise SystemExit(f"{root}: it can't be resumed")
 
 
 def signalled_and_taken_up(root: Path, number: int, one: signal.Signals) -> None:
@@ -157,7 +157,7 @@ def signalled_and_taken_up(root: Path, number: int, one: signal.Signals) -> None
     if code != INTERRUPTED:
         raise SystemExit(f"{root}: it was not interrupted: exit code {code}")
     if in_a_fork(lambda: played_on(WatchedDisk(), play_whole_toy, root)) != ALIVE:
-        raise SystemExit(f"{root}: it can't be taken up")
+        raise SystemExit(f"{root}: it can't be resumed")
 
 
 def _interrupted(disk: Disk, root: Path) -> None:

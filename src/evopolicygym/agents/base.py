@@ -38,7 +38,7 @@ def refuse_effort(config: AgentConfig, known: Collection[str] | None) -> None:
     if not config.effort or (known is not None and (not known or config.effort in known)):
         return
     can = f"it knows {', '.join(known)}" if known else "it has no setting for that; leave --effort out"
-    raise UsageError(f"The agent {config.name!r} can't be told the effort {config.effort!r}: {can}.")
+    raise UsageError(f"The agent {config.name!r} can't be given the effort {config.effort!r}: {can}.")
 
 
 def make(config: AgentConfig) -> Agent:

@@ -1,6 +1,6 @@
 """The audit of a record: recomputes all that can be from the journal and names what doesn't agree.
 
-Playing held-out cases again is not told here but in ``runs/replay.py``; it takes simulators, this takes only the files.
+Playing held-out cases again is described in ``runs/replay.py``; it takes simulators, this takes only the files.
 """
 
 import json

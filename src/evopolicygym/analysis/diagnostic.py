@@ -1,7 +1,7 @@
 """What a diagnostic is, how it is found, and how those of many runs become one table.
 
 A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
-``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is told in each file, and with its
+``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is described in each file, and with its
 formulas in docs/measure/diagnostics.md.
 """
 
@@ -29,7 +29,7 @@ Measured = TypeVar("Measured")
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic(Generic[Measured]):
-    """One diagnostic: what it measures of a run, and how that is told."""
+    """One diagnostic: what it measures of a run, and how that is described."""
 
     measure: Callable[[RunRecord], Measured]
     """Returns a frozen dataclass."""

@@ -1,6 +1,6 @@
 """All that a report tells of some runs, computed once: the leaderboard, and what each diagnostic measured of each run.
 
-How it is drawn is told in ``figures/``, and where it is written, in the room ``report/``.
+How it is drawn is described in ``figures/``, and where it is written, in the room ``report/``.
 """
 
 from collections import defaultdict
@@ -79,7 +79,7 @@ def find(
 ) -> Findings:
     """Return what is found in runs; ``follow`` is handed the runs as they are gone through, to show how far it is.
 
-    Raises ``UsageError`` where there is nothing to show, or where runs were not measured alike.
+    Raises ``UsageError`` where there is nothing to show, or where runs are not comparable.
     """
     table = score_table(results.runs, shipped, choice)
     board = leaderboard(table)

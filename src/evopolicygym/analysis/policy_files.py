@@ -1,4 +1,4 @@
-"""A checkpoint's files, as a stranger left them: read, hashed, and where they are Python, parsed; never run."""
+"""A checkpoint's files, as an agent left them: read, hashed, and where they are Python, parsed; never run."""
 
 import hashlib
 import os

@@ -73,7 +73,7 @@ class RunResult:
     cost: float | None = None
     """As ``RunSummary.cost``."""
     wall_s: float = 0.0
-    """Seconds from opening to end, less what it lay put down in good order."""
+    """Seconds from opening to end, less what it was stopped in good order."""
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
     experiment_name: str = ""
@@ -124,7 +124,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All runs that could be had, and those that could not."""
+    """All runs that could be read, and those that could not."""
 
     runs: tuple[RunResult, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -1,8 +1,8 @@
-"""What a stranger's Python file is like: a fingerprint of its structure, one of its literals, and what can be counted.
+"""What an untrusted Python file is like: a fingerprint of its structure, one of its literals, and what can be counted.
 
 Nothing of it is ever imported or run: it is parsed, where it is small enough, and the tree is walked without recursion.
 A *literal* is a constant, a number with its sign, or a list, tuple, set or dict of literals only. Docstrings, and all
-strings that stand alone as a statement, are passed over. What a changed fingerprint means is not told here but in
+strings that stand alone as a statement, are passed over. What a changed fingerprint means is described in
 ``diagnostics/edits.py``.
 """
 

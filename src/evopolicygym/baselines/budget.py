@@ -15,7 +15,7 @@ class Unit(StrEnum):
     """Actions played in all environments together."""
     MINUTES = "minutes"
     """Of processor time, on one core: how busy the machine is otherwise changes nothing. How far they get depends on
-    the processor; the steps that it was are told afterwards."""
+    the processor; the steps that it was are reported afterwards."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from evopolicygym.environments.versions import versions
 
 POLICY, NETWORK, WEIGHTS, TOLD = "policy.py", "network.json", "weights.npz", "training.json"
 LAST = 20
-"""Episodes over whose returns a training's end is told."""
+"""Episodes over whose returns a training's end is reported."""
 
 
 def refuse_occupied(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""Settings: how a baseline is trained in an environment, read from ``settings.toml``, where every name is told."""
+"""Settings: how a baseline is trained in an environment, read from ``settings.toml``, where every name is explained."""
 
 import tomllib
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """An environment as Stable-Baselines3 trains in it: train cases, numbers to see, actions between -1 and 1.
 
-What a network sees of an observation is told in ``project/policy.py``, which plays by it afterwards.
+What a network sees of an observation is described in ``project/policy.py``, which plays by it afterwards.
 """
 
 from typing import Any

@@ -61,7 +61,7 @@ def train(
     seed: int,
     observe: Callable[[TrainingProgress], None] = lambda _progress: None,
 ) -> Training:
-    """Train until the budget is spent; ``observe`` is told after every step.
+    """Train until the budget is spent; ``observe`` is passed after every step.
 
     Raises ``MissingExtra`` where Stable-Baselines3 or torch is not installed, ``UsageError`` where the algorithm can't
     play the environment's actions or no network can see its observations.

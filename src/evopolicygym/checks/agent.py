@@ -2,7 +2,7 @@
 
 It plays a short run on cartpole in a directory that is gone afterwards: begun, stopped after the first submission as by
 Ctrl-C, resumed. An agent that can't be made without a model is given a scripted one, which has it run
-commands and costs nothing. How the run is played is not described here but in ``agent_run/``.
+commands and costs nothing. How the run is played is described in ``agent_run/``.
 """
 
 import json

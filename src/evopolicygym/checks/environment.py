@@ -2,7 +2,7 @@
 
 It takes some seconds, in a process of its own, which is ended where a simulator doesn't come back. Run as a program, it
 reads ``{"spec": …, "path": …, "patience": …}`` from standard input, and writes a finding a line to the descriptor that
-its argument names. What is looked at is not described here but in ``environment_contract/contract.py``.
+its argument names. What is looked at is described in ``environment_contract/contract.py``.
 """
 
 import faulthandler

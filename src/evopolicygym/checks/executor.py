@@ -1,7 +1,7 @@
 """The check of an executor: it must play as this machine does, bit for bit; what anyone runs on a cluster of theirs.
 
 Checkpoints of several kinds are played on the same cases by ``local`` and by the other executor, then a simulator is
-killed. How the two are compared is not described here but in ``executor_parity/comparison.py``.
+killed. How the two are compared is described in ``executor_parity/comparison.py``.
 """
 
 from collections.abc import Iterator, Sequence

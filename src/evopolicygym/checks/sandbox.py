@@ -1,6 +1,6 @@
 """The check of a sandbox: hostile policies attack an isolation backend, and what it guarantees must hold.
 
-How attacks are played is not described here but in ``attack_suite/``; how channels are searched, in
+How attacks are played is described in ``attack_suite/``; how channels are searched, in
 ``channel_search/``.
 """
 

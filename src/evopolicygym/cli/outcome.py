@@ -30,7 +30,7 @@ from evopolicygym.records.run_document import run_document
 from evopolicygym.records.run_summary import success_rate, summary_of
 
 IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
-"""Ends of an agent's turn that nobody needs to be told of."""
+"""Ends of an agent's turn that nobody needs to be warned of."""
 CLOSED = {
     CloseReason.BUDGET_SPENT: "the budget was spent",
     CloseReason.FINISH_ASKED: "the agent asked to finish",

@@ -139,7 +139,7 @@ def failures(results: Sequence[PlannedRunResult]) -> Table:
 def plan_table(results: Sequence[PlannedRunResult]) -> Table:
     """Return a table of all runs, in the order in which they begin."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("environment", "agent", "repeat", "seed", f"what is done ({SCORES})"):
+    for heading in ("environment", "agent", "repeat", "seed", f"action ({SCORES})"):
         table.add_column(heading)
     for one in results:
         run = one.planned
@@ -166,7 +166,7 @@ def _to_be_done(result: PlannedRunResult) -> str:
     if result.verdict is PlannedRunVerdict.FINISHED:
         return f"kept: {plain(result)}"
     missing = "" if is_installed(result.planned.config.task.environment) else ", but its simulator is not installed"
-    return (f"taken up again: {result.root}" if result.root else "new") + missing
+    return (f"resumed: {result.root}" if result.root else "new") + missing
 
 
 def _alone(result: PlannedRunResult) -> str:

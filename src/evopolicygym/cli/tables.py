@@ -15,7 +15,7 @@ from evopolicygym.core.printable import printable
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table; no text in it is taken for markup. It is as wide as it needs to be where nobody looks."""
+    """Print a table; no text in it is taken for markup. It is as wide as it needs to be when piped."""
     grid = Grid(box=None, padding=(0, 1), header_style="dim", title=Text(table.title, "bold"), title_justify="left")
     for column in table.columns:
         grid.add_column(

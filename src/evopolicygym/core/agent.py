@@ -39,7 +39,7 @@ class AgentEnd(StrEnum):
 
     @property
     def pauses(self) -> bool:
-        """Whether it says nothing of the agent: the run is put down, to be taken up when that is mended."""
+        """Whether it says nothing of the agent: the run is stopped, to be resumed once fixed."""
         return self in {AgentEnd.LIMITED, AgentEnd.UNAUTHORIZED, AgentEnd.UNAVAILABLE}
 
 
@@ -69,7 +69,7 @@ class AgentConfig:
     command: tuple[str, ...] = ()
     """The program of a ``command`` agent, with its arguments."""
     effort: str = ""
-    """How much its model is to think, in the word that the agent's tool or the model's server has for it."""
+    """The reasoning effort of its model, in the word that the agent's tool or the model's server has for it."""
     allowance: Allowance = field(default_factory=Allowance)
     """What its user lets it use."""
     label: str = ""
@@ -141,7 +141,7 @@ class Workspace:
     """Modules by which its environment could be played without being counted, besides those that no agent may have: by
     their names, or by the absolute paths of their files and packages."""
     report: Callable[[Mapping[str, float]], None] = lambda _usage: None
-    """Told, from any thread, what has gone through the model proxy in this turn, whenever that grows."""
+    """Called, from any thread, with what has gone through the model proxy in this turn, whenever that grows."""
     policy_packages: tuple[str, ...] = ()
     """Distributions that policies may import besides those that all may; its program can import them too."""
 

@@ -1,6 +1,6 @@
 """An allowance: what a user lets an agent use of models, money and time before it is ended.
 
-What an agent's program may use of this machine is not told here but in ``core.agent.AgentLimits``; the episode budget,
+What an agent's program may use of this machine is described in ``core.agent.AgentLimits``; the episode budget,
 which is the task's and not the user's, in ``core/budget.py``.
 """
 

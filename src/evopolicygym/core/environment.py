@@ -1,4 +1,4 @@
-"""An environment as its spec declares it: what an agent is told, what is recorded, what it is measured against."""
+"""An environment as its spec declares it: what an agent is shown, what is recorded, what it is measured against."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -3,7 +3,7 @@
 ::
 
     EvoPolicyGymError
-    ├── UsageError          a person asked for what can't be done        (exit code 2)
+    ├── UsageError          a person invalid request        (exit code 2)
     │   ├── UnknownName     a name that nothing answers to
     │   └── MissingExtra    an optional dependency is not installed
     ├── RequestRefused      the judge refuses a request; nothing was charged
@@ -39,7 +39,7 @@ def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dic
 
 
 class UsageError(EvoPolicyGymError):
-    """A person asked for what can't be done; the message says what was asked, found, and what would work."""
+    """A person invalid request; the message says what was asked, found, and what would work."""
 
     exit_code = 2
 
@@ -90,7 +90,7 @@ class RecordError(EvoPolicyGymError):
 
 
 class StorageError(EvoPolicyGymError):
-    """What belongs to a record can't be written: the run stops where its journal stands, and can be taken up again."""
+    """What belongs to a record can't be written: the run stops where its journal stands, and can be resumed."""
 
 
 class EnvironmentFault(EvoPolicyGymError):
@@ -106,7 +106,7 @@ class SandboxError(EvoPolicyGymError):
 
 
 class NodeError(SandboxError):
-    """A machine of a cluster is unlike the judge's, or none is left: the run stops and can be taken up again."""
+    """A machine of a cluster is unlike the judge's, or none is left: the run stops and can be resumed."""
 
 
 class AgentError(EvoPolicyGymError):

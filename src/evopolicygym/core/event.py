@@ -37,7 +37,7 @@ class RunStatus(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a run was put down before its end; it can be taken up again."""
+    """Why a run was stopped before its end; it can be resumed."""
 
     INTERRUPTED = "interrupted"
     """By a signal: whoever started it wanted it so, or the machine went down."""
@@ -82,14 +82,14 @@ class RunOpened:
 
 @dataclass(frozen=True, slots=True)
 class RunResumed:
-    """A process took the run up again."""
+    """A process resumed the run."""
 
     time: str
 
 
 @dataclass(frozen=True, slots=True)
 class RunStopped:
-    """The run was put down in good order; a process that was killed leaves none."""
+    """The run was stopped in good order; a process that was killed leaves none."""
 
     time: str
     reason: StopReason

@@ -1,6 +1,6 @@
 """A film of one episode, as data: what is known of the pictures, and whether they show what was recorded.
 
-How one is made is not told here but in ``rollout/films/camera.py``, nor where it lies (``records/films.py``).
+How one is made is described in ``rollout/films/camera.py``, nor where it lies (``records/films.py``).
 """
 
 from collections.abc import Callable
@@ -73,7 +73,7 @@ class Film:
 
 
 class NoFilm(StrEnum):
-    """Why an agent's film is not there. It is told no more: what a renderer says holds paths of the host."""
+    """Why an agent's film is not there. It is given no more reason: what a renderer says holds paths of the host."""
 
     NO_CAMERA = "this machine can't film: a renderer or a package for it is missing"
     FAILED = "the renderer failed"
@@ -100,7 +100,7 @@ class Camera(Protocol):
     """Films episodes of one environment."""
 
     def film(self, job: FilmJob, advanced: Callable[[int], None]) -> Shot:
-        """Film one episode; ``advanced`` is told how many steps were drawn, and what it raises ends the film.
+        """Film one episode; ``advanced`` is passed how many steps were drawn, and what it raises ends the film.
 
         Raises ``UsageError`` where nothing can be filmed here, and whatever else comes of a renderer that fails.
         """

@@ -1,6 +1,6 @@
 """Which episodes of a submission an agent may have filmed, and how it asks for that.
 
-How films are made is not told here but in ``rollout/films/camera.py``; what becomes of them, in ``judge/films.py``.
+How films are made is described in ``rollout/films/camera.py``; what becomes of them, in ``judge/films.py``.
 """
 
 from collections.abc import Sequence

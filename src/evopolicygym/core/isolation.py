@@ -1,6 +1,6 @@
 """How an isolation level is written: its name, and after ``without`` the walls that a user waived.
 
-Such as ``bubblewrap`` or ``bubblewrap without seccomp``. Which levels and walls there are is not told here but in
+Such as ``bubblewrap`` or ``bubblewrap without seccomp``. Which levels and walls there are is described in
 ``sandbox/levels.py`` and ``sandbox/confinement/walls.py``.
 """
 

@@ -1,4 +1,4 @@
-"""A policy: what its constructor is told."""
+"""A policy: what its constructor is given."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,5 +32,5 @@ class PolicyContext:
         return meta | ({"reward_components": list(self.reward_components)} if self.reward_components else {})
 
     def episode_index(self, position: int) -> int:
-        """Return what ``reset`` is told for the ``position``-th episode of any rollout of this checkpoint."""
+        """Return what ``reset`` is given for the ``position``-th episode of any rollout of this checkpoint."""
         return position % self.n_episodes_this_submit

@@ -1,4 +1,4 @@
-"""What a model costs, as it was known when a run was opened. Where prices come from is told in ``runs/prices.py``."""
+"""What a model costs, as it was known when a run was opened. ``runs/prices.py`` says where prices come from."""
 
 import math
 from dataclasses import dataclass

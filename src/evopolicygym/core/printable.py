@@ -1,4 +1,4 @@
-"""Text of strangers as text: what a terminal, a browser or a table would act on is spelled out."""
+"""Untrusted text as text: what a terminal, a browser or a table would act on is spelled out."""
 
 
 def printable(text: str) -> str:

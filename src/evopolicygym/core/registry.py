@@ -25,7 +25,7 @@ class Registry:
     attribute: str
     """What a module of the room must define."""
     from_outside: str = "Class"
-    """What stands after the colon of a name from outside, as a person is told it."""
+    """What stands after the colon of a name from outside, as a person is shown it."""
 
     def names(self) -> list[str]:
         """Return every name that answers, sorted; those of other distributions included."""

@@ -76,9 +76,9 @@ class Executor(Protocol):
     ) -> Iterator[tuple[EpisodeJob, Episode]]:
         """Play every job, yielding each as it ends, in any order.
 
-        A case whose simulator fails on a valid action is played again, ``ATTEMPTS`` times in all; ``repeated`` is told
-        of each time, with the reason. Where the action space leaves open what is too large (``spaces.is_bounded``), the
-        anchor then plays it alone, and the policy has failed.
+        A case whose simulator fails on a valid action is played again, ``ATTEMPTS`` times in all; ``repeated`` is
+        passed of each time, with the reason. Where the action space leaves open what is too large
+        (``spaces.is_bounded``), the anchor then plays it alone, and the policy has failed.
 
         Raises ``EnvironmentFault`` where a simulator fails on valid actions, ``SandboxError`` where a sandbox breaks.
         """

@@ -168,7 +168,7 @@ class RunState:
         }[split]
 
     def context(self, submission: SubmissionState) -> PolicyContext:
-        """Return what a policy of this submission is told, in train as in hidden evaluation."""
+        """Return what a policy of this submission is given, in train as in hidden evaluation."""
         environment = self.opened.task.environment
         return PolicyContext(
             env=environment.name,

@@ -1,6 +1,6 @@
 """The code that makes an environment, as records name it: its modules, each with a hash of its files.
 
-How it is found is not described here but in ``environments/simulator_code.py``.
+How it is found is described in ``environments/simulator_code.py``.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A space is written as a plain-dict schema wherever it leaves the process (``/info``, ``env_meta``, a policy's
 constructor); in here it is one of the frozen dataclasses below. How values are laid out as bytes between a worker and
-its policy is not told here but in ``rollout/guest/layout.py``; how a gymnasium space becomes one of these, in
+its policy is described in ``rollout/guest/layout.py``; how a gymnasium space becomes one of these, in
 ``environments/spaces.py``.
 """
 

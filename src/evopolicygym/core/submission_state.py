@@ -1,4 +1,4 @@
-"""One submission of a run and what has come of it so far. How events change it is told in ``run.py``."""
+"""One submission of a run and what has come of it so far. How events change it is described in ``run.py``."""
 
 from dataclasses import dataclass
 

@@ -65,7 +65,7 @@ class Task:
             ("train cases", self.train_cases, TRAIN_CASES),
         ):
             if not 1 <= asked <= most:
-                raise UsageError(f"{asked} {what} were asked for; from 1 to {most} can be had.")
+                raise UsageError(f"{asked} {what} were requested; must be from 1 to {most}.")
         if self.films < 0:
             raise UsageError(f"{self.films} films were asked for; 0 for none, or any number of them, would work.")
         if self.films and self.feedback is not FeedbackProfile.FULL:

@@ -1,6 +1,6 @@
 """An environment, made real: what a spec declares, as something to reset and step.
 
-What a spec says and where it is read are not told here but in ``catalog.py``; how its spaces are written down, in
+What a spec says and where it is read are described in ``catalog.py``; how its spaces are written down, in
 ``spaces.py``. Nothing here knows a policy or a case.
 """
 

@@ -1,6 +1,6 @@
 """Spaces of gymnasium as ours: the spaces themselves, and whether a value is what its space promises.
 
-What our spaces are, how they look as schemas, and the rule for bad actions are not told here but in
+What our spaces are, how they look as schemas, and the rule for bad actions are described in
 ``core/spaces.py``.
 """
 

@@ -9,7 +9,7 @@
 The release's files say, too, of which environment and split they are (``env``, ``split``), which is held to, and how
 they were made (``generator``, ``ref``), which is not read.
 
-How seeds are derived from a secret instead is not told here but in ``core/cases.py``; that a split holds as many cases
+How seeds are derived from a secret instead is described in ``core/cases.py``; that a split holds as many cases
 as a run asks for is the caller's to check.
 """
 

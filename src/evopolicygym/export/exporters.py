@@ -1,6 +1,6 @@
 """Exporters by their names, what they share, and the exporting of runs with one of them.
 
-What is in the tables is not told here but in ``rows.py``.
+What is in the tables is described in ``rows.py``.
 """
 
 import shutil

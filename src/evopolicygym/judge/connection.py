@@ -1,6 +1,6 @@
 """One connection to the judge's endpoint: how long a request may take to come, and how many connections may stand open.
 
-What a request means is not told here but in ``http.py``; how long an answer takes is not limited.
+What a request means is described in ``http.py``; how long an answer takes is not limited.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def _send_at_once(connection: socket.socket) -> None:
 
 
 class Connection(H11Protocol):
-    """Serves HTTP on one connection; a client that is slow, endless or unreadable is told so and let go."""
+    """Serves HTTP on one connection; a client that is slow, endless or unreadable is answered and let go."""
 
     _deadline: asyncio.TimerHandle
     _since = 0.0

@@ -1,7 +1,7 @@
 """Films that an agent asked for: made of what was just recorded, between the play of a submission and its publication.
 
 A film that can't be made harms nobody: the feedback says why it is not there, and it costs none of the run's films.
-Where the run dies meanwhile, whoever takes it up makes the submission's films anew.
+Where the run dies meanwhile, whoever resumes it makes the submission's films anew.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def make_films(rollouts: Rollouts, submission: SubmissionState) -> tuple[FilmRep
             raise
         except Exception as error:  # whatever a renderer or its libraries may raise
             if isinstance(error, OSError) and error.errno in NO_STORAGE:
-                raise  # a disk that is full holds no feedback either: the run stops, to be taken up
+                raise  # a disk that is full holds no feedback either: the run stops, to be resumed
             _clear(folder)
             _note(rollouts, submission, place, error)
             made.append(FilmReply(place, None, _problem(error)))
@@ -74,7 +74,7 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
 
         def advanced(_steps: int) -> None:
             if rollouts.stop.is_set():
-                raise RolloutStopped("The run was put down; resume it to go on.")
+                raise RolloutStopped("The run was stopped; resume it to go on.")
             if monotonic() > deadline:
                 raise _Refused(NoFilm.TOO_LONG)
 

@@ -2,7 +2,7 @@
 
 Every path begins with the run's token; nothing answers without it. Bodies are JSON only, a browser's requests are
 refused, and no answer holds a traceback, a path or a version. A refusal writes nothing, neither to disk nor to a log.
-How long a request may take and how many connections stand open is not told here but in ``connection.py``.
+How long a request may take and how many connections stand open is described in ``connection.py``.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from evopolicygym.serving.body import BodyRefused, read_body
 from evopolicygym.serving.server import Server, print_nothing
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
-"""Content types taken as JSON: its own, and what urllib and curl say when they are told nothing. A browser could send
+"""Content types taken as JSON: its own, and what urllib and curl say when they are given nothing. A browser could send
 the second too, but never without an Origin, and that is refused."""
 
 INDEX = re.compile(r"\d{1,9}", re.ASCII)

@@ -1,6 +1,6 @@
 """What the endpoint says of submissions: how far each is, and at the end what its ``summary.json`` says.
 
-It is told from the record: what an agent has made of the files in its workspace changes no answer.
+It is answered from the record: what an agent has made of the files in its workspace changes no answer.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ MAX_SUMMARY = 1 << 24
 
 
 def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
-    """Return what is told of one submission; its summary is null until its feedback is in place."""
+    """Return what is shown of one submission; its summary is null until its feedback is in place."""
     submission = session.state.submissions[index]
     in_place = session.in_place(submission)
     return {
@@ -32,7 +32,7 @@ def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
 
 
 def lines(session: JudgeSession) -> list[dict[str, Any]]:
-    """Return what is told of all submissions, a short line each."""
+    """Return what is shown of all submissions, a short line each."""
     return [_line(session, submission) for submission in session.state.submissions]
 
 

@@ -16,11 +16,11 @@ from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.writer import RunWriter
 
-PUT_DOWN = "The run was put down; resume it to go on."
+STOPPED_MESSAGE = "The run was stopped; resume it to go on."
 
 
 class RolloutStopped(EvoPolicyGymError):
-    """The run is put down in the middle of a rollout; what was played is recorded."""
+    """The run is stopped in the middle of a rollout; what was played is recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Rollouts:
     executor: Executor
     dealer: Dealer
     stop: Event = field(default_factory=Event)
-    """Set to put the run down after the episode that ends next."""
+    """Set to stop the run after the episode that ends next."""
     camera: Camera | None = None
     """What makes the films that an agent asks for; None where there is nothing to film with."""
 
@@ -43,14 +43,14 @@ class Rollouts:
         jobs: Sequence[EpisodeJob],
         submission: SubmissionState | None = None,
     ) -> None:
-        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` where the run is put down."""
+        """Play jobs of one checkpoint and record each episode; raise ``RolloutStopped`` where the run is stopped."""
         for job in jobs:
             if job.directory:
                 shutil.rmtree(job.directory, ignore_errors=True)
 
         def repeated(job: EpisodeJob, message: str) -> None:
             if self.stop.is_set():  # whose workers are stopped: that is no fault of the simulator
-                raise RolloutStopped(PUT_DOWN)
+                raise RolloutStopped(STOPPED_MESSAGE)
             self.writer.record(EpisodeRepeated(now(), split, job.position, message))
 
         submit_index = submission.index if submission else None
@@ -59,4 +59,4 @@ class Rollouts:
             played = EpisodePlayed(split, checkpoint, job.position, episode, submit_index)
             self.writer.record(played, flush=False, files=job.directory)
             if self.stop.is_set():
-                raise RolloutStopped(PUT_DOWN)
+                raise RolloutStopped(STOPPED_MESSAGE)

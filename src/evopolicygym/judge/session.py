@@ -1,7 +1,7 @@
 """The session: one open run, the only thing that changes.
 
-Requests come from any thread and are taken one after another; one thread plays. What a submission goes through is told
-in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
+Requests come from any thread and are taken one after another; one thread plays. What a submission goes through is
+described in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
 """
 
 import threading
@@ -34,7 +34,7 @@ class JudgeSession:
     """One open run."""
 
     def __init__(self, rollouts: Rollouts, capture: submit.Capture) -> None:
-        """Take up a run where its journal stands; submissions that were interrupted play on at once."""
+        """Resume a run where its journal stands; submissions that were interrupted play on at once."""
         self.rollouts = rollouts
         self.writer = rollouts.writer
         self._capture = capture
@@ -183,7 +183,7 @@ class JudgeSession:
             self.writer.record(RunClosed(now(), self.state.close_reason))
 
     def stop(self) -> None:
-        """Stop playing; what is in the middle of being played is left for whoever takes the run up again.
+        """Stop playing; what is in the middle of being played is left for whoever resumes the run.
 
         An episode that doesn't end in time is given up: its thread has nothing more to write into.
         """

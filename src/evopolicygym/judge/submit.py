@@ -68,7 +68,7 @@ def play(rollouts: Rollouts, submission: SubmissionState) -> None:
     checkpoint = submission.charged.checkpoint
     error = None
     if len(submission.missing) == len(submission.episodes):
-        # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is told.
+        # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is reported.
         shutil.rmtree(rollouts.writer.paths.staged(submission.index), ignore_errors=True)
         error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
     if error is None:

@@ -1,4 +1,4 @@
-"""``GET /task`` and ``GET /info``: what an agent is told before it begins. No seed, no anchor, no path of the host."""
+"""``GET /task`` and ``GET /info``: what an agent is shown before it begins. No seed, no anchor, no path of the host."""
 
 from dataclasses import asdict
 from typing import Any

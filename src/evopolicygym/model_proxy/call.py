@@ -1,7 +1,7 @@
 """The requests that pass a model proxy: generation, counting tokens, listing models, and nothing else.
 
 A path is never passed on as it came: it must be one of those below to the letter, without escapes, and what goes out
-is written anew. What may stand in a body is not told here but in ``inspection.py``.
+is written anew. What may stand in a body is described in ``inspection.py``.
 """
 
 import re

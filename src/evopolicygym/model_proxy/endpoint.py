@@ -1,6 +1,6 @@
 """Admits requests to the model, and writes down what came of each.
 
-How the answer travels is not told here but in ``exchange.py``.
+How the answer travels is described in ``exchange.py``.
 """
 
 import asyncio

@@ -26,7 +26,7 @@ OWN_WORDS = {
     403: "The model server refuses this to the account of this run.",
     407: "The model server asks for more than a key.",
 }
-"""Errors that may tell whose account it is are told in our own words."""
+"""Errors that may tell whose account it is are described in our own words."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Exchange:
     note: str = CLIENT_LEFT
     """How it ended, where it didn't end well."""
     billable: bool = True
-    """Whether the model may have worked on it, as far as can be told from here."""
+    """Whether the model may have worked on it, as far as can be shown from here."""
     settled: bool = False
     """Whether it is counted."""
     meter: AnswerMeter | None = None

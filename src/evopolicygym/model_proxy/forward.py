@@ -1,6 +1,6 @@
 """Asks the model server: one address, no redirects, no proxies, no cookies, and only the headers that are named here.
 
-Whether a request may be asked at all is not told here but in ``call.py`` and ``inspection.py``.
+Whether a request may be asked at all is described in ``call.py`` and ``inspection.py``.
 """
 
 import logging
@@ -119,7 +119,7 @@ class Forwarder:
 
 
 def _unavailable(error: httpx.HTTPError) -> ModelRequestRefused:
-    """Return what is told of a failure; no detail of where the model server is."""
+    """Return what is shown of a failure; no detail of where the model server is."""
     reason = (
         UNREACHED if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout) else "upstream"
     )

@@ -20,7 +20,7 @@ class Ledger:
     """The sums of one proxy; may be asked from any thread."""
 
     def __init__(self, upstream: ModelUpstream, told: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
-        """Keep the limits of an upstream; ``told`` is told the sums whenever a request is over."""
+        """Keep the limits of an upstream; ``told`` is passed the sums whenever a request is over."""
         self._upstream, self._told = upstream, told
         nothing = None if upstream.price is None else 0.0
         self._usage = ModelUsage(cost=nothing, assumed_cost=nothing)

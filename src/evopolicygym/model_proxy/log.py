@@ -21,7 +21,7 @@ CUT = {"note": "what came after this was not kept"}
 
 
 def passed(wire: Wire, status: int, seconds: float, usage: Usage | None, **what: object) -> dict[str, object]:
-    """Return the line of a request that was passed on; what was not told of its usage is null in it."""
+    """Return the line of a request that was passed on; what was not reported of its usage is null in it."""
     took = asdict(usage or Usage())
     return {"time": now(), "wire": wire, "status": status or None, "seconds": round(seconds, 3), **took, **what}
 

@@ -1,6 +1,6 @@
 """Reads usage out of an answer while it passes by, and never stands in its way.
 
-What the numbers mean is not told here but in ``usage.py``.
+What the numbers mean is described in ``usage.py``.
 """
 
 import json
@@ -42,7 +42,7 @@ class AnswerMeter:
         self._keep(rest)
 
     def finish(self, *, whole: bool) -> Usage:
-        """Return what was told; what a server counts while it goes is no count where the answer broke off."""
+        """Return what was shown; what a server counts while it goes is no count where the answer broke off."""
         if self._streamed:
             self._read_line()
         elif not self._dropping:

@@ -1,6 +1,6 @@
 """The model proxy: serves one upstream to one agent, on listening sockets that are handed in.
 
-It holds the real key; the agent holds a dummy that is worth nothing elsewhere. What passes is not told here but in
+It holds the real key; the agent holds a dummy that is worth nothing elsewhere. What passes is described in
 ``endpoint.py``.
 """
 

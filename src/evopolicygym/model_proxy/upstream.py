@@ -1,6 +1,6 @@
 """Where a model proxy leads, and how much may go through it.
 
-What is refused whatever the limits is not told here but in ``inspection.py``.
+What is refused whatever the limits is described in ``inspection.py``.
 """
 
 import os
@@ -18,7 +18,7 @@ class ModelUpstream:
     """The one model server behind a proxy. No key is ever in here, only the name of the variable that holds it."""
 
     base_url: str
-    """With a named wire, what the tool itself would be told (``https://api.openai.com/v1``); with ``auto``, the
+    """With a named wire, what the tool itself would be given (``https://api.openai.com/v1``); with ``auto``, the
     server's root, below which ``/v1`` and ``/v1beta`` are."""
     key_variable: str = ""
     """The environment variable that holds the real key; empty for a server that wants none."""

@@ -1,6 +1,6 @@
 """Tokens in one form, whatever a model server calls them.
 
-In which part of an answer they are told is not here but in ``meter.py``.
+In which part of an answer they are reported is described in ``meter.py``.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ MOST = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one request; None is what was not told."""
+    """The tokens of one request; None is what was not reported."""
 
     input: int | None = None
     """All that went in, cached or not."""
@@ -47,7 +47,7 @@ class ModelUsage:
     refused: int = 0
     """Never passed on."""
     unknown: int = 0
-    """Generations whose usage was not told, wholly or in part: what they took is missing in the sums below."""
+    """Generations whose usage was not reported, wholly or in part: what they took is missing in the sums below."""
     input: int = 0
     cached_input: int = 0
     cache_write: int = 0
@@ -56,7 +56,7 @@ class ModelUsage:
     seconds: float = 0.0
     """Spent waiting for the model, summed over requests."""
     cost: float | None = None
-    """US dollars, of what was told: with any ``unknown``, it cost more. None where the price isn't known."""
+    """US dollars, of what was shown: with any ``unknown``, it cost more. None where the price isn't known."""
     assumed_tokens: int = 0
     """What limits take the ``unknown`` to have used besides; in none of the sums above."""
     assumed_cost: float | None = None
@@ -64,7 +64,7 @@ class ModelUsage:
 
     @property
     def tokens(self) -> int:
-        """Input and output together, as far as they were told."""
+        """Input and output together, as far as they were shown."""
         return self.input + self.output
 
     def figures(self) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """The formats that model servers speak: how each takes a key, and how each says no.
 
-Which paths a format has is not told here but in ``call.py``, and how it tells usage in ``meter.py``.
+Which paths a format has is described in ``call.py``, and how it tells usage in ``meter.py``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ class Wire(StrEnum):
     """What a model server speaks."""
 
     AUTO = "auto"
-    """Any of the others, told apart by each request's path."""
+    """Any of the others, distinguished by each request's path."""
     RESPONSES = "responses"
     """OpenAI Responses."""
     CHAT = "chat"
@@ -46,7 +46,7 @@ class Wire(StrEnum):
 
 
 class ModelRequestRefused(EvoPolicyGymError):
-    """The model proxy doesn't pass a request on, or can't; the message is what the agent's program is told."""
+    """The model proxy doesn't pass a request on, or can't; the message is what the agent's program is shown."""
 
     def __init__(self, http_status: int, reason: str, message: str) -> None:
         super().__init__(message)

@@ -46,7 +46,7 @@ def document(film: Film) -> dict[str, object]:
 
 
 def read_film(target: Path, root: Path | None = None) -> Film | None:
-    """Return what is told of a film; None where it is not there, or what is told of it can't be read.
+    """Return what is shown of a film; None where it is not there, or what is shown of it can't be read.
 
     ``root`` is the run's directory, below which no link is followed.
     """

@@ -1,7 +1,7 @@
 """The high-water mark of a run: how far its journal has come, kept outside of the run's directory.
 
 An older copy of a run, or a copy that went another way, is found by it, and so is never played on with a budget that
-was spent already. Where marks lie, and under which key, is not told here but in ``runs/marks.py``.
+was spent already. Where marks lie, and under which key, is described in ``runs/marks.py``.
 
 A mark's file has two slots, each in a page of its own, which are written in turn: a write that is cut off leaves the
 mark before it. A slot is one line::

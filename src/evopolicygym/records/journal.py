@@ -197,7 +197,7 @@ def _decoded(text: bytes) -> object:
 
 
 def _line(event: Event, sequence: int, previous: str) -> bytes:
-    text = dumps(encode_event(event)).encode("utf-8", "replace")  # a stranger's half of a surrogate pair ends no run
+    text = dumps(encode_event(event)).encode("utf-8", "replace")  # an agent's half of a surrogate pair ends no run
     checksum = hashlib.sha256(text).hexdigest()
     head = f'{{"sequence":{sequence},"previous":"{previous}","length":{len(text)},"checksum":"{checksum}","event":'
     return head.encode() + text + b"}\n"

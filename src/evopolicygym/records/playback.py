@@ -1,6 +1,6 @@
 """Reading back the steps that an episode left on disk, one at a time: no episode is held whole.
 
-How they are written is not told here but in ``trajectories.py``.
+How they are written is described in ``trajectories.py``.
 """
 
 import io

@@ -2,7 +2,7 @@
 
 Writing is exact: the same journal gives the same bytes. Reading takes any document of this schema's version, those of
 older records that lack newer fields too, passes over what it doesn't know, and believes what is said: ``verify`` is
-what checks it. How a summary is made of a journal is told in ``run_summary.py``.
+what checks it. How a summary is made of a journal is described in ``run_summary.py``.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A run's summary, derived from its journal and from nothing else.
 
-How it is spelled in ``run.json`` is told in ``run_document.py``.
+How it is spelled in ``run.json`` is described in ``run_document.py``.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

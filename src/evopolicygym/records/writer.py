@@ -27,7 +27,7 @@ OWNER_ALONE = 0o700
 
 
 class ListenerFailed(EvoPolicyGymError):
-    """Somebody who was told of an event raised; the event is recorded all the same."""
+    """Somebody who listened to an event raised; the event is recorded all the same."""
 
 
 class RunWriter:
@@ -116,7 +116,7 @@ class RunWriter:
                 try:
                     listener(event, state)
                 except Exception as error:
-                    raise ListenerFailed(f"Who was told of {type(event).__name__} failed: {error}") from error
+                    raise ListenerFailed(f"What listens to {type(event).__name__} failed: {error}") from error
             return state
 
     def sealed(self, directory: Path) -> str:

@@ -17,7 +17,7 @@ MARK = "report.json"
 FORM = "evopolicygym report 1"
 INDEX = "README.md"
 PAGE = "index.html"
-"""Of the viewer's pages, where they are written beside; their files are told apart and removed by who writes them."""
+"""Of the viewer's pages, where they are written beside; their files are found and removed by who writes them."""
 TABLES, FIGURES = "tables", "figures"
 ORDER = (
     "leaderboard", "families", "tasks", "compare", "learning_curve", "budget", "edits", "code", "generalisation",

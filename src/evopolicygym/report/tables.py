@@ -1,6 +1,6 @@
 """The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files.
 
-What is in them is told in ``analysis/tables/`` and ``analysis/diagnostics/``; here they get names and formats.
+What is in them is described in ``analysis/tables/`` and ``analysis/diagnostics/``; here they get names and formats.
 """
 
 from collections.abc import Callable, Mapping, Sequence

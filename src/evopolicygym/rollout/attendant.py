@@ -6,7 +6,8 @@ awaited, even while the environment has the turn. Twenty times a second the atte
 A policy's limits are of its own processor time, so that what else the machine does costs it nothing. A policy that
 sleeps or is blocked uses none: for it there is a second limit, of elapsed time without that in which it was ready to
 run and waited for a processor. One that gets hardly any processor time at all, through no fault of its own, is ended as
-starved, which is no failure of the policy. What becomes of a simulator that hangs is told in ``rollout/watchdog.py``.
+starved, which is no failure of the policy. What becomes of a simulator that hangs is described in
+``rollout/watchdog.py``.
 """
 
 import fcntl

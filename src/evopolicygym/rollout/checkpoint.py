@@ -1,6 +1,6 @@
 """Taking a checkpoint: a copy of ``system/`` that nobody can change, named by its content.
 
-The directory belongs to a stranger who may change it at any moment. So the walk goes by descriptors and follows no
+The directory belongs to untrusted code that may change it at any moment. So the walk goes by descriptors and follows no
 link, every cap is checked while walking, and what counts is what was copied. A file may even hold up for ever whoever
 opens it: the walk has a thread of its own, for which nobody waits longer than a set time. Nothing in here reads what a
 file means.

@@ -1,7 +1,7 @@
 """Processors that processes of different programs share out: each is claimed by one at a time.
 
 A claim is a name in the kernel's abstract socket space, so it ends with the process that made it, however that ends,
-and leaves no file. It binds only those who ask here; how a process is pinned is not told here but in ``worker.py``.
+and leaves no file. It binds only those who ask here; how a process is pinned is described in ``worker.py``.
 """
 
 import os

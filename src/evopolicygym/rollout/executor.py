@@ -2,7 +2,7 @@
 
 An executor is one file of this room that defines ``make(config) -> Executor``, an entry point of the group
 ``evopolicygym.executors``, or ``package.module:Class``, called with the same config. Results depend on none of this, so
-no record holds it: a run that was begun on one executor may be taken up on another.
+no record holds it: a run that was begun on one executor may be resumed on another.
 """
 
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is told at its start."""
+    """What a worker is given at its start."""
 
     spec: EnvironmentSpec
     limits: Limits

@@ -1,4 +1,4 @@
-"""The worker's handle on one policy process: one episode's conversation with a stranger.
+"""The worker's handle on one policy process: one episode's conversation with untrusted code.
 
 Nothing that it says is trusted but the bytes of an action, and those only after ``core.spaces.action_reader`` has read
 them. Every way in which it can fail ends in ``PolicyFailed``.
@@ -220,7 +220,7 @@ class PolicyProcess:
 
 
 def load_error(failed: PolicyFailed) -> LoadError:
-    """Return a failure to load as what its submission is told."""
+    """Return a failure to load as what its submission is shown."""
     status = failed.status or SubmissionStatus.INIT_ERROR
     return LoadError(status, failed.failure.message, failed.failure.traceback)
 

@@ -30,7 +30,7 @@ from evopolicygym.sandbox.packages import versions_of
 
 
 class Worker:
-    """Plays what it is told, one episode at a time."""
+    """Plays what it is given, one episode at a time."""
 
     def __init__(self, config: WorkerConfig) -> None:
         self._config = config

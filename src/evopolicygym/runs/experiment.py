@@ -97,7 +97,7 @@ def recall(identity: str) -> Experiment:
 
 
 def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
-    """Read cases from a directory and keep them with the secret, so that a run can be taken up without it.
+    """Read cases from a directory and keep them with the secret, so that a run can be resumed without it.
 
     Raises ``UsageError`` where it holds fewer than the task asks for, or others than runs of this experiment played.
     """

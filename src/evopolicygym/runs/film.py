@@ -1,7 +1,7 @@
 """Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
 
 Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
-others. The camera is told in ``rollout/films/camera.py``, the files in ``records/films.py``.
+others. The camera is described in ``rollout/films/camera.py``, the files in ``records/films.py``.
 """
 
 import tempfile
@@ -66,7 +66,7 @@ class MadeFilm:
 
 
 def films(root: Path, wish: FilmOptions, means: Means, advanced: Callable[[str, int, int], None]) -> Iterator[MadeFilm]:
-    """Make what is wished of a run and yield each film; ``advanced`` is told of an episode, its steps, and of how many.
+    """Make what is wished of a run and yield each film; ``advanced`` gets an episode, its steps, and of how many.
 
     Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
     the films before it stay.

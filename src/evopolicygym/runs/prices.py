@@ -1,6 +1,6 @@
 """Where the price of an agent's model comes from when a run is opened: from ``genai-prices``, where that is installed.
 
-Nothing is fetched. What a price is, and how a record is read that holds one, is told in ``core/price.py``.
+Nothing is fetched. What a price is, and how a record is read that holds one, is described in ``core/price.py``.
 """
 
 from datetime import datetime

@@ -1,6 +1,6 @@
-"""Which program an agent's command is: a hash of the files that it names, so that two versions can be told apart.
+"""Which program an agent's command is: a hash of the files that it names, so that two versions can be distinguished.
 
-What its program sees of this machine is told in ``sandbox/program/view.py``.
+What its program sees of this machine is described in ``sandbox/program/view.py``.
 """
 
 import hashlib

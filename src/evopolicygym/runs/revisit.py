@@ -3,7 +3,7 @@
 Results don't depend on the isolation level, so the one that the record names has no say: a record from elsewhere could
 name none.
 
-What is made of the episodes is not told here but in ``replay.py``, ``post_hoc.py`` and ``film.py``; none of them
+What is made of the episodes is described in ``replay.py``, ``post_hoc.py`` and ``film.py``; none of them
 changes the score.
 """
 

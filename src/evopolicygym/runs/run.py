@@ -1,4 +1,4 @@
-"""A run, from opening to score; and taking one up again where its journal stands."""
+"""A run, from opening to score; and resuming one where its journal stands."""
 
 import secrets
 import shutil
@@ -56,7 +56,7 @@ Observer = Callable[[Event, RunState], None]
 def play(
     config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer, agent: Agent | None = None
 ) -> RunState:
-    """Play a whole run and return its last state; ``opened`` is told where its record lies as soon as there is one.
+    """Play a whole run and return its last state; ``opened`` is passed where its record lies as soon as there is one.
 
     ``agent`` plays in place of what the config's name stands for, where the name alone doesn't make it.
     """
@@ -102,7 +102,7 @@ def resume(
     trusted: bool = False,
     agent: Agent | None = None,
 ) -> RunState:
-    """Take a run up again and return its last state; a finished run is left as it is.
+    """Resume a run and return its last state; a finished run is left as it is.
 
     It goes on at the isolation level that it was begun at, or not at all. It may have been begun on another executor
     than the one that is named here: results don't depend on it.
@@ -152,7 +152,7 @@ def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experim
         finalize(Rollouts(writer, executor, deal))
     except BaseException as error:
         _note_stop(writer, error)
-        hint = f"Nothing is lost; when that is mended, go on with: evopolicygym resume {quote(str(writer.paths.root))}"
+        hint = f"Nothing is lost; once fixed, go on with: evopolicygym resume {quote(str(writer.paths.root))}"
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
@@ -162,7 +162,7 @@ def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experim
 
 
 def _note_stop(writer: RunWriter, error: BaseException) -> None:
-    """Record that the run is put down, where that can still be written."""
+    """Record that the run is stopped, where that can still be written."""
     match error:
         case EnvironmentFault():
             reason = StopReason.ENVIRONMENT

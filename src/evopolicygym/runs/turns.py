@@ -1,7 +1,7 @@
 """The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
 
-What a run is before and after them is told in ``run.py``; what a limit is, in ``core/allowance.py``. Cost and tokens
-are kept where they are counted, at the model proxy.
+What a run is before and after them is described in ``run.py``; what a limit is, in ``core/allowance.py``. Cost and
+tokens are kept where they are counted, at the model proxy.
 """
 
 from collections.abc import Iterator, Mapping
@@ -115,7 +115,7 @@ def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent) -> None
 
 @contextmanager
 def _metered(session: JudgeSession, turn: int) -> Iterator[TurnMeter]:
-    """Give what meters a turn; one that is put down leaves a note of what it has used."""
+    """Give what meters a turn; one that is stopped leaves a note of what it has used."""
     meter = TurnMeter(session, turn)
     try:
         yield meter

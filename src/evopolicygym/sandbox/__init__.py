@@ -1,1 +1,1 @@
-"""Where strangers run: one backend a file, each against the contract of ``base``."""
+"""Where untrusted code runs: one backend a file, each against the contract of ``base``."""

@@ -1,7 +1,7 @@
 """What an isolation backend may guarantee, word by word; each backend declares which of it holds.
 
 The attacks of ``checks/attacks/`` name the guarantees that must hold them, and ``levels.py`` orders backends by what
-they guarantee. How any of it is enforced is not told here but in the backends.
+they guarantee. How any of it is enforced is described in the backends.
 """
 
 from enum import StrEnum

@@ -14,7 +14,7 @@ from evopolicygym.specs import catalog
 
 @dataclass(frozen=True, slots=True)
 class GameIdentity:
-    """The part of a spec that decides what a return is worth; what an agent is told of it is the rest."""
+    """The part of a spec that decides what a return is worth; what an agent is shown of it is the rest."""
 
     id: str
     """What ``gymnasium.make`` is given."""
@@ -22,7 +22,7 @@ class GameIdentity:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of ``gymnasium.make``."""
     success: str = ""
-    """Its rule, with the key where the rule has one; empty where none is told."""
+    """Its rule, with the key where the rule has one; empty where none is declared."""
 
     def is_same(self, other: "GameIdentity") -> bool:
         """Whether returns of both can be compared; what success is counts where both tell it."""
@@ -41,7 +41,7 @@ def game_of(spec: EnvironmentSpec) -> GameIdentity:
 
 
 def success_of(success: Success | None) -> str:
-    """Return how success is told, in short; a crash in the last step aside, which returns know already."""
+    """Return how success is decided, in short; a crash in the last step aside, which returns know already."""
     if success is None:
         return ""
     rule = SuccessRule.INFO if success.rule is SuccessRule.INFO_WITHOUT_CRASH else success.rule

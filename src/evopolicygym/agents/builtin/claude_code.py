@@ -1,4 +1,4 @@
-"""The agent that is Anthropic's Claude Code. What tools share is not told here but in ``cli_agent.py``."""
+"""The agent that is Anthropic's Claude Code. What tools share is described in ``cli_agent.py``."""
 
 from collections.abc import Mapping, Sequence
 

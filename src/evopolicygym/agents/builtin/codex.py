@@ -1,4 +1,4 @@
-"""The agent that is OpenAI's Codex CLI. What it shares with other tools is not told here but in ``cli_agent.py``."""
+"""The agent that is OpenAI's Codex CLI. What it shares with other tools is described in ``cli_agent.py``."""
 
 import json
 from collections.abc import Mapping, Sequence

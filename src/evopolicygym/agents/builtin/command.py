@@ -1,6 +1,6 @@
 """The agent that is any program: started once in the workspace, it finds the judge by its environment.
 
-How a program is started and watched is not told here but in ``program.py``.
+How a program is started and watched is described in ``program.py``.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The agent that is mini-SWE-agent. What tools share is not told here but in ``cli_agent.py``."""
+"""The agent that is mini-SWE-agent. What tools share is described in ``cli_agent.py``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from evopolicygym.model_proxy.wire import Wire
 
 
 class MiniSweAgent(Tool):
-    """mini-SWE-agent. It prints no events: it takes up no conversation, and its usage isn't told."""
+    """mini-SWE-agent. It prints no events: it takes up no conversation, and its usage isn't reported."""
 
     program = "mini"
     install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"

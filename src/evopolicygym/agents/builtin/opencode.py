@@ -1,4 +1,4 @@
-"""The agent that is opencode. What tools share is not told here but in ``cli_agent.py``."""
+"""The agent that is opencode. What tools share is described in ``cli_agent.py``."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """The agent that has the library OpenEvolve evolve a policy's source: islands of programs that a model rewrites.
 
 The library sets signal handlers, logging and process pools of its own, so it has a process of its own, which can ask
-the two things that are answered here and holds no key. How it is set up is told in ``openevolve_harness/``, and what
-answers in ``model_search.py``.
+the two things that are answered here and holds no key. How it is set up is described in ``openevolve_harness/``, and
+what answers in ``model_search.py``.
 """
 
 import json
@@ -32,7 +32,7 @@ ABOUT = About(
     imports=("openevolve", "httpx"),
 )
 EPISODES = 4
-"""A candidate's: some thirty candidates of 128 episodes, as a population wants many more than it wants them exact."""
+"""A candidate's: some thirty candidates of 128 episodes, as a population wants many more than it needs them exact."""
 LOOK_S = 0.1
 SPEAK_S = 30.0
 """The longest that a question of the library's process takes to come."""

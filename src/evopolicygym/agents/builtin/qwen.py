@@ -1,4 +1,4 @@
-"""The agent that is Qwen Code. What tools share is not told here but in ``cli_agent.py``."""
+"""The agent that is Qwen Code. What tools share is described in ``cli_agent.py``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ SETTINGS = {
 
 
 class Qwen(Tool):
-    """Qwen Code. Its usage counts from the conversation's beginning; reasoning is not told apart from output."""
+    """Qwen Code. Its usage counts from the conversation's beginning; reasoning is not distinguished from output."""
 
     program = "qwen"
     install = "npm install -g @qwen-code/qwen-code@0.24.4"

@@ -1,4 +1,4 @@
-"""The agent that does as it is told: a fixed list of edits, submissions and at most one wish to finish.
+"""The agent that does as it is asked: a fixed list of edits, submissions and at most one wish to finish.
 
 For tests of everything around an agent, and for playing a known policy by the rules of a run. As configured, each step
 is a table with one of ``write``, ``delete``, ``submit`` and ``finish``::

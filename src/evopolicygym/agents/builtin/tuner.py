@@ -1,6 +1,6 @@
 """The agent that tunes numbers: CMA-ES over the weights of a small linear policy. It knows no environment.
 
-How it spends the budget is not told here but in ``linear_search.py``, which it shares with ``random_search``.
+How it spends the budget is described in ``linear_search.py``, which it shares with ``random_search``.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ ABOUT = About("tunes the weights of a small linear policy by CMA-ES; the default
 
 
 class Cma:
-    """CMA-ES, told ranks instead of scores."""
+    """CMA-ES, given ranks instead of scores."""
 
     def __init__(self, size: int, population: int, seed: int) -> None:
         import cmaes  # loads late: it takes longer than all the rest
@@ -48,7 +48,7 @@ def make(config: AgentConfig) -> Agent:
 
 
 def _told(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
-    """Return the candidates that CMA-ES is told, best first; none where all are equal.
+    """Return the candidates that CMA-ES is given, best first; none where all are equal.
 
     Its parents are the first half. Where fewer are better than the worst score, which is that of total failure where
     success is rare, these are repeated: candidates that failed alike would pull the mean at random.

@@ -1,8 +1,8 @@
 """What all command-line tools share: a turn is one call of the tool, and the next goes on in the same conversation.
 
-What is particular to a tool is told in its own file, after the contract of ``tool.py``; how its program is kept in, in
-``program.py``. A turn's end is told by what was seen from outside: the exit, the judge's count, and how the model's
-server answered last. What a tool says of itself is only quoted.
+What is particular to a tool is described in its own file, after the contract of ``tool.py``; how its program is kept
+in, in ``program.py``. A turn's end is decided by what was seen from outside: the exit, the judge's count, and how the
+model's server answered last. What a tool says of itself is only quoted.
 """
 
 import json
@@ -101,7 +101,7 @@ class Listener:
     def _read(self, line: bytes) -> None:
         if not line.lstrip().startswith(b"{"):
             return
-        # A stranger's words: whatever they hold, this thread goes on.
+        # The tool's words: whatever they hold, this thread goes on.
         with suppress(ValueError, TypeError, LookupError, AttributeError):
             self._take(self.tool.hear(strict_json.decode(line)))
 
@@ -216,7 +216,7 @@ class CommandLineAgent:
 def make(tool: Tool, config: AgentConfig) -> CommandLineAgent:
     """Return the agent that plays by a tool; raise ``UsageError`` where it isn't installed or can't be set up so."""
     if not config.model:
-        raise UsageError(f"The agent {config.name!r} needs to be told its model: --model NAME.")
+        raise UsageError(f"The agent {config.name!r} needs a model: --model NAME.")
     refuse_effort(config, tool.efforts)
     limits = limits_of(config, OPTIONS)
     for name in ("max_turns", "quiet_s"):
@@ -285,7 +285,7 @@ def _model_failed(status: int, said: str) -> tuple[AgentEnd, str]:
 
 
 def _lay(home: Path, place: str, text: str) -> None:
-    """Write a file into a home that was a stranger's, who is gone, and follow no link that was left there."""
+    """Write a file into a home that an ended program could write, and follow no link that was left there."""
     path = home
     for part in PurePosixPath(place).parent.parts:
         path /= part

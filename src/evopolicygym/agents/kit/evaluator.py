@@ -165,7 +165,7 @@ class SearchAgent:
 
 
 def spend(evaluator: Evaluator, search: Search, seed: int) -> str:
-    """Search, spend the rest on the best, and return what is to be told of it."""
+    """Search, spend the rest on the best, and return what is to be reported of it."""
     with suppress(BudgetSpent):
         search(evaluator, seed)
     evaluator.spend_rest()

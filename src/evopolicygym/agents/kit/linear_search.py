@@ -55,7 +55,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """What random play has told."""
+    """What random play has shown."""
 
     n_scores: int
     """How many scores an action takes."""

@@ -49,7 +49,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """What a model is told of it."""
+        """What a model is shown of it."""
         told = "it could not be played" if self.value == WORST else f"return {self.value:g}"
         return f"train case {self.case}: {told}" + (f"; the policy failed:\n{self.error}" if self.error else "")
 
@@ -71,7 +71,7 @@ class Bench:
 
     @property
     def brief(self) -> str:
-        """What a model is told before anything else."""
+        """What a model is shown before anything else."""
         return (
             "You improve the Python policy of an environment. Write the whole of the file policy.py; its mean return "
             f"over unseen starts of the environment is what counts.\n\n{self.evaluator.task}"

@@ -1,6 +1,6 @@
 """One start of an agent's program in its workplace: watched, its output kept, and gone when this is over.
 
-How a program is kept in is not described here but in ``sandbox/program/``; what its end means is for the agents to say.
+How a program is kept in is described in ``sandbox/program/``; what its end means is for the agents to say.
 """
 
 import os

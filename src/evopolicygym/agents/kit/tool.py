@@ -1,6 +1,6 @@
 """The contract of a command-line tool that is an agent: what one file of this room tells of it.
 
-How a tool is started, watched and resumed is not told here but in ``cli_agent.py``.
+How a tool is started, watched and resumed is described in ``cli_agent.py``.
 """
 
 from abc import ABC, abstractmethod
@@ -58,8 +58,8 @@ class Tool(ABC):
     usage_lasts: ClassVar[bool] = False
     """Whether usage counts from the conversation's beginning; else from the call's."""
     efforts: ClassVar[tuple[str, ...] | None] = None
-    """Words in which it can be told how much its model is to think; none where it leaves that to the model's server,
-    None where it can't be told."""
+    """Words that set its model's reasoning effort; none where it leaves that to the model's server,
+    None where it can't be set."""
 
     @classmethod
     def about(cls, summary: str) -> About:

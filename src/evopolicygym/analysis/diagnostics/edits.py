@@ -2,7 +2,7 @@
 
 *Structural*: the syntax tree of a Python file, without literals and docstrings, differs; or a file with code came or
 went, or differs and can't be parsed. *Parametric*: only literals or data files differ. *None*: neither. What a literal
-is, and how a file is read without being run, is told in ``analysis/syntax.py``.
+is, and how a file is read without being run, is described in ``analysis/syntax.py``.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
 
 SHARES = (0.5, 0.8, 0.95)
-"""Parts of the final improvement whose time is told."""
+"""Parts of the final improvement whose time is reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a figure is, and how it is found.
 
 A figure is one file of this room that defines ``FIGURE``, an entry point of the group ``evopolicygym.figures``, or
-``package.module:ATTRIBUTE``. What it is drawn with is told in ``canvas.py``, where it goes, in the room
+``package.module:ATTRIBUTE``. What it is drawn with is described in ``canvas.py``, where it goes, in the room
 ``report/``.
 """
 

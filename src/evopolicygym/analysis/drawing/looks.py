@@ -1,4 +1,4 @@
-"""How entries look and are called in figures: told apart by colour, and without it by marker and kind of line."""
+"""How entries look and are called in figures: distinguished by colour, and without it by marker and kind of line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from evopolicygym.core.printable import printable
 
 Line = Literal["-"] | tuple[float, tuple[float, ...]]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's, told apart by colour-blind readers too; their yellow is not seen on white, and left out."""
+"""Okabe and Ito's, distinguished by colour-blind readers too; their yellow is not seen on white, and left out."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Line, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 HATCHES = ("", "////", "...", "xxxx", "\\\\\\\\", "++", "||||")

@@ -4,7 +4,7 @@ Returns of an entry on a task are a table of runs by cases. A replicate draws ru
 the same cases at once, cases; its mean is the mean plus the drawn runs' effects plus the drawn cases' effects. Effects
 are scaled such that a mean's variance over replicates is its unbiased estimate at any number of runs, which plain
 resampling understates by (R - 1) / R, and the part that belongs to a run on a case is counted once. What is made of the
-means (ranks, norms) is not told here but in ``leaderboard.py`` and ``pairing.py``.
+means (ranks, norms) is described in ``leaderboard.py`` and ``pairing.py``.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The leaderboard: what a table of scores makes of its entries across tasks, with intervals and tiers.
 
-Which runs stand in the table is told in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a table
-is printed in ``analysis/tables/``. The formulas are the protocol's, section 9; docs/measure/leaderboard.md has them at
-length.
+Which runs stand in the table is described in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a
+table is printed in ``analysis/tables/``. The formulas are the protocol's, section 9; docs/measure/leaderboard.md has
+them at length.
 """
 
 import math
@@ -58,7 +58,7 @@ class Standing:
     place: int | None
     """Its rank by rank score; None where it isn't complete."""
     tier: int | None
-    """Entries of one tier can't be told apart from the tier's best; None without place or two repeats on each task."""
+    """Entries of a tier can't be distinguished from its best; None without place or two repeats on each task."""
     rank_score: Score
     normalised: Score | None
     families: Mapping[str, Score]
@@ -300,7 +300,7 @@ class _Making:
         return stretched(value, np.mean(each, axis=0), freedom, UNIT)
 
     def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
-        """Yield the standings with place and tier: an entry that can't be told from its tier's best is in that tier."""
+        """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
         tier, best = 0, None
         placed = [one for one in ordered if one.complete]
         for one in ordered:

@@ -1,6 +1,6 @@
 """Two entries side by side: paired by task, and by case where both were played on the same.
 
-The standings of many entries are told in ``leaderboard.py``.
+The standings of many entries are described in ``leaderboard.py``.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The table of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
 
-What is made of it (ranks, norms, intervals) is not told here but in ``leaderboard.py``.
+What is made of it (ranks, norms, intervals) is described in ``leaderboard.py``.
 """
 
 from collections import defaultdict
@@ -135,10 +135,10 @@ class Choice:
     """Which rows and columns are wanted."""
 
     by: Sequence[str] = ()
-    """What entries are told apart by besides their label, of ``SPLIT_BY``."""
+    """What entries are distinguished by besides their label, of ``SPLIT_BY``."""
     family: str | None = None
     mix: bool = False
-    """Whether entries that were not measured alike may stand in one table."""
+    """Whether entries that are not comparable may stand in one table."""
     notes: list[str] = field(default_factory=list)
 
 

@@ -1,6 +1,6 @@
 """Tables side by side: runs that are not comparable stand in tables of their own, and none of them is refused.
 
-When runs are comparable is told in ``comparability.py``, and what stands in one table in ``score_table.py``.
+When runs are comparable is described in ``comparability.py``, and what stands in one table in ``score_table.py``.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """A table: rows of cells under columns, ready to be printed or written.
 
-Which tables there are is told in ``contents.py``; how one becomes text, in ``formats.py``.
+Which tables there are is described in ``contents.py``; how one becomes text, in ``formats.py``.
 """
 
 from collections.abc import Iterable

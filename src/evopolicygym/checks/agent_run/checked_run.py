@@ -1,7 +1,7 @@
 """A run in a process of its own, for the check of an agent: stopped in the middle as by Ctrl-C, and resumed.
 
 An agent that takes its process along, or leaves others behind, so harms nobody who looks. What follows from the outcome
-of a run is not described here but in ``checks/agent.py``.
+of a run is described in ``checks/agent.py``.
 """
 
 import json

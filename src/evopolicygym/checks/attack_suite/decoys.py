@@ -1,7 +1,7 @@
 """Decoys: things of this machine whose addresses every attack is given, so that none can be said to look elsewhere.
 
 A file, a process, a listening TCP port, an abstract socket. What is reached of them without a word from the policy is
-found here too. What the attacks do with them is not described here but in ``checks/attacks/``.
+found here too. What the attacks do with them is described in ``checks/attacks/``.
 """
 
 import json

@@ -1,6 +1,6 @@
 """What an environment is held to: a few short episodes of random actions, looked at in this process.
 
-What a spec is held to is what the findings are named after. How a spec is read is not described here but in
+What a spec is held to is what the findings are named after. How a spec is read is described in
 ``specs/catalog.py``, how an episode is digested in ``trace.py``, and how a simulator that hangs is ended in
 ``checks/environment.py``.
 """

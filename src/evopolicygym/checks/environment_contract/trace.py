@@ -1,7 +1,7 @@
 """A trace: the SHA-256 of what an episode of random actions shows, to tell whether it repeats bit for bit.
 
 Run as a program, it traces in a process of its own: it reads ``{"spec": …, "seed": …, "steps": …}`` from standard input
-and prints the digest. What to compare with what is not described here but in ``contract.py``; the digest that a run
+and prints the digest. What to compare with what is described in ``contract.py``; the digest that a run
 records of every episode is not this one.
 """
 

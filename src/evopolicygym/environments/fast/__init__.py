@@ -2,7 +2,7 @@
 
 Each module has a class that derives from a simulator's own and writes anew the part that takes most of its time. It is
 used only with the versions of packages it was compared with; with others the simulator plays as it is. How episodes
-come to be is not told here but in ``environments/environment.py``, and what a fast simulator gains in
+come to be is described in ``environments/environment.py``, and what a fast simulator gains in
 docs/measure/benchmarks.md.
 """
 

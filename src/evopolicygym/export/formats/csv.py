@@ -1,7 +1,7 @@
 """Tables as CSV (RFC 4180, UTF-8): a line of names, then a line a row.
 
 Null is an empty field; numbers are written so that they are read back bit for bit; a list of numbers is its JSON. Text
-stands as it is: a program that takes ``=…`` for a formula must be told not to.
+stands as it is: a program that takes ``=…`` for a formula must be set not to.
 """
 
 import csv

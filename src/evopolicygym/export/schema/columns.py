@@ -1,6 +1,6 @@
 """A table's columns: name, type, unit and meaning, told once, where the row's class is, and read from there.
 
-What the columns are is not told here but in ``rows.py``.
+What the columns are is described in ``rows.py``.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """The four tables: a class for the rows of each, whose fields are its columns.
 
-No seed of a case and no path of the host is in any of them. Where the values come from is not told here but in
+No seed of a case and no path of the host is in any of them. Where the values come from is described in
 ``tables.py`` and ``steps.py``.
 """
 
@@ -23,7 +23,7 @@ class RunRow:
     agent: str = column("what its user called the agent (`--label`), else the agent's name")
     program_sha256: str | None = column("SHA-256 of the files that the agent's command names; null where it names none")
     model: str | None = column("the model that the agent uses; null where it was given none")
-    effort: str | None = column("how much the model is to think; null where the run doesn't say")
+    effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")
     split_source: str = column("where the cases come from: `private`, `public` or `directory`")
     experiment: str = column(
@@ -54,20 +54,20 @@ class RunRow:
     validation_cases: int = column("hidden cases that pick the checkpoint")
     held_out_cases: int = column("hidden cases that score it")
     model_requests: int | None = column("requests through the model proxy; null in this and the next six without one")
-    unknown_generations: int | None = column("generations whose usage was not told: it is missing in the sums")
+    unknown_generations: int | None = column("generations whose usage was not reported: it is missing in the sums")
     input_tokens: int | None = column("all that went into the model, cached or not", "tokens")
     cached_input_tokens: int | None = column("the part of it that was read from a cache", "tokens")
     output_tokens: int | None = column("all that came out, reasoning included", "tokens")
     reasoning_tokens: int | None = column("the part of it that was reasoning", "tokens")
     model_seconds: float | None = column("spent waiting for the model, summed over requests", "s")
     cost: float | None = column(
-        "what the model cost, at least where usage was not told; null where no price is known", "US dollars"
+        "what the model cost, at least where usage was not reported; null where no price is known", "US dollars"
     )
     tool_usage: Json | None = column("what the agent's own tool says that it used, by name")
     opened_at: datetime = column("when the run was opened")
     finished_at: datetime | None = column("when it was finished")
     turns: int = column("turns of the agent that have ended")
-    resumes: int = column("how often the run was taken up again")
+    resumes: int = column("how often the run was resumed")
     train_seconds: float = column("wall time of all published submissions", "s")
 
 
@@ -143,7 +143,7 @@ class StepRow:
     terminated: bool = column("whether the environment ended the episode at this step")
     truncated: bool = column("whether the episode was cut off at this step")
     action_clipped: bool | None = column("whether the action was clipped into its bounds; null in hidden splits")
-    info: Json | None = column("what the environment told beside; null in hidden splits")
+    info: Json | None = column("what the environment reported besides; null in hidden splits")
     final_observation: Numbers | None = column("what the last step led to; null at all others and in hidden splits")
     final_observation_json: Json | None = column("the same where the space is a Dict, a Tuple or a Text")
 

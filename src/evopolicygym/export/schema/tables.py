@@ -1,6 +1,6 @@
 """The tables of runs, from their records; and ``load_runs``, which gives them to a program.
 
-What the columns mean is not told here but in ``rows.py``.
+What the columns mean is described in ``rows.py``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -151,7 +151,7 @@ class Node:
 
     def _ready(self) -> LocalExecutor:
         if self._executor is None:
-            raise SandboxError("A node was told to play before it was opened.")
+            raise SandboxError("A node was asked to play before it was opened.")
         return self._executor
 
     def _checkpoint(self, name: str) -> Path:

@@ -1,6 +1,6 @@
 """A connection to a Ray cluster: one that runs, found by its address, or one of this machine alone, started for us.
 
-What is played there is not told here but in ``executors/ray.py``.
+What is played there is described in ``executors/ray.py``.
 """
 
 import logging
@@ -116,7 +116,7 @@ def _joined(address: str) -> str:
 
 
 def _started(processors: int | None) -> str:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anyone
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anyone
     os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))  # else Ray leaves one in the home directory
     place = tempfile.mkdtemp(prefix="evopolicygym-ray-")
     try:

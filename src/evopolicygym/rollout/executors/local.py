@@ -33,7 +33,7 @@ from evopolicygym.sandbox.confinement import cgroup
 GONE_S = 2.0
 """Seconds in which what a worker left of its sandboxes ends, and their control groups can be removed."""
 LAST_WORDS = 600
-"""Characters of the log that a failure to get ready is told with."""
+"""Characters of the log that a failure to get ready is reported with."""
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class WorkerSeat:
 class LocalExecutor:
     """Plays rollouts of one environment on this machine's cores."""
 
-    def __init__(  # noqa: PLR0913 - all that a worker is told stands here once
+    def __init__(  # noqa: PLR0913 - all that a worker is given stands here once
         self,
         spec: EnvironmentSpec,
         limits: Limits,

@@ -2,7 +2,7 @@
 
 The journal, the lock and the secret stay with the driver. Out go a checkpoint's bytes, once a node, and the seeds of
 cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on. What
-a node does with a case is not told here but in ``rollout/cluster/node.py``.
+a node does with a case is described in ``rollout/cluster/node.py``.
 """
 
 import secrets

@@ -1,6 +1,6 @@
 """Having a camera film an episode: a process for each film, since a renderer may abort the one that it is in.
 
-What the camera does is not told here but in ``camera.py``; which episodes are filmed, in ``runs/film.py`` for whoever
+What the camera does is described in ``camera.py``; which episodes are filmed, in ``runs/film.py`` for whoever
 looks at a run and in ``judge/films.py`` for its agent.
 """
 
@@ -26,7 +26,7 @@ from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Fault
 
 LAST_WORDS = 600
-"""Characters of what a camera printed that its death is told with."""
+"""Characters of what a camera printed that its death is reported with."""
 END_S = 5.0
 LOOK_S = 1.0
 """How long at most who waits for a film hears nothing, so that it can end one that makes no progress."""
@@ -36,7 +36,7 @@ ENCODING = "av"
 
 @dataclass(frozen=True, slots=True)
 class CameraOrder:
-    """What a camera is told. Holds a seed, so it never leaves the trusted side."""
+    """What a camera is given. Holds a seed, so it never leaves the trusted side."""
 
     spec: EnvironmentSpec
     seed: int
@@ -93,7 +93,7 @@ def needed(spec: EnvironmentSpec, *, pinned: bool = True) -> dict[str, str]:
 
 
 def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[int], None]) -> Shot:
-    """Film one episode; ``advanced`` is told how many steps were played, each second at least; what it raises ends it.
+    """Film one episode; ``advanced`` gets the number of steps played, each second at least; what it raises ends it.
 
     Raises ``EnvironmentFault`` where the renderer fails or ends its process, whatever the camera raises otherwise.
     """
@@ -109,7 +109,7 @@ def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[
                 stderr=log,
             )
         try:
-            with suppress(BrokenPipeError):  # it died at its start: that is told below
+            with suppress(BrokenPipeError):  # it died at its start: that is reported below
                 connection.send(order)
             reply, steps = None, 0
             while reply is None:

@@ -1,6 +1,6 @@
 """A policy's process: from the fork to the end of its one episode.
 
-Everything here after ``confine`` runs beside a stranger's code, so nothing that this side says is trusted by the host.
+Everything here after ``confine`` runs beside untrusted code, so nothing that this side says is trusted by the host.
 """
 
 import contextlib
@@ -116,12 +116,12 @@ def _end() -> NoReturn:
 
 
 def _report(error: BaseException) -> str:
-    """Return what is told of a failure, as JSON within ``frames.REPORT_LIMIT`` bytes."""
+    """Return what is shown of a failure, as JSON within ``frames.REPORT_LIMIT`` bytes."""
     reason = _reason(error)
     try:
         message = f"{type(error).__name__}: {error}"[:500]
         trace = "".join(traceback.format_exception(error))
-    except Exception:  # noqa: BLE001 - whatever a stranger's __str__ raises
+    except Exception:  # noqa: BLE001 - whatever the policy's __str__ raises
         message, trace = type(error).__name__, ""
     report = json.dumps({"reason": reason, "message": message, "traceback": trace[-12_000:]})
     if len(report) > frames.REPORT_LIMIT:
@@ -147,5 +147,5 @@ def _tell(report: str, action_size: int) -> None:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a stranger may have replaced it
+        with contextlib.suppress(Exception):  # the policy may have replaced it
             stream.flush()

@@ -3,7 +3,7 @@
 A layout is bound once to a buffer and then only moves bytes: no object of either side crosses. Observations have their
 space's own dtypes. Actions travel wide (float64, int64), so that what a policy returned arrives as it was and the host
 alone decides what is clipped or refused; one number does for an array of one, and a float without a fraction for an
-integer. What makes an action good is not told here but in ``core/spaces.py``.
+integer. What makes an action good is described in ``core/spaces.py``.
 """
 
 from collections.abc import Callable, Mapping
@@ -145,7 +145,7 @@ def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
         try:
             cell[0] = int(value) if wide and _is_whole(value) else index(value)
         except (TypeError, OverflowError) as error:
-            raise Unreadable(f"{_brief(value)} is no integer that can be read") from error
+            raise Unreadable(f"expected an int, got {_brief(value)}") from error
 
     return Binding(write, lambda: int(cell[0]))
 
@@ -188,7 +188,7 @@ def _bind_array(view: "np.ndarray[Any, Any]", kinds: str, *, wide: bool) -> Bind
 def _as_array(value: Any) -> "np.ndarray[Any, Any]":
     try:
         return np.asarray(value)
-    except Exception as error:  # whatever a stranger's __array__ raises
+    except Exception as error:  # whatever the policy's __array__ raises
         raise Unreadable(f"{_brief(value)} can't be read as an array: {type(error).__name__}") from error
 
 
@@ -230,6 +230,6 @@ def _bind_dict(parts: dict[str, Binding]) -> Binding:
 def _brief(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever a stranger's __repr__ raises
+    except Exception:  # noqa: BLE001 - whatever the policy's __repr__ raises
         text = "a value without a repr"
     return f"{type(value).__name__} {text[:80]}"

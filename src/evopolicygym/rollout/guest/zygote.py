@@ -1,4 +1,4 @@
-"""The zygote: a Python with numpy loaded that never runs a stranger's code and forks a process for every episode.
+"""The zygote: a Python with numpy loaded that never runs untrusted code and forks a process for every episode.
 
 It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by ``isolated_zygote``, and obeys the
 worker over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the

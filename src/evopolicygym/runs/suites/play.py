@@ -1,7 +1,7 @@
 """Playing a suite: several runs at once, each in a process of its own on cores of its own.
 
-What such a process does is told in ``worker.py``. The loop here belongs to the program's main thread, as signals do:
-the first one has all runs put down in good order, a second one kills them.
+What such a process does is described in ``worker.py``. The loop here belongs to the program's main thread, as signals
+do: the first one has all runs stopped in good order, a second one kills them.
 """
 
 import os

@@ -1,6 +1,6 @@
 """What the process of a run tells its suite while it plays: typed words, one line of JSON each.
 
-How the words travel is not told here but in ``worker.py`` and ``play.py``.
+How the words travel is described in ``worker.py`` and ``play.py``.
 """
 
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ class ProcessStarted:
 
 @dataclass(frozen=True, slots=True)
 class RecordOpened:
-    """The run's record is there, or was taken up."""
+    """The run's record is there, or was resumed."""
 
     run: str
     """Its directory."""
@@ -46,7 +46,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRunStopped:
-    """The run was put down before its end, or could not be opened."""
+    """The run was stopped before its end, or could not be opened."""
 
     reason: str
     """``interrupted``, or the kind of error."""

@@ -30,7 +30,7 @@ from evopolicygym.sandbox.levels import AUTO
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
 WORDS = 500
-"""The most characters that are told of why a run failed."""
+"""The most characters that are shown of why a run failed."""
 
 
 class PlannedRunVerdict(StrEnum):
@@ -39,7 +39,7 @@ class PlannedRunVerdict(StrEnum):
     FINISHED = "finished"
     """It has its result; that may be none, where its agent submitted nothing that could be played."""
     FAILED = "failed"
-    """It was put down for a reason outside of the agent; it can be taken up again."""
+    """It was stopped for a reason outside of the agent; it can be resumed."""
     INTERRUPTED = "interrupted"
     WAITING = "waiting"
     """It was not begun."""
@@ -127,13 +127,13 @@ def _read(root: Path) -> RunRecord | None:
         return record_of(paths, contents) if contents.events else None
     except RecordError as error:
         raise RecordError(
-            f"{error}\nWhich run of the suite it is can't be told: move {root} out of the experiment to have it played "
+            f"{error}\nIt is unknown which run of the suite it is: move {root} out of the experiment to have it played "
             f"anew, or mend it."
         ) from error
 
 
 def _reason(record: RunRecord, stop: RunStopped) -> str:
-    """Return why a run was put down, in a word: how its agent paused, where it did."""
+    """Return why a run was stopped, in a word: how its agent paused, where it did."""
     pauses = {end.value for end in AgentEnd if end.pauses}
     ends = [event.end for event in record.events if isinstance(event, AgentEnded)]
     return ends[-1] if stop.reason is StopReason.AGENT and ends and ends[-1] in pauses else stop.reason.value

@@ -1,6 +1,6 @@
 """A suite: agents by environments by repeats, as a file or a command asks for them, and the runs that come of it.
 
-What is kept of a suite on disk is not told here but in ``document.py``, how its runs are played in ``play.py``.
+What is kept of a suite on disk is described in ``document.py``, how its runs are played in ``play.py``.
 """
 
 from collections import Counter

@@ -25,7 +25,7 @@ from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.suites.progress import PlannedRunStopped, ProcessStarted, RecordOpened, Word, encode, standing
 
 ORPHAN_PATIENCE_S = 90.0
-"""Seconds that a run has to be put down in once its suite is gone; then it is killed with all that it started."""
+"""Seconds that a run has to be stopped in once its suite is gone; then it is killed with all that it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WorkerOrder:
 
     config: RunConfig
     root: Path | None
-    """The record that is to be taken up; None to begin a run."""
+    """The record that is to be resumed; None to begin a run."""
     cores: tuple[int, ...]
     modules: tuple[str, ...]
     """Where the one who orders finds modules, such as an agent's from outside."""
@@ -94,7 +94,7 @@ def _interrupt_once(_signal: int, _frame: FrameType | None) -> None:
 
 
 def _leave_with(connection: Connection) -> None:
-    """Put the run down when the suite is gone."""
+    """Stop the run when the suite is gone."""
     with suppress(EOFError, OSError):
         connection.recv()
     os.kill(os.getpid(), signal.SIGINT)

@@ -1,6 +1,6 @@
 """The program bwrap: where it lies, the namespaces that it is asked for, and how its arguments are passed.
 
-What is laid out in a sandbox is not described here but in ``backends/bubblewrap.py`` and ``program/view.py``.
+What is laid out in a sandbox is described in ``backends/bubblewrap.py`` and ``program/view.py``.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""An agent's limits: which of them the kernel is told, and what was found to hold, in words for the record.
+"""An agent's limits: which of them the kernel is given, and what was found to hold, in words for the record.
 
-What is looked at from outside instead is told in ``watch.py``.
+What is looked at from outside instead is described in ``watch.py``.
 """
 
 import os

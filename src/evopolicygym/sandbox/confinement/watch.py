@@ -100,7 +100,7 @@ def _over(name: str, root: Path, most_mb: int, most_entries: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """All processes of one program, as far as they can be told from others."""
+    """All processes of one program, as far as they can be distinguished from others."""
 
     first: str = ""
     """The directory in ``/proc`` of the first process of their namespace; empty where they have none."""
@@ -123,7 +123,7 @@ class Crowd:
 
 
 def _statuses(root: Path) -> Iterator[os.stat_result]:
-    """Yield the status of everything below a stranger's directory, who may change it at any moment; follow no link.
+    """Yield the status of everything below a directory that untrusted code may change at any moment; follow no link.
 
     Raises ``PermissionError`` for a directory that can't be opened, ``RecursionError`` for one that is too deep.
     """

@@ -1,7 +1,7 @@
 """An agent's program in namespaces of its own, with loopback only.
 
 What it reaches beyond is reached through endpoints: listening sockets that are made inside the sandbox's network and
-passed out, so nothing of ours runs beside the program. What it sees is not described here but in ``view.py``.
+passed out, so nothing of ours runs beside the program. What it sees is described in ``view.py``.
 """
 
 import contextlib
@@ -134,7 +134,7 @@ def preflight(
         raise SandboxError(f"No workplace can be made for the agent's program: {said or process.returncode}")
     found = json.loads(output)
     if not found["program"]:
-        raise SandboxError(f"The agent's program {command[0]!r} can't be started: it is not in its workplace.")
+        raise SandboxError(f"The agent's program {command[0]!r} can't be started: it is not found in the sandbox.")
     for program, name in found["simulators"]:
         raise SandboxError(f"The agent's {program} can import {name}: what nobody counts could be played with it.")
     for path in found["paths"]:

@@ -1,6 +1,6 @@
 """A program that was started, with all that it starts: watched over, and gone when it is over.
 
-How it is started is not described here but in ``enclosed.py`` and ``plain.py``.
+How it is started is described in ``enclosed.py`` and ``plain.py``.
 """
 
 import contextlib

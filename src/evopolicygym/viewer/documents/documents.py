@@ -1,6 +1,6 @@
 """Documents by name, made when they are asked for and kept while they are true: a bounded amount of memory.
 
-How they are carried to a page is not told here but in ``site.py``.
+How they are carried to a page is described in ``site.py``.
 """
 
 import hashlib
@@ -190,7 +190,7 @@ class Documents:
         return found, problems
 
     def _filmed(self, task: str) -> Iterator[tuple[dict[str, Any], RunRecord]]:
-        """Yield the runs of a task that may have films, with what is told of them in short."""
+        """Yield the runs of a task that may have films, with what is shown of them in short."""
         for place in self.index.places().values():
             one = self._overview(place)
             if isinstance(one, str) or one["task"] != task:

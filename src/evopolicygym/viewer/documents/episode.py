@@ -1,6 +1,6 @@
 """One episode over time: rewards, actions and observations as columns of numbers, its pictures, its film.
 
-Which episode a name means is told in ``episode_names.py``, how steps become columns in ``step_columns.py``.
+Which episode a name means is described in ``episode_names.py``, how steps become columns in ``step_columns.py``.
 """
 
 from collections.abc import Sequence

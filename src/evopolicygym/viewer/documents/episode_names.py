@@ -93,7 +93,7 @@ def _is_film(path: Path) -> bool:
 
 
 def film_read(record: RunRecord, file: Path) -> Film | None:
-    """Return what is told of a film; None where that is not there, or can't be read."""
+    """Return what is shown of a film; None where that is not there, or can't be read."""
     return read_film(file, record.paths.root)
 
 

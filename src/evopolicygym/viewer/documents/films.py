@@ -17,7 +17,7 @@ ORDER = {Split.HELD_OUT: 0, Split.VALIDATION: 1, Split.TRAIN: 2}
 def films_bundle(runs: Iterable[tuple[Mapping[str, Any], RunRecord]]) -> list[dict[str, Any]]:
     """Return the cases of which two runs or more have a film, held-out ones first; each run has one of each case.
 
-    ``runs`` are records with what is told of them in short. Runs play the same case where they committed to the same
+    ``runs`` are records with what is shown of them in short. Runs play the same case where they committed to the same
     cases.
     """
     cases: dict[tuple[str, Split, int], list[dict[str, Any]]] = defaultdict(list)

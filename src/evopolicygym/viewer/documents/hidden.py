@@ -15,7 +15,7 @@ from evopolicygym.viewer.documents.run import episode_line
 def hidden_bundle(record: RunRecord, one: SubmissionState) -> dict[str, Any]:
     """Return what the checkpoint played of each hidden split, what it was found to be worth afterwards, and films.
 
-    Nothing is told of hidden cases while the agent plays.
+    Nothing is reported of hidden cases while the agent plays.
     """
     state, checkpoint = record.state, one.charged.checkpoint
     rows: dict[str, list[dict[str, Any]]] = {}

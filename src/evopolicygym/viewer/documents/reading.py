@@ -1,4 +1,4 @@
-"""Reading what a stranger left in a run's directory: no link is followed, no file is read beyond a bound.
+"""Reading untrusted files in a run's directory: no link is followed, no file is read beyond a bound.
 
 What a file means is not told here.
 """
@@ -13,7 +13,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.printable import printable_lines
 
 MOST_TEXT = 64 * 1024
-"""Bytes of one text that a document holds; the rest is told by its size, or comes by the page."""
+"""Bytes of one text that a document holds; the rest is reported by its size, or comes by the page."""
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 

@@ -1,7 +1,7 @@
 """What an agent said and did, by the page, and where in it each submission was made.
 
 A line is an entry: JSON as our harnesses and the tools write it, else plain text. What an agent's program printed is a
-stranger's: it is shown as text, bounded, without a terminal's colours.
+untrusted: it is shown as text, bounded, without a terminal's colours.
 """
 
 import json

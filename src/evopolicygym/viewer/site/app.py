@@ -50,7 +50,7 @@ def static_files() -> Mapping[str, bytes]:
 
 
 def application(documents: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
-    """Return the site over documents; ``settings`` is what its pages are told to begin with."""
+    """Return the site over documents; ``settings`` is what its pages are given to begin with."""
     told = dumps(settings or {}).encode()
 
     async def page(_: Request) -> Response:

@@ -1,6 +1,6 @@
 """Which documents static pages keep, and in which order: those of all runs, then run by run within a share of a bound.
 
-The documents are those that ``view`` serves, by the same names. How they come onto a disk is told in ``pages.py``.
+The documents are those that ``view`` serves, by the same names. How they come onto a disk is described in ``pages.py``.
 """
 
 import base64
@@ -273,7 +273,7 @@ def _packed(document: Mapping[str, Any]) -> str:
 
 
 def _file(name: str) -> str:
-    """Return a file's name for a document whose name holds what a stranger wrote, a task's for one."""
+    """Return a file's name for a document whose name holds untrusted text, a task's for one."""
     kind, _, rest = name.partition("/")
     if not rest:
         return name

@@ -23,7 +23,7 @@ _POLICY = (
 def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
     """Return the page up to where documents stand in it, and its end.
 
-    ``kept`` is what the modules are told of the documents; ``single`` says that all of them stand in the page, so that
+    ``kept`` is what the modules are shown of the documents; ``single`` says that all of them stand in the page, so that
     nothing may be loaded from beside it.
     """
     files = {name: content.decode() for name, content in static_files().items()}
@@ -55,7 +55,7 @@ def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
 
 
 def block(name: str, packed: str) -> str:
-    """Return an element that holds a document; its name, made of a stranger's words perhaps, does nothing in it."""
+    """Return an element that holds a document; its name, made of untrusted words perhaps, does nothing in it."""
     return f'<script type="text/plain" id="kept/{_attribute(name)}">{packed}</script>\n'
 
 

@@ -1,6 +1,6 @@
 """The bash of the agent ``neutral``: commands that run in its workplace, one after another.
 
-Nothing of the model is known in here. How the sandbox holds is not described here but in ``sandbox/program/``, and how
+Nothing of the model is known in here. How the sandbox holds is described in ``sandbox/program/``, and how
 a command is run inside in ``sandbox/program/inside/commands.py``.
 """
 

@@ -1,6 +1,6 @@
 """Asks a model server for the next answer: again where that helps, and in the same figures as the model proxy.
 
-What is asked is not told here but in ``wires.py``.
+What is asked is described in ``wires.py``.
 """
 
 import asyncio

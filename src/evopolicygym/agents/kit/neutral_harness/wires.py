@@ -1,6 +1,6 @@
 """A conversation with one tool or none, in the two formats: OpenAI Chat Completions and Anthropic Messages.
 
-What a model said goes back to it in its server's own words. How a server is asked is not told here but in
+What a model said goes back to it in its server's own words. How a server is asked is described in
 ``provider.py``, and how it tells usage in ``model_door/usage.py``.
 """
 
@@ -13,7 +13,7 @@ from evopolicygym.model_proxy.wire import Wire
 
 Json = dict[str, Any]
 MOST_OUTPUT = 16_384
-"""Tokens that one answer may have, where a format wants to be told; else the server's own most holds."""
+"""Tokens that one answer may have, where a format wants to be given; else the server's own most holds."""
 DESCRIPTION = (
     "Run a bash command in /workspace. Each command has a fresh shell and 300 s; its output is cut in the middle "
     "above 16 KB."
@@ -50,7 +50,7 @@ class Answer:
 
 
 class Conversation(Protocol):
-    """A history that grows, and how it is told."""
+    """A history that grows, and how it is described."""
 
     wire: Wire
     path: str

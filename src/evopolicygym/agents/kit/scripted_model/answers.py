@@ -1,6 +1,6 @@
 """What a scripted model answers in the four formats that the model proxy passes, whole or as a stream's events.
 
-Tokens are not counted: usage is the same whatever was asked. Who answers when is not told here but in ``server.py``.
+Tokens are not counted: usage is the same whatever was asked. Who answers when is described in ``server.py``.
 """
 
 import json

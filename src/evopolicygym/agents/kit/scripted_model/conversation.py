@@ -1,7 +1,7 @@
 """What a scripted model does in a conversation with a tool: shell commands and sayings, in four formats, streamed.
 
-Which step comes next is read from the conversation itself. So a conversation that is taken up again goes on where it
-was, and one that is begun anew begins anew. How it is served is told in ``server.py``.
+Which step comes next is read from the conversation itself. So a conversation that is resumed goes on where it
+was, and one that is begun anew begins anew. How it is served is described in ``server.py``.
 """
 
 import json
@@ -215,7 +215,7 @@ def _gemini_tools(body: Json) -> dict[str, Json]:
 
 
 def _gemini_conversation(body: Json) -> Iterator[str | None]:
-    results: set[str] = set()  # one that is taken up again may tell a result twice
+    results: set[str] = set()  # one that is resumed may tell a result twice
     for content in body.get("contents") or ():
         parts = content.get("parts") or []
         if content.get("role") == "model":

@@ -1,6 +1,6 @@
-"""A model server on loopback that says what it is told to say: for trying an agent without a model and without a key.
+"""A model server on loopback that says what it is given to say: for trying an agent without a model and without a key.
 
-Nothing of it is a mock: it is a server of its own. What its answers look like is not told here but in ``answers.py``,
+Nothing of it is a mock: it is a server of its own. What its answers look like is described in ``answers.py``,
 and what it has a tool do in ``conversation.py``.
 """
 

@@ -31,7 +31,7 @@ def compare(
     runs: RunsOrAll = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
-    mix: Annotated[bool, typer.Option("--mix", help="Compare runs that were not measured alike.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Compare runs that are not comparable.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:

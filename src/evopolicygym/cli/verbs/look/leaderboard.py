@@ -44,7 +44,7 @@ def leaderboard(
     by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
     normalise: Annotated[str, typer.Option(help="Normalise by the best agent, or by the best of a kind.")] = "best",
     partial: Annotated[bool, typer.Option("--partial", help="Rank entries that lack tasks with the others.")] = False,
-    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the leaderboard as JSON.")] = False,
 ) -> None:

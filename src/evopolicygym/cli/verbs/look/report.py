@@ -38,7 +38,7 @@ evopolicygym report runs -o tables --no-figures --no-pages
 
 evopolicygym report runs --single-file runs.html --episodes all --most-mb 100
 
-Exit codes: 0 written, 1 it can't be written, 2 asked for what can't be done, 130 interrupted (the same command again).
+Exit codes: 0 written, 1 it can't be written, 2 invalid request, 130 interrupted (the same command again).
 """
 
 
@@ -63,7 +63,7 @@ def report(
     most_mb: Annotated[
         float | None, typer.Option(help="MB that the pages may have: 256 unless given, 32 in a single file.")
     ] = None,
-    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that were not measured alike, in one table.")] = False,
+    mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,

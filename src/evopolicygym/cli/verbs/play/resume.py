@@ -36,7 +36,7 @@ def resume(
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
 ) -> None:
-    """Take a run up again after a crash or an interruption; it ends with the same record as if nothing had happened.
+    """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
 
     It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
     you, as that would start the program that it names: --trust goes on with it.

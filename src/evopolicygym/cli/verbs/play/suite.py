@@ -37,7 +37,7 @@ evopolicygym suite minigrid --agent neutral:NAME --model-url URL --model-key VAR
 
 evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
 
-evopolicygym suite mine.toml   (again: goes on where it stopped; see docs/use/suites.md)
+evopolicygym suite mine.toml   (again: continues; see docs/use/suites.md)
 """
 
 
@@ -70,7 +70,7 @@ def suite(
     as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, and no progress.")] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
-    """Play agents in environments, several runs at once; the same command again goes on where it stopped.
+    """Play agents in environments, several runs at once; the same command again continues.
 
     Exit code 1 where a run could not be finished.
     """

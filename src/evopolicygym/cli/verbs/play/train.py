@@ -68,7 +68,7 @@ def train(
 
 @contextmanager
 def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[TrainingProgress], None]]":
-    """Show a training's progress on stderr; yield what is to be told of it."""
+    """Show a training's progress on stderr; yield what is to be reported of it."""
     columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.fields[note]}"))
     with View(TextColumn("{task.description}"), *columns, console=err(), disable=quiet) as view:
         task = view.add_task(title, total=1.0, note="")
