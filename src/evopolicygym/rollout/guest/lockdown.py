@@ -87,7 +87,7 @@ def confine(how: Prepared) -> None:
 def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
     """Leave nothing in any of the five sets; the bounding one first, which takes a capability to make smaller.
 
-    Who lacks that capability keeps the bounding set, from which nothing can be had under no_new_privs.
+    Who lacks that capability keeps the bounding set, which gives nothing under no_new_privs.
     """
     for one in bounding:
         dropped = libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0)
