@@ -22,10 +22,11 @@ from io import StringIO
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import Any
 from urllib.request import Request, urlopen
 
 import evopolicygym
-from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Desk, Door, Turn
+from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Turn
 
 PACKAGE = Path(evopolicygym.__file__).parent
 RUN = ["run", "acrobot", "--budget", "4", "--validation", "1", "--held-out", "1", "--split", "public", "--workers", "1"]
@@ -93,11 +94,11 @@ class OneSubmission:
 
     max_turns = 1
 
-    def play(self, desk: Desk, door: Door, stop: Event) -> Turn:  # noqa: ARG002 - it needs neither
+    def play(self, workspace: Any, judge: Any, stop: Event) -> Turn:  # noqa: ANN401, ARG002 - their classes had other names before
         """Submit what lies there, for all episodes."""
         sys.setprofile(None)
         body = json.dumps({"env_instances": "0-3"}).encode()
-        url = f"{door.endpoint.base_url}/submit"
+        url = f"{judge.endpoint.base_url}/submit"
         request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - the judge's own address
         with WALK.going_on(), urlopen(request) as answer:  # noqa: S310 - as above
             answer.read()
