@@ -122,7 +122,7 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpole", "--split", "secret"], "There is no split 'secret': private, public, or a directory"),
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
         (["run", "cartpole", "--validation", "65"], "65 validation cases were requested; must be from 1 to 64"),
-        (["run", "cartpole", "--held-out", "0"], "0 held-out cases were asked for"),
+        (["run", "cartpole", "--held-out", "0"], "0 held-out cases were requested"),
         (["run", "cartpole", "acrobot"], "The environments cartpole and acrobot were asked for, and a run plays one"),
         (["run", "cartpole", "--", "/none/agent", "--fast"], "no '/none/agent' here or in a workspace"),
         (["run", "cartpole", "--", "python3", "none.py"], "no 'none.py' here or in a workspace"),

@@ -203,4 +203,4 @@ def test_run_from_a_file_by_the_program(tmp_path: Path) -> None:
     assert played.exit_code == 0, played.output
     assert '"agent": {\n    "name": "random"' in played.stdout
     assert isinstance(without.exception, UsageError)
-    assert "--config FILE" in str(without.exception)
+    assert "configuration file" in str(without.exception)
