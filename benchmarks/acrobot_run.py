@@ -65,16 +65,16 @@ class Swinger:
     seconds: list[float] = field(default_factory=list)
     memory_kb: list[int] = field(default_factory=list)
 
-    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Submit all there is to submit."""
         for version, indices in enumerate(self.submissions):
             if stop.is_set():
                 break
-            (desk.system / "policy.py").write_text(POLICY.format(version=version))
+            (workspace.system / "policy.py").write_text(POLICY.format(version=version))
             began = perf_counter()
             body = json.dumps({"env_instances": indices}).encode()
             request = urllib.request.Request(  # noqa: S310 - the judge's own address
-                f"{door.endpoint.base_url}/submit", body, {"Content-Type": "application/json"}
+                f"{endpoint.address.base_url}/submit", body, {"Content-Type": "application/json"}
             )
             urllib.request.urlopen(request).read()  # noqa: S310 - as above
             self.seconds.append(perf_counter() - began)

@@ -98,7 +98,8 @@ class OneSubmission:
         """Submit what lies there, for all episodes."""
         sys.setprofile(None)
         body = json.dumps({"env_instances": "0-3"}).encode()
-        url = f"{judge.endpoint.base_url}/submit"
+        address = getattr(judge, "address", None) or judge.endpoint  # as it was called before
+        url = f"{address.base_url}/submit"
         request = Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - the judge's own address
         with WALK.going_on(), urlopen(request) as answer:  # noqa: S310 - as above
             answer.read()

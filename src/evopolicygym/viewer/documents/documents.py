@@ -1,6 +1,6 @@
 """Documents by name, made when they are asked for and kept while they are true: a bounded amount of memory.
 
-How they are carried to a page is described in ``site.py``.
+How they are carried to a page is described in ``site/app.py``.
 """
 
 import hashlib
