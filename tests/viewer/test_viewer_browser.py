@@ -26,7 +26,7 @@ def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Ite
         patch.setenv("XDG_STATE_HOME", str(runs.parent / "state"))
         evolver, random = real_runs(runs)
     with ServedViewer([runs]) as viewer:
-        ids = {place.root: place.id for place in viewer.library.shelf.places().values()}
+        ids = {place.root: place.id for place in viewer.documents.index.places().values()}
         yield viewer, ids[evolver.root.resolve()], ids[random.root.resolve()]
 
 
@@ -132,7 +132,7 @@ def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
     """Markup in an agent's name, in its files, its output and its transcript is shown as it is, and does nothing."""
     hostile_run(tmp_path / "run")
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.library.shelf.places().values()
+        (place,) = viewer.documents.index.places().values()
         for route, until in (
             ("#/", ".board td"),
             ("#/task/toy", "svg a"),
@@ -155,7 +155,7 @@ def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
     live = RunPaths(tmp_path / "runs" / "live")
     _write(live.journal, b"".join(lines[:7]).decode())
     with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
-        (place,) = viewer.library.shelf.places().values()
+        (place,) = viewer.documents.index.places().values()
         found.open(f"#/run/{place.id}", ".tag.live")
         before = found.page.locator(".submissions li").count()
         found.page.wait_for_timeout(2500)

@@ -113,7 +113,7 @@ function heading(run) {
       fact("began", moment(run.opened_at)),
       run.finished_at ? fact("took", duration((new Date(run.finished_at) - new Date(run.opened_at)) / 1000)) : null,
       run.status === "no_ok_submit" ? fact("outcome", "no submission could be scored") : null),
-    live && stop ? h("p", { class: "warning" }, `It was put down (${stop.reason}): ${stop.message || "no reason given"} Take it up: evopolicygym resume ${run.place}`) : null,
+    live && stop ? h("p", { class: "warning" }, `It was stopped (${stop.reason}): ${stop.message || "no reason given"} Resume it: evopolicygym resume ${run.place}`) : null,
   ].filter(Boolean);
 }
 

@@ -92,7 +92,7 @@ function leaderboardParts(suite, state, remember) {
     { name: "cost", title: "US dollars of one pass over its tasks", value: (e) => e.cost, cell: (e) => money(e.cost) },
   ].filter((column) => !["tokens", "cost", "success"].includes(column.name) || entries.some((e) => finite(column.value(e)) !== null));
   const parts = [];
-  if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs were not measured alike: compare them with care"), h("pre", null, suite.trouble)));
+  if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs are not comparable: compare them with care"), h("pre", null, suite.trouble)));
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: "Leaderboard", sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; remember(); } }));
   const priced = entries.filter((entry) => finite(entry.cost) !== null || finite(entry.tokens) !== null);
