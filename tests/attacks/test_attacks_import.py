@@ -40,9 +40,9 @@ def make_importer(_config: AgentConfig) -> Player:
     def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         for name, (policy, _) in POLICIES.items():
             (desk.system / "policy.py").write_bytes(policy)
-            asking = Thread(target=_submit, args=(door.endpoint.base_url, name))
+            asking = Thread(target=_submit, args=(door.address.base_url, name))
             asking.start()
-            beside.append(httpx.get(f"{door.endpoint.base_url}/info", trust_env=False, verify=TLS).status_code)
+            beside.append(httpx.get(f"{door.address.base_url}/info", trust_env=False, verify=TLS).status_code)
             asking.join()
         return Turn(AgentEnd.FINISHED)
 

@@ -174,7 +174,7 @@ def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None
 
 def test_a_token_is_no_guess(new_run: RunMaker) -> None:
     """Each run has a token of its own, of 24 random bytes."""
-    tokens = {httpx.URL(new_run(name).door.endpoint.base_url).path.strip("/") for name in ("one", "two")}
+    tokens = {httpx.URL(new_run(name).door.address.base_url).path.strip("/") for name in ("one", "two")}
 
     assert len(tokens) == 2
     assert all(len(token) == 32 for token in tokens)

@@ -241,7 +241,7 @@ def test_what_a_listener_raises_is_no_refusal(tmp_path: Path) -> None:
 
     with RunWriter(tmp_path / "run", opening()) as writer:
         writer.listen(fail)
-        with pytest.raises(ListenerFailed, match="told of SubmissionCharged failed: nobody reads"):
+        with pytest.raises(ListenerFailed, match="listens to SubmissionCharged failed: nobody reads"):
             writer.record(charged(0))
 
         assert writer.state.submissions[0].charged == charged(0)

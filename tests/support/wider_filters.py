@@ -25,8 +25,8 @@ def wider(*calls: str) -> bytes:
 class _Wider(bubblewrap.Backend):
     calls: tuple[str, ...] = ()
 
-    def start(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
-        inside: Any = super().start(ground, control, environment)
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
+        inside: Any = super().policy_sandbox(ground, control, environment)
         return replace(inside, confinement=replace(inside.confinement, seccomp=wider(*self.calls).hex()))
 
 

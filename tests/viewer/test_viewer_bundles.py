@@ -210,7 +210,7 @@ def test_two_runs_are_compared_case_by_case(tmp_path: Path) -> None:
     other.mkdir()
     (other / "run.json").write_text(json.dumps(document))
     library = Documents(RunIndex([tmp_path]))
-    ids = {one.root.name: one.id for one in library.shelf.places().values()}
+    ids = {one.root.name: one.id for one in library.index.places().values()}
     told = json.loads(library.document(f"compare/{ids['known']}/{ids['other']}"))
 
     assert ids["known"] == place.id

@@ -106,7 +106,7 @@ def mismatch(space: Space, value: Any) -> str:  # noqa: ANN401 - a value of any 
 
 def _mismatch_of_integer(space: Discrete, value: Any) -> str:  # noqa: ANN401 - anything
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        return f"{value!r} is no integer"
+        return f"expected an int, got {value!r}"
     if not space.start <= value < space.start + space.n:
         return f"{value} is outside {space.start} to {space.start + space.n - 1}"
     return ""
@@ -150,7 +150,7 @@ def _box(space: gymnasium_spaces.Box, fields: tuple[str, ...]) -> Box:
 
 def _integer(value: Any) -> int:  # noqa: ANN401 - JSON
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidAction(f"{value!r} is no integer")
+        raise InvalidAction(f"expected an int, got {value!r}")
     return value
 
 
