@@ -1,7 +1,7 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
 ``run`` plays a run, ``load_runs`` reads runs that were played, ``leaderboard``, ``compare`` and ``diagnose`` look at
-them, ``verify`` checks a record. The rooms of the package, and which may import which, are drawn in
+them, ``verify`` checks a record. What lies where in the package, and what may import what, is described in
 ``docs/architecture.md``.
 """
 

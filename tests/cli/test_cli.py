@@ -136,6 +136,8 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         ),
         (["resume", "nowhere"], "nowhere does not exist"),
         (["verify", "nowhere"], "nowhere does not exist"),
+        (["leaderboard"], "runs does not exist; the directory of a run, or one with runs below it, is asked for"),
+        (["compare", "a", "b", "--runs", "here"], "here does not exist; the directory of a run"),
         (["reveal", "nothing", "--yes"], "There is no experiment 'nothing' in runs. Known: none."),
     ],
 )

@@ -36,6 +36,15 @@ def test_workers_are_capped(shell: Shell, tmp_path: Path) -> None:
     assert f"so {most} are started" in left.err
 
 
+def test_workers_of_a_replay_are_capped(shell: Shell, tmp_path: Path) -> None:
+    """`verify --replay` starts no more workers than there are cores, and a note says so."""
+    shell("run", "cartpole", *FEW, "--runs", tmp_path)
+    left = shell("verify", "latest", "--replay", "--runs", tmp_path, "--workers", 500)
+
+    assert left.code == 0
+    assert f"so {len(os.sched_getaffinity(0))} are started" in left.err
+
+
 def test_what_is_not_installed_is_marked(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """``environments`` and a suite's plan say which simulators are not here, and the list says what brings them."""
     spec = catalog.load("reacher")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.errors import SandboxError, UnknownName
+from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
 from evopolicygym.sandbox import host, levels
@@ -18,7 +19,7 @@ from evopolicygym.sandbox.confinement import bwrap, seccomp
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.levels import AUTO, BACKENDS, choose
+from evopolicygym.sandbox.levels import BACKENDS, choose
 from places import ROOT
 
 

@@ -121,6 +121,11 @@ class Problem:
     root: Path
     reason: str
 
+    @property
+    def document(self) -> dict[str, str]:
+        """The same as JSON has it."""
+        return {"run": str(self.root), "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
 class Results:

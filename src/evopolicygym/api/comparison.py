@@ -22,7 +22,7 @@ class Comparison(TableSet):
     def __init__(self, pair: Pairing, problems: Sequence[Problem]) -> None:
         self.pair = pair
         """Differences with intervals, the probability of improvement, and the mean normalised difference."""
-        reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
+        reasons = [one.document for one in problems]
         super().__init__([pairing_table(pair)], {**pairing_document(pair), "problems": reasons}, problems)
 
 

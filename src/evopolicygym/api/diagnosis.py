@@ -88,7 +88,7 @@ def _document(
         {"run": str(root), **{name: asdict(one) for name, one in found.items()}} for root, found in measured.items()
     ]
     tables = {table.title: _by_heading(table) for table in together}
-    reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
+    reasons = [one.document for one in problems]
     return {"runs": runs, "together": tables, "problems": reasons}
 
 

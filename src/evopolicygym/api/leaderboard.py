@@ -22,7 +22,7 @@ class Leaderboards(TableSet):
         self.boards = boards
         """The leaderboards by what sets their runs apart; one with an empty title where all may be compared."""
         tables = [table for title, board in boards.items() for table in titled(title, [standings_table(board)])]
-        reasons = [{"run": str(one.root), "reason": one.reason} for one in problems]
+        reasons = [one.document for one in problems]
         super().__init__(tables, leaderboards_document(boards, reasons), problems)
 
 

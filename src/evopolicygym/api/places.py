@@ -10,6 +10,9 @@ Places = str | Path | Iterable[str | Path]
 
 
 def places_of(runs: Places, below: str | Path) -> list[Path]:
-    """Return directories; ids are looked for below a directory. Raises ``UsageError`` for what is not there."""
-    several = [runs] if isinstance(runs, str | Path) else list(runs)
-    return [named_run(Path(one), Path(below)) for one in several]
+    """Return directories; ids are looked for below a directory, which may be named itself.
+
+    Raises ``UsageError`` for an id that no run has.
+    """
+    several = map(Path, [runs] if isinstance(runs, str | Path) else runs)
+    return [one if one == Path(below) else named_run(one, Path(below)) for one in several]

@@ -73,11 +73,8 @@ def run(
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped; ``resume`` continues it.
     """
     asked, function = configured(task, agent, options, config)
-    workers, note = capped(asked.workers, asked.executor, asked.task)
-    if note:
-        on_note(note)
-    asked = replace(asked, workers=workers)
-    _log_workers(workers, asked.executor)
+    asked = replace(asked, workers=capped(asked.workers, asked.executor, on_note, asked.task))
+    _log_workers(asked.workers, asked.executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
@@ -120,10 +117,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     """
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
-    most, note = capped(workers, executor)
-    if note:
-        on_note(note)
-
+    most = capped(workers, executor, on_note)
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:

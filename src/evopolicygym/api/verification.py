@@ -1,9 +1,11 @@
 """``evopolicygym.verify``."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evopolicygym.api.workers import capped
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run_options import AUTO, LOCAL
@@ -59,6 +61,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     trust: bool = False,
     runs_directory: str | Path = DEFAULT_RUNS,
     watch: Watch = lambda played, _total: played,
+    on_note: Callable[[str], object] = warnings.warn,
 ) -> Verification:
     """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
 
@@ -72,6 +75,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         trust: Whether to run a simulator that only the record names, with your rights.
         runs_directory: Where runs are looked for by id.
         watch: Wraps what is played again, to show progress.
+        on_note: Called with what a person should know beside, such as that fewer workers are started.
 
     Returns:
         The findings; ``ok`` where all hold.
@@ -84,7 +88,9 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     if not replay or not all(one.ok or one.settled_by_replay for one in audited):
         return Verification(root, tuple(audited))
     total = read_run(root).state.opened.task.held_out_cases
-    played = list(watch(play_again(root, Means(workers, executor, address, isolation, trust)), total))
+    played = list(
+        watch(play_again(root, Means(capped(workers, executor, on_note), executor, address, isolation, trust)), total)
+    )
     verdict, detail = judged(played)
     settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]
     again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)

@@ -27,13 +27,14 @@ from evopolicygym.core.event import AgentEnded, Event
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.run import RunState
+from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.levels import AUTO, choose, guarantees
+from evopolicygym.sandbox.levels import choose, guarantees
 from evopolicygym.specs import catalog
 
 ENVIRONMENT, BUDGET, VALIDATION, HELD_OUT = "cartpole", 24, 1, 2

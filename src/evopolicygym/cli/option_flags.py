@@ -3,7 +3,7 @@
 Which options there are is declared in ``core/run_options.py``.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from inspect import Parameter, signature
 from types import NoneType
@@ -47,6 +47,11 @@ def given_options(options: Iterable[DeclaredOption], flags: Mapping[str, Any]) -
     return {name: value for name, value in found.items() if value not in ({}, [])}
 
 
+def names(listed: str) -> list[str]:
+    """Return names that were typed with commas between."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
 def pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
     """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
     found: dict[str, int | float | str] = {}
@@ -88,17 +93,13 @@ def _typed(one: DeclaredOption) -> Any:  # noqa: ANN401 - a type as typer takes 
 def _decoded(one: DeclaredOption, value: Any) -> Any:  # noqa: ANN401 - any option's
     match one.option.spelling:
         case Spelling.COMMAS:
-            return list(_names(value))
+            return names(value)
         case Spelling.PAIRS:
             return pairs(one.flag, value)
         case Spelling.PAIRS_WITH_COMMAS:
             return pairs(one.flag, value.split(","))
         case _:
             return value
-
-
-def _names(listed: str) -> Iterator[str]:
-    return (name.strip() for name in listed.split(",") if name.strip())
 
 
 def _number(text: str) -> int | float | str:

@@ -40,13 +40,3 @@ def tell_problems(problems: Sequence["Problem"]) -> None:
     """Print on stderr which runs are not in the tables, and why."""
     for problem in problems:
         err().print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
-
-
-def problems_document(problems: Sequence["Problem"]) -> list[dict[str, str]]:
-    """Return what ``--json`` tells of runs that are not in the tables."""
-    return [{"run": str(one.root), "reason": one.reason} for one in problems]
-
-
-def names(listed: str) -> list[str]:
-    """Return names that were typed with commas between."""
-    return [name.strip() for name in listed.split(",") if name.strip()]

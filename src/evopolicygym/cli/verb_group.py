@@ -13,6 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 PACKAGE = "evopolicygym.cli.verbs"
+PLACE = Path(__file__).with_name("verbs")
+"""Read as files: importlib.resources takes a moment to load."""
 HEADINGS = {"play": "Play", "look": "Look", "check": "Check"}
 """The folders of verbs, in order, each with its heading."""
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
@@ -22,51 +24,45 @@ class Verbs(MutableMapping[str, Any]):
     """The verbs by their names, in the order of ``--help``; each is loaded when it is asked for."""
 
     def __init__(self) -> None:
-        self._modules: dict[str, str] = {}
-        """The module of each verb."""
-        self._sections: dict[str, dict[str, str]] = {}
-        """Below each heading, the verbs with their summaries."""
+        files = [(folder, file) for folder in HEADINGS for file in sorted((PLACE / folder).glob("[!_]*.py"))]
+        self._files = {file.stem.replace("_", "-"): (folder, file) for folder, file in files}
+        """The folder and the file of each verb."""
         self._loaded: dict[str, Any] = {}
-        root = Path(__file__).with_name("verbs")  # importlib.resources takes a moment to load
-        for folder, heading in HEADINGS.items():
-            section = self._sections.setdefault(heading, {})
-            for file in sorted((root / folder).iterdir(), key=lambda one: one.name):
-                module, dot, suffix = file.name.partition(".")
-                if suffix != "py" or not dot or module == "__init__":
-                    continue
-                with file.open(encoding="utf-8") as lines:
-                    section[module.replace("_", "-")] = summary_of(lines.readline())
-                self._modules[module.replace("_", "-")] = f"{PACKAGE}.{folder}.{module}"
 
     @property
     def sections(self) -> dict[str, dict[str, str]]:
         """The verbs with their summaries, below their headings."""
-        return self._sections
+        found: dict[str, dict[str, str]] = {heading: {} for heading in HEADINGS.values()}
+        for name, (folder, file) in self._files.items():
+            with file.open(encoding="utf-8") as lines:
+                found[HEADINGS[folder]][name] = summary_of(lines.readline())
+        return found
 
     def summaries(self) -> dict[str, Any]:
         """Return commands that do nothing but say what they are."""
         return {
             name: TyperCommand(name, help=summary)
-            for verbs in self._sections.values()
+            for verbs in self.sections.values()
             for name, summary in verbs.items()
         }
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of the library that typer brings
         if name not in self._loaded:
-            self._loaded[name] = _command(name, self._modules[name])
+            folder, file = self._files[name]
+            self._loaded[name] = _command(name, f"{PACKAGE}.{folder}.{file.stem}")
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401 - as above
         self._loaded[name] = command
 
     def __delitem__(self, name: str) -> None:
-        del self._modules[name]
+        del self._files[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
+        return iter(self._files)
 
     def __len__(self) -> int:
-        return len(self._modules)
+        return len(self._files)
 
 
 class VerbGroup(TyperGroup):

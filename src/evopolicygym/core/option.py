@@ -6,7 +6,7 @@ options themselves are declared in ``run_options.py``.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
@@ -83,6 +83,11 @@ class DeclaredOption:
     def key(self) -> str:
         """Its key in its table of a TOML file."""
         return self.option.key or self.name
+
+    @property
+    def in_table(self) -> "DeclaredOption":
+        """The option as the outermost of its tables sees it."""
+        return replace(self, option=replace(self.option, tables=self.option.tables[1:]))
 
     @property
     def default_shown(self) -> str:

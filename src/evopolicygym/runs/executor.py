@@ -7,11 +7,12 @@ from evopolicygym.core.agent import Agent, ProgramAgent
 from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor
+from evopolicygym.core.run_options import AUTO
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.policy_packages import refuse_other_packages
-from evopolicygym.sandbox.levels import AUTO, BACKENDS, named, program_sandbox
+from evopolicygym.sandbox.levels import BACKENDS, named, program_sandbox
 
 
 def refuse_unknown(config: RunConfig) -> None:

@@ -19,7 +19,7 @@ from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage
-from evopolicygym.core.run_options import LOCAL
+from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of
@@ -30,7 +30,6 @@ from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
-from evopolicygym.sandbox.levels import AUTO
 
 
 @dataclass(frozen=True, slots=True)

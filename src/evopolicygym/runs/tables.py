@@ -7,7 +7,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -56,7 +55,7 @@ def table_of(name: str, options: Iterable[DeclaredOption], **further: Any) -> ty
             own[one.key] = _field(one)
     own |= further
     for title, held in inner.items():
-        below = table_of(f"{name}.{title}", [_one_further_in(one) for one in held])
+        below = table_of(f"{name}.{title}", [one.in_table for one in held])
         own[title] = (below, Field(default_factory=below))
     return create_model(name, __base__=TomlTable, **own)
 
@@ -92,11 +91,6 @@ def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Dec
 def _field(one: DeclaredOption) -> tuple[Any, Any]:
     kind, default = TABLES_OF.get(one.name, one.kind), one.option.default
     return kind, Field(default_factory=lambda: copy(default))
-
-
-def _one_further_in(one: DeclaredOption) -> DeclaredOption:
-    """Return an option as its outermost table sees it."""
-    return replace(one, option=replace(one.option, tables=one.option.tables[1:]))
 
 
 def _wrong(kind: type[TomlTable], problem: DecodingProblem) -> str:

@@ -16,13 +16,12 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
-from evopolicygym.core.run_options import LOCAL
+from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.cluster.archive import Archive, pack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.executor import ExecutorConfig, make
-from evopolicygym.sandbox.levels import AUTO
 
 CASES, STEPS = 4, 200
 LIMITS = Limits(act_s=1.0)

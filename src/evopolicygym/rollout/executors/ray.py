@@ -25,6 +25,7 @@ from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
@@ -33,7 +34,7 @@ from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machine
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
 from evopolicygym.rollout.messages import fault_of
-from evopolicygym.sandbox.levels import AUTO, choose
+from evopolicygym.sandbox.levels import choose
 from evopolicygym.version import __version__
 
 LOSSES = 5

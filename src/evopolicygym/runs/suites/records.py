@@ -17,7 +17,7 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
-from evopolicygym.core.run_options import COMMAND
+from evopolicygym.core.run_options import AUTO, COMMAND
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
@@ -26,7 +26,6 @@ from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_o
 from evopolicygym.runs.config import COMMAND_S
 from evopolicygym.runs.suites.progress import PlannedRunStopped
 from evopolicygym.runs.suites.suite import PlannedRun
-from evopolicygym.sandbox.levels import AUTO
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
 WORDS = 500

@@ -5,7 +5,7 @@ What is kept of a suite on disk is described in ``document.py``, how its runs ar
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -32,7 +32,7 @@ from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
 from evopolicygym.runs.tables import decode, overlaid, read_table, table_of
 
-ENTRY_OPTIONS = tuple(replace(one, option=replace(one.option, tables=one.option.tables[1:])) for one in AGENT_OPTIONS)
+ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
 EntryTable = table_of("Entry", ENTRY_OPTIONS)
 """``[[agents]]``: one entry of a suite."""

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
 from evopolicygym.cli.run_argument import RunArgument, RunsBelow
@@ -58,6 +58,7 @@ def verify(
             trust=trust,
             runs_directory=below,
             watch=partial(_watch, as_json=as_json),
+            on_note=warn,
         )
     if as_json:
         say_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})

@@ -6,8 +6,9 @@ import typer
 
 import evopolicygym
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
-from evopolicygym.cli.tables import names, print_table, tell_problems
+from evopolicygym.cli.tables import print_table, tell_problems
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -39,7 +40,7 @@ def compare(
     found = evopolicygym.compare(
         first,
         second,
-        places_meant(runs, below) if runs else None,
+        places_meant(runs, below, needed=False) or None,
         names(shipped),
         by=names(by),
         mix=mix,

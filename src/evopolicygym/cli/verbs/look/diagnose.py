@@ -9,8 +9,9 @@ from rich.text import Text
 import evopolicygym
 from evopolicygym.analysis.tables.formats import shown, written
 from evopolicygym.cli.console import out, say, say_json
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
-from evopolicygym.cli.tables import names, print_table, tell_problems
+from evopolicygym.cli.tables import print_table, tell_problems
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Show how an agent improved: of one run by submission, of many by agent and kind of task."""
-    found = evopolicygym.diagnose(places_meant(runs, below), names(",".join(only or ())))
+    found = evopolicygym.diagnose(places_meant(runs, below), names(",".join(only or ())), runs_directory=below)
     if as_json:
         say_json(found.document)
         return

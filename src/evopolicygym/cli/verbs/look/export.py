@@ -12,8 +12,8 @@ from rich.text import Text
 
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
-from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write

@@ -16,8 +16,9 @@ from evopolicygym.analysis.tables.contents import (
 from evopolicygym.analysis.tables.formats import FORMATS, written
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.cli.console import out, say, say_json
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
-from evopolicygym.cli.tables import names, print_table, tell_notes, tell_problems
+from evopolicygym.cli.tables import print_table, tell_notes, tell_problems
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -61,6 +62,7 @@ def leaderboard(
         mix=mix,
         normalise=normalise,
         partial=partial,
+        runs_directory=below,
     )
     if form == "json":
         say_json(found.document)

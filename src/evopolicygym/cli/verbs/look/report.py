@@ -17,8 +17,9 @@ from evopolicygym.analysis.ranking.score_table import Choice
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
-from evopolicygym.cli.tables import names, tell_problems
+from evopolicygym.cli.tables import tell_problems
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.report.contents import ReportContents

@@ -9,8 +9,8 @@ import typer
 
 from evopolicygym.cli.console import say
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.option_flags import names
 from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
-from evopolicygym.cli.tables import names
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.viewer.site.access import leading_to
 from evopolicygym.viewer.site.serving import ServedViewer

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from evopolicygym.api.workers import capped
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.console import complain, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_word, loudness, progress_console
 from evopolicygym.cli.option_flags import given_options, with_flags
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
-from evopolicygym.cli.workers import capped_with_note
 from evopolicygym.core.option import nested
 from evopolicygym.core.run_options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS
 from evopolicygym.runs.experiment import REVEALED_FILE
@@ -84,7 +84,7 @@ def suite(
     common = nested(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value}}
     asked = load(name, given, nested(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
-    workers = capped_with_note(asked.common["workers"], asked.common["executor"])
+    workers = capped(asked.common["workers"], asked.common["executor"], warn)
     asked = replace(asked, common={**asked.common, "workers": workers})
     planned = plan(asked)
     warnings = looked_over(planned)
