@@ -1,19 +1,18 @@
-# The recipes of the house; `make` alone lists them. PYTHON and VENV can be set: make test PYTHON=python3.12
+# Make targets; `make` alone lists them. PYTHON and VENV can be set: make test PYTHON=python3.12
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-# Tests of what rights decide: they pass for an ordinary user, and for root too.
-ROOT_TESTS := tests/attacks tests/sandbox tests/checks/test_attacks_check.py tests/core/test_regular_file.py \
-	tests/records/test_high_water.py tests/records/test_rights.py
-
 # Packages of other people's environments, each played from a TOML of tests/support/own_environments; no extra of ours brings them.
 OTHERS := ale-py flappy-bird-gymnasium gym-pusht
+# Which tests the gate runs.
+GATE := not nightly and not tools
+GATE_RUN := $(BIN)/python tests/support/run_gate.py
 
-.PHONY: docs help run quick test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
+.PHONY: docs help install run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
 
-help: ## List these recipes
+help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.installed: pyproject.toml constraints.txt Makefile
@@ -21,34 +20,35 @@ $(VENV)/.installed: pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16]'
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,viewer,dev]'
-	@touch $@
+	@touch $(VENV)/.installed $@
+
+install: $(VENV)/.installed-dev ## Install what users and developers need, in one environment
 
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
 	@$(BIN)/evopolicygym run acrobot
 
-quick: $(VENV)/.installed-dev ## Run the fast tests of what differs from main, within a minute
-	$(BIN)/python tests/support/changed.py
-
-test: $(VENV)/.installed-dev ## Install, and run the tests
-	$(BIN)/python -m pytest -m "not slow"
-
-test-root: $(VENV)/.installed-dev ## Run those tests again that rights decide, for who is root
-	$(BIN)/python -m pytest -m "not slow" $(ROOT_TESTS)
-
-test-loaded: $(VENV)/.installed-dev ## Run the tests beside programs that keep two processors busy all the time
-	$(BIN)/python -m pytest -m "not slow" --beside 2
-
-test-all: $(VENV)/.installed-dev ## Run all tests, those that take minutes too, with the libraries that are agents, Ray, torch and others' environments; then on a loaded machine
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
-	$(BIN)/python -m pytest
-	$(MAKE) test-loaded
-
-check: $(VENV)/.installed-dev ## Lint, formatting and types
+check: $(VENV)/.installed-dev ## Lint, formatting, types: under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass: under five minutes
+	$(GATE_RUN) -m "$(GATE)"
+
+test-root: $(VENV)/.installed-dev ## Run the tests again that depend on being root
+	$(GATE_RUN) -m "$(GATE) and needs_root"
+
+test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside programs that keep four processors busy
+	$(GATE_RUN) -m "$(GATE)" --beside 4
+
+test-all: $(VENV)/.installed-dev ## Run every test, with the optional libraries and others' environments, then the command-line tools, then on a loaded machine
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
+	$(BIN)/python -m pytest -m "not tools"
+	$(MAKE) tools test-tools
+	$(MAKE) test-loaded
 
 fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
 	$(BIN)/ruff check --fix .
@@ -57,8 +57,8 @@ fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themsel
 docs: $(VENV)/.installed-dev ## Write the tables of the docs that follow from declarations
 	$(BIN)/python docs/tables.py
 
-coverage: $(VENV)/.installed-dev ## Run the tests and print which lines they reach
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term
+coverage: $(VENV)/.installed-dev ## Run the tests of `make test` and print which lines they reach
+	$(BIN)/python -m pytest -m "$(GATE)" --cov --cov-report=term
 
 bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from one run
 	$(BIN)/python benchmarks/rollout.py

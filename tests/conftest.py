@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from browsers import browser
 from busy import busy
 from evopolicygym.cli import console
 from fakes import RunMaker
-from long_tests import Stopwatch
 from ordinary_user import ordinary_user
-from quick import Quick
 from shell import Shell
 
 if TYPE_CHECKING:
@@ -25,18 +24,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell leaves it to
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Take how many programs compute beside the tests, as on a machine that others use too, and which are to be run."""
+    """Add options for a busy machine and for random examples."""
     parser.addoption("--beside", type=int, default=0, metavar="N", help="have N programs compute beside the tests")
-    parser.addoption("--quick", action="store_true", help="the fastest tests first, for a minute")
-    parser.addoption("--time-tests", action="store_true", help="write down which tests take a second or more")
+    parser.addoption("--random-examples", action="store_true", help="draw Hypothesis's examples anew in every run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have tests chosen and measured where that is asked for."""
-    if config.getoption("--quick"):
-        config.pluginmanager.register(Quick())
-    if config.getoption("--time-tests") and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Stopwatch())
+    """Choose one Hypothesis profile for all tests: no deadline, and the same examples in every run by default."""
+    same = not config.getoption("--random-examples")
+    settings.register_profile(
+        "evopolicygym", deadline=None, derandomize=same, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("evopolicygym")
 
 
 @pytest.hookimpl(wrapper=True)

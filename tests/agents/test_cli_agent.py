@@ -128,7 +128,7 @@ def test_tool_that_gives_up(run: OpenRun, model: ScriptedModel) -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("mebibytes", [64, pytest.param(1024, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mebibytes", [64, pytest.param(1024, marks=pytest.mark.nightly)])
 def test_flood(mebibytes: int, run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood without a line's end fills neither the transcript nor memory; what comes after it is heard."""
     monkeypatch.setattr(program, "OUTPUT_BYTES", 100_000)

@@ -34,7 +34,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, REAL_KEY)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.tools
 @pytest.mark.parametrize(
     ("agent", "program", "missed", "output"),
@@ -72,7 +72,7 @@ def test_whole_run(
         assert document["tool_usage"]["output"] == (served - missed) * output
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.tools
 @needs("mini")
 def test_whole_run_without_events(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def places(body: object, word: str, path: str = "") -> list[str]:
     return [path] if isinstance(body, str) and body.lower() == word else []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.tools
 @pytest.mark.parametrize(
     ("agent", "program", "place"),
@@ -115,7 +115,7 @@ def test_effort_reaches_the_model(agent: str, program: str, place: str, tmp_path
     assert [place] in asked, asked
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.tools
 @needs("codex")
 @pytest.mark.parametrize("level", ["process", "none"])

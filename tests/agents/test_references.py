@@ -141,14 +141,14 @@ def test_floor(name: str, tmp_path: Path) -> None:
     assert mean_return(name, tmp_path, 3) >= FLOORS[name]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(FLOORS.keys() - {"key_corridor", "obstructed_maze"}))
 def test_floor_of_slower_ones(name: str, tmp_path: Path) -> None:
     """As above, for environments that take longer."""
     assert mean_return(name, tmp_path, 3) >= FLOORS[name]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_floor_of_the_roundabout(tmp_path: Path) -> None:
     """The roundabout's reference gets through without a crash."""
     assert mean_return("roundabout", tmp_path, 3) >= 9.8

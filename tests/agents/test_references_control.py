@@ -52,7 +52,7 @@ def test_holds_its_floor(name: str, tmp_path: Path) -> None:
     assert sum(returns) / CASES > FLOORS[name], returns
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(SLOW_FLOORS))
 def test_holds_its_floor_slowly(name: str, tmp_path: Path) -> None:
     """As above, where an episode takes long."""

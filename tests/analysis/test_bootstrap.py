@@ -76,7 +76,7 @@ def test_intervals_cover_quickly(runs: int, deviations: tuple[float, float, floa
     assert 0.90 <= coverage(runs, deviations, 400) <= 0.985
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("runs", "most"), [(2, 0.985), (3, 0.975), (4, 0.97), (5, 0.97), (10, 0.97)])
 @pytest.mark.parametrize("deviations", [(1, 1, 1), (0, 1, 1), (1, 0.1, 0.1), (0.3, 2, 1), (0.2, 0.2, 1)])
 def test_intervals_cover(runs: int, most: float, deviations: tuple[float, float, float]) -> None:

@@ -20,7 +20,7 @@ def printed(*words: object) -> str:
     return " ".join(left.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_examples_numbers_are_what_is_printed(tmp_path: Path) -> None:
     """Both runs of the page are played, and diagnosed as the page says."""
     play, diagnose, many = (one.split() for one in re.findall(r"(?:^|`)evopolicygym ([^`\n]+)", EXAMPLE, re.MULTILINE))

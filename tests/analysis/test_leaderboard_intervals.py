@@ -67,7 +67,7 @@ def test_aggregates_cover_quickly() -> None:
     assert min(covered(5, 25).values()) >= 0.88
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_aggregates_cover(repeats: int) -> None:
     """A nominal 95 % covers at least 92 % for suite means; ranks of near entries make it cover more."""

@@ -123,8 +123,8 @@ SPOILED = [
     *(link_to_a_file, link_to_a_directory, link_to_itself, link_to_above, link_to_nothing, policy_is_a_link),
     *(system_is_a_link, hard_link, sparse_terabyte, large_file, many_files, many_directories, unreadable_file),
     *(unreadable_directory, policy_is_missing, policy_is_a_directory, policy_of_eighty_megabytes),
-    pytest.param(two_hundred_thousand_files, marks=pytest.mark.slow),
-    pytest.param(fifty_thousand_directories, marks=pytest.mark.slow),
+    pytest.param(two_hundred_thousand_files, marks=pytest.mark.nightly),
+    pytest.param(fifty_thousand_directories, marks=pytest.mark.nightly),
 ]
 
 

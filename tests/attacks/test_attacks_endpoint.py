@@ -325,7 +325,7 @@ NO_CALLS = (
 )
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_refused_requests_leave_nothing(new_run: RunMaker, count: int, capfd: pytest.CaptureFixture[str]) -> None:
     """However much is refused, the answers tell nothing of us, and neither the record nor a log grows by a byte."""
     run = new_run()

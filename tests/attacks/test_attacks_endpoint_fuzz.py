@@ -91,7 +91,7 @@ def bystander(judge: StandingJudge) -> Iterator[list[float]]:
     waited_s.extend(json.loads(told))
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_whatever_is_asked_is_answered(judge: StandingJudge, count: int) -> None:
     """No request breaks the judge, is charged, has it keep memory, or keeps another client waiting."""
     statuses: set[int] = set()

@@ -116,7 +116,7 @@ def test_a_disk_that_fails_at_a_sample_of_writes(tmp_path: Path, undisturbed: Pa
     assert shown == {REFUSED, STOPPED}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @pytest.mark.parametrize("lasting", [True, False])
 def test_a_disk_that_fails_at_every_write(tmp_path: Path, undisturbed: Path, code: int, lasting: bool) -> None:  # noqa: FBT001
@@ -182,7 +182,7 @@ def undisturbed_real(tmp_path_factory: pytest.TempPathFactory) -> RunState:
 
 
 @pytest.mark.parametrize(
-    "name", ["staging/submit_001/summary.json", pytest.param("evaluation/held_out", marks=pytest.mark.slow)]
+    "name", ["staging/submit_001/summary.json", pytest.param("evaluation/held_out", marks=pytest.mark.nightly)]
 )
 def test_a_real_run_whose_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed_real: RunState, name: str

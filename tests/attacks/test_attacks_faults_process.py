@@ -138,7 +138,7 @@ def test_a_signal_at_a_sample_of_moments(tmp_path: Path, undisturbed: Path, numb
         assert_interrupted(tmp_path / "lives" / call, undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_at_every_moment(tmp_path: Path, undisturbed: Path, number: signal.Signals) -> None:
     """So it is at every write of a run, the last ones included."""

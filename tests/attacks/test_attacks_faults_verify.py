@@ -89,7 +89,7 @@ def test_any_changed_byte_is_named(finished: RunPaths, data: some.DataObject) ->
     assert_a_changed_byte_is_named(finished, data)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(max_examples=MANY, **each_time)  # type: ignore[arg-type] # as above
 @given(some.data())
 def test_many_changed_bytes_are_named(finished: RunPaths, data: some.DataObject) -> None:

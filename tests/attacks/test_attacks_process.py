@@ -30,7 +30,7 @@ def test_attack(limited: AttackedRun, hostile: Attack) -> None:
     limited.assert_held(hostile)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("hostile", [one for one in PROMISED if one not in BY_THE_SANDBOX], ids=lambda one: one.id)
 def test_attack_on_the_watch(limited: AttackedRun, hostile: Attack) -> None:
     """What the watch over every policy holds, it holds at this level too."""

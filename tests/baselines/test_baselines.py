@@ -263,7 +263,7 @@ def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
 
 
 @trained
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_lot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The script that trains and scores baselines leaves policies, runs and scores, and makes none of them anew."""
     script = ROOT / "benchmarks" / "train_baselines.py"

@@ -70,7 +70,7 @@ def checked(agent: AgentConfig, patience_s: float = 120.0, isolation: str = "aut
     return findings
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_agents_of_the_house() -> None:
     """The tuner keeps its contract: all that is looked at is well."""
     findings = checked(AgentConfig("tuner"))
@@ -79,7 +79,7 @@ def test_agents_of_the_house() -> None:
     assert failed(findings) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["random", "scripted"])
 def test_other_agents_of_the_house(name: str) -> None:
     """The built-ins that ask no model keep their contract too."""
@@ -87,7 +87,7 @@ def test_other_agents_of_the_house(name: str) -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
 def test_reference_harness(wire: Wire) -> None:
     """The reference harness keeps its contract with a scripted model, in both formats."""
     findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
@@ -106,7 +106,7 @@ def test_tool(tmp_path: Path) -> None:
     assert "in the same conversation" in findings[ALL.index("resumes")].detail
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @needs_bubblewrap
 def test_tool_that_forgets(tmp_path: Path) -> None:
     """A tool that names a conversation and begins another when it is told to go on doesn't pass."""
@@ -129,7 +129,7 @@ LONGER = {"misbehaving:make_snoop", "misbehaving:make_waiter"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONGER)) for name in MISBEHAVING]
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in LONGER)) for name in MISBEHAVING]
 )
 def test_misbehaving(name: str) -> None:
     """Each way to break the contract is found by the finding that is named after it, and told."""
@@ -190,7 +190,7 @@ def test_level_that_hides_nothing() -> None:
     assert "level none hides none" in findings[ALL.index("hidden files")].detail
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.tools
 @pytest.mark.parametrize(
     ("agent", "tool"),

@@ -100,7 +100,7 @@ def test_a_sandbox_that_is_none() -> None:
     assert "Known: auto, bubblewrap, none, process" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_all_that_is_promised_holds(level: str) -> None:
     """Every promise of a level holds here."""

@@ -124,7 +124,7 @@ def bad(findings: Iterable[Finding]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in catalog.names()]
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in SLOW)) for name in catalog.names()]
 )
 def test_every_environment_of_ours_passes(name: str) -> None:
     """What we ask of an outsider's spec, ours keep."""

@@ -74,7 +74,7 @@ def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -
         assert_plays_as_plain(catalog.load(name), seed, steps)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("name", "seeds", "steps"),
     [("car_racing", 6, 1000), ("parking", 40, 500), ("roundabout", 60, 11), *((name, 100, 1000) for name in MINIGRID)],

@@ -21,7 +21,7 @@ RELEASED = tomllib.loads(Path(__file__).with_name("released_returns.toml").read_
 SLOW = {"car_racing"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.slow] * (one in SLOW)) for one in RELEASED])
+@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.nightly] * (one in SLOW)) for one in RELEASED])
 def test_a_case_of_the_release_pays_the_same_here(name: str, tmp_path: Path) -> None:
     """A fixed policy gets in a case of the release's files what the release's own code gives it, to 1e-9."""
     released, spec = RELEASED[name], catalog.load(name)

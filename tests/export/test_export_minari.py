@@ -65,7 +65,7 @@ def test_pictures_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (found[0].terminations.tolist(), found[0].truncations.any()) == ([False, False, False, True], False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["cartpole", "door_key", "parking"])
 def test_environments_of_the_house_can_be_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Arrays, MiniGrid's mission and dicts of goals are opened, with spaces that hold what was seen."""

@@ -70,8 +70,8 @@ def test_outside_names_are_known(command: str, name: str, tmp_path: Path) -> Non
     [
         ("environment", "hill"),
         ("agent", "walker"),
-        pytest.param("sandbox", "fence", marks=pytest.mark.slow),
-        pytest.param("executor", "next_door", marks=pytest.mark.slow),
+        pytest.param("sandbox", "fence", marks=pytest.mark.nightly),
+        pytest.param("executor", "next_door", marks=pytest.mark.nightly),
     ],
 )
 def test_outside_parts_pass_their_checks(kind: str, name: str) -> None:

@@ -126,7 +126,7 @@ def is_run(command: Command) -> bool:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else [])
+        pytest.param(page, marks=[pytest.mark.nightly] if page in SLOW else [])
         for page, found in READ.items()
         if any(map(is_run, found))
     ],

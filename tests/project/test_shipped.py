@@ -70,7 +70,7 @@ def test_a_record_plays_again_in_part(task: str) -> None:
     again.close()  # type: ignore[attr-defined]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
 def test_records_play_again(root: Path) -> None:
     """So do some of every record's."""

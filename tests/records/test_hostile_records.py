@@ -63,7 +63,7 @@ def read_by_every_verb(tmp_path: Path, runs: Path, outside: Outside) -> dict[str
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in LAYERS]
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.nightly]) for name in LAYERS]
 )
 def test_a_hostile_record_harms_no_reader(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a record holds, no verb runs it, leaves it, hangs, takes much memory or prints what a terminal obeys."""

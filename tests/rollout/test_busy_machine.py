@@ -68,7 +68,7 @@ def test_a_starved_policy_has_not_failed(
         ground.play_one(policy("time.sleep(60)"))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_suite_comes_out_the_same(tmp_path: Path) -> None:
     """A suite of 64 episodes beside six busy programs has no failed episode more, and every trajectory's hash."""
     alone = played_in(tmp_path / "alone")

@@ -50,7 +50,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SIZES]
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] if name in LONG else []) for name in SIZES]
 )
 def test_a_film_of_each_kind_of_simulator(name: str, tmp_path: Path) -> None:
     """A frame for the reset and one for each step, in the simulator's size; the episode is the same, bit for bit."""
@@ -66,7 +66,7 @@ def test_a_film_of_each_kind_of_simulator(name: str, tmp_path: Path) -> None:
     assert not np.array_equal(shown[0], shown[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(catalog.names()))
 def test_drawing_changes_no_episode(name: str, tmp_path: Path) -> None:
     """Whole episodes of every environment are the same with a camera as without, drawn at every fourth step."""

@@ -30,7 +30,7 @@ from sameness import feedback, strays, told
 from whole_runs import Told, config, events, played, state_kept_in
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.nightly,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves sockets and files to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]

@@ -142,7 +142,7 @@ def one_more_run(home: Path) -> Iterator[list[Path]]:
         1,
         4,
         20,
-        *(pytest.param(moment, marks=pytest.mark.slow) for moment in range(1, REAL_EVENTS) if moment not in (1, 4, 20)),
+        *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, REAL_EVENTS) if moment not in (1, 4, 20)),
     ],
 )
 def test_a_real_run_after_death(home: Path, undisturbed: RunState, moment: int) -> None:
@@ -180,7 +180,7 @@ def wait_for_journal(
 
 
 @pytest.mark.parametrize(
-    "size", [DELAYS[0], DELAYS[1], *(pytest.param(size, marks=pytest.mark.slow) for size in DELAYS[2:])]
+    "size", [DELAYS[0], DELAYS[1], *(pytest.param(size, marks=pytest.mark.nightly) for size in DELAYS[2:])]
 )
 def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size: int) -> None:
     """The whole process group is killed in the middle of whatever it does; taken up, the run ends the same."""
@@ -207,7 +207,7 @@ def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signa
     assert_unharmed(found[0], undisturbed)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stop_in_the_middle_of_a_long_episode(tmp_path: Path) -> None:
     """Who interrupts a run need not wait for the episode in play to end; that one will be played again."""
     process = started(tmp_path, "--agent", "players:make_sleeper")

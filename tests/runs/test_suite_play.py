@@ -63,7 +63,7 @@ def assert_unharmed(program: Program, expected: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "moments"),
-    [(SMALL, (3_000, 12_000)), pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.slow)],
+    [(SMALL, (3_000, 12_000)), pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.nightly)],
 )
 def test_killed_twice(
     tmp_path: Path, undisturbed: Undisturbed, arguments: tuple[str, ...], moments: tuple[int, ...]

@@ -29,7 +29,7 @@ def nodes(tmp_path: Path) -> Iterator[TwoNodes]:
         yield found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_suite_on_two_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
     """Two runs at once, each on a node's worker, with a third node torn away meanwhile, end with the same scores."""
     on_nodes = (*ASKED, "--executor", "ray", "--address", nodes.address, "--workers", "1")

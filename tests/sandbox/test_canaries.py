@@ -29,7 +29,7 @@ STEPS = (Shell(EDIT), Shell(LOOK), Shell("./judge submit 0"), Shell("./judge sub
     [
         pytest.param("neutral", "", id="neutral"),
         *(
-            pytest.param(agent, tool, id=agent, marks=[pytest.mark.slow, pytest.mark.tools, needs(tool)])
+            pytest.param(agent, tool, id=agent, marks=[pytest.mark.nightly, pytest.mark.tools, needs(tool)])
             for agent, tool in (("codex", "codex"), ("claude_code", "claude"), ("opencode", "opencode"))
         ),
     ],
