@@ -118,8 +118,8 @@ def test_whatever_is_asked_is_answered(judge: StandingJudge, count: int) -> None
         ask()
     growth_kb = judge.memory_kb() - memory_kb
     typical_s, worst_s = median(waited_s), max(waited_s)
-    print(f"{count} requests, {len(waited_s)} beside them: answered in {typical_s * 1e3:.1f} ms (median),")  # noqa: T201 - figures for the reader
-    print(f"{worst_s * 1e3:.1f} ms (worst); the judge's memory grew by {growth_kb} KiB; statuses {sorted(statuses)}")  # noqa: T201 - as above
+    print(f"{count} requests, {len(waited_s)} beside them: answered in {typical_s * 1e3:.1f} ms (median),")
+    print(f"{worst_s * 1e3:.1f} ms (worst); the judge's memory grew by {growth_kb} KiB; statuses {sorted(statuses)}")
 
     assert {200, 400, 404, 405, 415} <= statuses
     assert before == judge.paths.journal.read_bytes()

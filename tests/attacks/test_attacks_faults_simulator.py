@@ -90,7 +90,9 @@ def test_what_is_played_again_is_not_charged(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("simulators_found")
-@pytest.mark.parametrize(("train", "held_out"), [(IS_KILLED, 5), pytest.param(FINE, SEGFAULTS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("train", "held_out"), [(IS_KILLED, 5), pytest.param(FINE, SEGFAULTS, marks=pytest.mark.nightly)]
+)
 def test_a_run_whose_simulator_keeps_dying(tmp_path: Path, train: int, held_out: int) -> None:
     """The run stops with what to do and says why; when the simulator is mended it ends as if nothing had happened."""
     asked = config_on(tmp_path, train, held_out)
