@@ -1,7 +1,12 @@
 """What `make quick` runs: the tests of what a change touches, and some of each room where it touches none or all."""
 
+import time
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+import quick
 from changed import FLOORS, OF_ALL, core, touched_by
 from long_tests import known
 from places import ROOT
@@ -58,3 +63,29 @@ def test_long_tests_are_tests() -> None:
     ]
 
     assert gone == []
+
+
+def items(*names: str) -> list[Any]:
+    """Return tests as far as they are looked at here."""
+    return [SimpleNamespace(nodeid=name) for name in names]
+
+
+def test_the_fastest_come_first_and_what_does_not_fit_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long tests run as far as they fit into the time together, each case for itself."""
+    monkeypatch.setenv(quick.DEADLINE, "0")
+    monkeypatch.setattr(quick, "known", lambda: {"long": quick.BUDGET_S / 2, "longer": quick.BUDGET_S})
+    dropped: dict[str, list[Any]] = {}
+    config: Any = SimpleNamespace(hook=SimpleNamespace(pytest_deselected=dropped.update))
+    chosen = items("longer", "long[1]", "long[2]", "fast")
+    quick.Quick().pytest_collection_modifyitems(config, chosen)
+
+    assert [one.nodeid for one in chosen] == ["fast", "long[1]", "long[2]"]
+    assert [one.nodeid for one in dropped["items"]] == ["longer"]
+
+
+@pytest.mark.parametrize(("left_s", "answer"), [(60.0, None), (-1.0, True)])
+def test_no_test_is_begun_when_the_time_is_up(monkeypatch: pytest.MonkeyPatch, left_s: float, answer: object) -> None:
+    """Before that, all are; what the hook returns says that nobody else need run the test."""
+    monkeypatch.setenv(quick.DEADLINE, str(time.monotonic() + left_s))
+
+    assert quick.Quick().pytest_runtest_protocol(*items("fast")) is answer
