@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as some
@@ -42,7 +42,7 @@ class StandingJudge:
     """A judge in a process of its own, asked over one connection that is opened again where it was closed."""
 
     process: "subprocess.Popen[str]"
-    address: httpx.URL
+    address: httpx2.URL
     paths: RunPaths
     client: http.client.HTTPConnection = field(init=False)
 
@@ -69,7 +69,7 @@ def judge(tmp_path: Path) -> Iterator[StandingJudge]:
     command = [sys.executable, SUPPORT / "standing_judge.py", tmp_path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        standing = StandingJudge(process, httpx.URL(process.stdout.readline().strip()), RunPaths(tmp_path))
+        standing = StandingJudge(process, httpx2.URL(process.stdout.readline().strip()), RunPaths(tmp_path))
         yield standing
         standing.client.close()
         process.communicate()

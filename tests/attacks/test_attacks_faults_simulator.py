@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.event import EpisodeRepeated, RunStopped, StopReason, SubmissionCharged
 from evopolicygym.core.rollout import ATTEMPTS
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout.executors import local
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import resume

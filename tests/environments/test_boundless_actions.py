@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.errors import EnvironmentFault
@@ -24,7 +23,7 @@ from evopolicygym.core.spaces import (
     action_reader,
     is_bounded,
 )
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.rollout.executors import local
 from evopolicygym.runs.config import RunConfig
 from places import SUPPORT

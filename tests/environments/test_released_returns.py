@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.event import EpisodePlayed
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.environments.splits import FILES, RELEASE_NAMES
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.specs import catalog

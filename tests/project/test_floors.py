@@ -15,6 +15,7 @@ SOURCE = ROOT / "src"
 PACKAGE = "evopolicygym"
 ROOMS = {
     "cli": 9,
+    "inspect_tasks": 9,
     "api": 8,
     "checks": 7,
     "runs": 6,
@@ -28,16 +29,18 @@ ROOMS = {
     "baselines": 4,
     "environments": 3,
     "model_proxy": 3,
+    "tracking": 3,
     "specs": 2,
     "sandbox": 2,
     "records": 2,
     "references": 2,
+    "packs": 2,
     "serving": 2,
     "core": 1,
 }
 MAKING = {
     *("environments", "sandbox", "rollout", "agents", "judge", "runs", "references", "baselines"),
-    *("model_proxy", "checks", "api"),
+    *("model_proxy", "checks", "api", "tracking", "packs"),
 }
 NEVER = {
     "agents": {"environments", "records", "rollout", "judge"},
@@ -133,11 +136,11 @@ def test_the_guest_stands_alone(module: str) -> None:
     assert foreign == set()
 
 
-def test_references_are_asked_for_by_their_agent_alone() -> None:
+def test_references_are_asked_for_by_who_plays_them_alone() -> None:
     """The policies that a person wrote are data, and reach a run through the agent ``reference`` only."""
     asking = {module for module in MODULES if any(room(one) == "references" for one in our_imports(module))}
 
-    assert asking == {"evopolicygym.agents.builtin.reference"}
+    assert asking == {"evopolicygym.agents.builtin.reference", "evopolicygym.runs.anchors.measured"}
 
 
 @each_below("core")

@@ -4,8 +4,8 @@ import shutil
 import stat
 from pathlib import Path
 
+from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.runs.verify import findings
 from whole_runs import config, played, state_kept_in
 

@@ -10,7 +10,8 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout import attendant
 from playground import Playground, one_worker, policy
 from sameness import told

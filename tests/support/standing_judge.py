@@ -6,7 +6,7 @@ No submission can be so small that its budget allows it, so that whatever is ask
 import sys
 from pathlib import Path
 
-from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.task import BudgetRule
 from fakes import open_run
 
 BUDGET = BudgetRule(1000, 900)

@@ -1,6 +1,7 @@
 """The viewer's pages in a real browser: they show what the record says, quietly, and ask nobody else."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import pytest
 
 from browsers import met
 from diagnosed import known_run, recorded
+from evopolicygym.core.event import SubmissionCharged
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.site.serving import ServedViewer
@@ -145,6 +147,26 @@ def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
             assert "owned" not in found.page.title().split("<")[0]
             assert found.page.locator("img, main script").count() == 0
             assert "\x1b" not in found.page.inner_text("main")
+
+
+def test_the_lineage_of_a_run(chromium: "Browser", tmp_path: Path) -> None:
+    """Each submission has a line to what it was made of, and is chosen by a click; its heading says what it is."""
+    said = {"hypothesis": "slower is safer", "settings": {"speed": 4.6}}
+    events = [
+        replace(one, **said) if isinstance(one, SubmissionCharged) and one.submit_index == 4 else one
+        for one in known_run()
+    ]
+    recorded(tmp_path / "runs" / "known", events)
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
+        (place,) = viewer.documents.index.places().values()
+        found.open(f"#/run/{place.id}", "details.lineage svg")
+        found.page.locator("details.lineage g.node").last.click()
+
+        assert found.page.locator("details.lineage path.edge").count() == 5
+        assert found.page.locator("details.lineage .edit.revert").count() == 2  # one of them in the legend
+        assert found.page.locator("details.lineage g.node .failure").count() == 1
+        heading = found.page.inner_text(".panel")
+        assert all(words in heading for words in ("a return to submission 0", "slower is safer", "speed = 4.6"))
 
 
 def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
