@@ -90,7 +90,9 @@ def test_there_is_no_moment_after_the_last(tmp_path: Path) -> None:
         lived(tmp_path / "lives", str(MOMENTS))
 
 
-@pytest.mark.parametrize("lives", [["0,0,1,2", "30,3,9", "150,0,1,12"], pytest.param(["many"], marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "lives", [["0,0,1,2", "30,3,9", "150,0,1,12"], pytest.param(["many"], marks=pytest.mark.nightly)]
+)
 def test_death_while_it_is_taken_up(tmp_path: Path, undisturbed: Path, lives: list[str]) -> None:
     """Killed again while it is resumed, and once more, a run still ends with the same record."""
     if lives == ["many"]:

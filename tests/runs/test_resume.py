@@ -143,7 +143,11 @@ def one_more_run(home: Path) -> Iterator[list[Path]]:
         1,
         4,
         20,
-        *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, REAL_EVENTS) if moment not in (1, 4, 20)),
+        *(
+            pytest.param(moment, marks=pytest.mark.nightly)
+            for moment in range(1, REAL_EVENTS)
+            if moment not in (1, 4, 20)
+        ),
     ],
 )
 def test_a_real_run_after_death(home: Path, undisturbed: RunState, moment: int) -> None:
