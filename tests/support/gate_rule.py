@@ -1,7 +1,8 @@
 """Checks the rule for gate tests: a test waits for an event, never for an amount of time.
 
 ``python tests/support/gate_rule.py [FILE …]`` prints each call of ``sleep`` and ``Timer`` in a test file, and each
-``timeout=`` of less than a minute, as ``path:line: message``. Tests and modules marked ``nightly`` or ``tools`` are free.
+``timeout=`` of less than a minute, as ``path:line: message``. It skips tests and modules marked ``nightly`` or
+``tools``.
 """
 
 import ast
