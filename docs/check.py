@@ -81,7 +81,7 @@ def dead_paths_on_pages() -> Iterator[str]:
     for page in PAGES:
         for snippet in _inline_code(page):
             for path in FILE.findall(snippet.text):
-                if path not in _known_paths() and path.upper() != path and not re.search("[A-Z]{3}", path):
+                if path not in _known_paths():
                     yield f"{_place(page, snippet.start)}: no file {path}"
 
 
