@@ -1,6 +1,6 @@
 """The run's page: all submissions on a time line of episodes spent, what each was worth, and which kind of edit it was.
 
-What one submission changed and what came back is described in ``bundle_submission.py``.
+``submission.py`` has the page of one submission: what it changed, and its feedback.
 """
 
 from collections.abc import Mapping, Sequence
