@@ -31,10 +31,12 @@ install: $(VENV)/.installed-dev ## Install what users and developers need, in on
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
 	@$(BIN)/evopolicygym run acrobot
 
-check: $(VENV)/.installed-dev ## Lint, formatting, types: under a minute
+check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs: under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python docs/check.py
 
 test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass: under five minutes
 	$(GATE_RUN) -m "$(GATE)"

@@ -256,6 +256,7 @@ def test_tuner_improves(tmp_path: Path) -> None:
     assert state.finished.score > 100
 
 
+@pytest.mark.nightly
 def test_random_search_keeps_the_tuners_portions(tmp_path: Path) -> None:
     """Random search spends its budget just as the tuner does, and learns: random play has a mean of 23."""
     searched, tuned = (

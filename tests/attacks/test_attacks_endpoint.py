@@ -92,6 +92,7 @@ for name in ("cmdline", "environ", "maps", "fd"):
 """
 
 
+@pytest.mark.needs_root
 def test_another_user_of_the_machine(new_run: RunMaker) -> None:
     """Whoever finds the port as another user gets no answer, and finds the token in nothing of the judge's process."""
     if os.getuid() != 0:

@@ -181,6 +181,7 @@ def undisturbed_real(tmp_path_factory: pytest.TempPathFactory) -> RunState:
     return played(config(tmp_path_factory.mktemp("real"), split=SplitSource.PUBLIC)).state
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["staging/submit_001/summary.json", pytest.param("evaluation/held_out", marks=pytest.mark.nightly)]
 )

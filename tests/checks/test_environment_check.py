@@ -89,6 +89,7 @@ def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["time.sleep(3600)", "any(iter(int, 1))"])
 def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> None:
     """The check gives up, says for how long it waited and where the simulator stood, and leaves no process behind."""

@@ -16,6 +16,8 @@ from evopolicygym.specs import catalog
 from playground import policy
 from whole_runs import events, played
 
+pytestmark = pytest.mark.nightly
+
 RELEASED = tomllib.loads(Path(__file__).with_name("released_returns.toml").read_text(encoding="utf-8"))
 SLOW = {"car_racing"}
 

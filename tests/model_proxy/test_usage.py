@@ -122,6 +122,7 @@ def ended_well(words: list[str]) -> None:
     assert process.returncode == 0, printed.decode()
 
 
+@pytest.mark.nightly
 @needs_bubblewrap
 def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
     """After a kill, the record has the usage of every answer; taken up, the run ends as one that was never killed."""

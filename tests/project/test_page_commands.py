@@ -16,6 +16,8 @@ from page_blocks import LANGUAGES, PAGES, ROOT, Command, blocks, commands
 from page_reader import Reader, Rule
 from ray_clusters import two_nodes
 
+pytestmark = pytest.mark.nightly
+
 FEW_HIDDEN = "--validation 1 --held-out 1"
 FEW = f"--budget 4 {FEW_HIDDEN}"
 RULES = (

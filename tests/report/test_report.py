@@ -116,6 +116,7 @@ def test_the_index(runs: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["form"] == FORM
 
 
+@pytest.mark.nightly
 def test_tables_hold_what_the_figures_show(runs: Path, tmp_path: Path) -> None:
     """Tables alone need no figures; files for programs have a row for each entry, task, kind."""
     told = report(runs, "-o", tmp_path, "--no-figures")

@@ -19,6 +19,8 @@ from simulators import spec
 from suites import Program
 from whole_runs import events, state_kept_in
 
+pytestmark = pytest.mark.nightly
+
 TIGHT = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=20.0)
 HEAVY = policy(
     "began = time.process_time()\nwhile time.process_time() - began < 0.3: pass\nreturn obs / np.linalg.norm(obs)"

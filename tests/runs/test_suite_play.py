@@ -123,6 +123,7 @@ def test_a_second_interruption_kills(tmp_path: Path) -> None:
     assert program.free()
 
 
+@pytest.mark.nightly
 def test_nothing_outlives_a_killed_suite(tmp_path: Path) -> None:
     """Runs whose suite was killed put themselves down in good order, and nobody else can have the suite before."""
     program = Program(tmp_path, (*TINY, "--agent", "players:make_sleeper"))

@@ -112,6 +112,7 @@ def at_frame(found: Met, frame: int, fps: float, video: int = 0) -> None:
     found.until(f"!{film}.seeking && Math.floor({film}.currentTime * {fps}) === {frame}")
 
 
+@pytest.mark.nightly
 def test_a_film_goes_with_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """Keys and slider move the film to the frame of their step, and the film, moved or played, moves the cursor."""
     told = asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-0.json").document
@@ -157,6 +158,7 @@ def test_a_film_of_every_third_step(chromium: "Browser", shown: Shown) -> None:
     assert (film["steps_per_frame"], film["frames"]) == (3, -(-steps // 3) + 1)
 
 
+@pytest.mark.nightly
 def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> None:
     """The film in the feedback is shown on its episode's page; the list of episodes says which have one."""
     with met(chromium, shown.viewer.entrance) as found:
@@ -169,6 +171,7 @@ def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> N
     assert asked(shown.viewer, f"/film/{shown.filmed}/train-0-1.mp4").body == file.read_bytes()
 
 
+@pytest.mark.nightly
 def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """What car_racing showed the policy is on the page, pixel by pixel, at each step and where the last one led to."""
     recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
@@ -261,6 +264,7 @@ def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -
     assert len(document["hidden"]["validation"]) == 2
 
 
+@pytest.mark.nightly
 def test_films_of_one_case_side_by_side(chromium: "Browser", shown: Shown) -> None:
     """The task's page shows the two agents' films of a held-out case, and one slider moves both."""
     told = asked(shown.viewer, "/data/task/cartpole.json").document["films"]
