@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.verify import findings
 from whole_runs import config, played, state_kept_in
