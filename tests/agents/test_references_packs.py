@@ -14,6 +14,8 @@ from evopolicygym.specs import pack_catalog
 from installed_packs import installed_packs
 from playground import local_executor
 
+pytestmark = pytest.mark.nightly
+
 CASES = 2
 FLOORS = {
     "BabyAI-GoToLocal-v0": 0.7,

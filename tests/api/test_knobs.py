@@ -212,6 +212,7 @@ def test_a_limit_of_a_policy_is_kept(tmp_path: Path) -> None:
     assert submission.failed == 1
 
 
+@pytest.mark.nightly
 def test_programs_read_no_text_and_are_not_pooled_all_the_same(tmp_path: Path) -> None:
     """With both texts the tuner submits the same and scores the same; the records are of two tasks."""
     small = {**SMALL, "budget": 10}

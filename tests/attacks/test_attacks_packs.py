@@ -13,6 +13,8 @@ from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.runs.asked_environment import asked_environment
 from installed_packs import installed_packs
 
+pytestmark = pytest.mark.nightly
+
 REACHING = [one for one in attacks() if one.guarantees]
 """What the sandbox holds; the watch over a policy's time and words is the same wherever its environment plays."""
 FEW = 20

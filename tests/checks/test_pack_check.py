@@ -58,6 +58,7 @@ def test_a_task_that_there_is_not() -> None:
         list(check(own_pack.NAME, ["Farr-v0"]))
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_pack")
 def test_a_check_goes_on_where_it_stood(tmp_path: Path) -> None:
     """What has passed is not played again, and what failed is; both stand in the file."""
@@ -72,6 +73,7 @@ def test_a_check_goes_on_where_it_stood(tmp_path: Path) -> None:
     assert [one["name"] for one in json.loads(file.read_text())["tasks"]] == ["Far-v0", "Forgetful-v0"]
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_pack")
 def test_a_record_of_other_versions_is_made_anew(tmp_path: Path) -> None:
     """What was played on other versions counts for nothing."""

@@ -11,6 +11,8 @@ from evopolicygym.specs import pack_catalog
 from installed_packs import installed_packs
 from places import ROOT
 
+pytestmark = pytest.mark.nightly
+
 BEGIN = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

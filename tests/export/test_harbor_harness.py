@@ -31,9 +31,13 @@ import harbor.environments.docker
 folder = Path(harbor.environments.docker.__file__).parent
 print(folder / "docker-compose-build.yaml", folder / "docker-compose-no-network.yaml")
 """
-pytestmark = pytest.mark.skipif(
-    not (HARBOR / "harbor").is_file(), reason="Harbor isn't installed; `make harbor` does so, with Python 3.12 or newer"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        not (HARBOR / "harbor").is_file(),
+        reason="Harbor isn't installed; `make harbor` does so, with Python 3.12 or newer",
+    ),
+    pytest.mark.nightly,
+]
 
 
 def call(*words: object) -> str:

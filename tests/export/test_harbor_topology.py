@@ -12,6 +12,8 @@ import pytest
 from evopolicygym.api.harbor import export_harbor
 from harbor_topology import Topology, topology
 
+pytestmark = pytest.mark.nightly
+
 FEW = {"budget": 4, "validation": 1, "held_out": 2}
 
 

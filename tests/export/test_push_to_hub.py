@@ -57,6 +57,7 @@ def test_without_a_word_nothing_is_uploaded(run: Path, tmp_path: Path) -> None:
     assert "Nothing was uploaded" in found["out"]
 
 
+@pytest.mark.nightly
 def test_the_tables_are_uploaded(run: Path, tmp_path: Path) -> None:
     """With --yes they lie in a private data set, each as it was written, with a card that has a config for each."""
     found = export(tmp_path, run, *PUSH, "--yes")
@@ -74,6 +75,7 @@ def test_the_tables_are_uploaded(run: Path, tmp_path: Path) -> None:
     assert parquet.read_table(io.BytesIO(found["files"]["runs.parquet"].encode("latin-1"))).num_rows == 1
 
 
+@pytest.mark.nightly
 def test_a_card_that_was_edited_is_kept(run: Path, tmp_path: Path) -> None:
     """What its user wrote goes to the hub, and only the tables that were asked for."""
     (tmp_path / "data").mkdir()
@@ -87,6 +89,7 @@ def test_a_card_that_was_edited_is_kept(run: Path, tmp_path: Path) -> None:
     assert push["uploaded"].endswith(f"/datasets/me/runs/commit/{'0' * 40}")
 
 
+@pytest.mark.nightly
 def test_a_public_repository_takes_no_private_upload(run: Path, tmp_path: Path) -> None:
     """Where the data set is there and public, nothing is uploaded unless --public says so."""
     refused = export(tmp_path, run, *PUSH, "--yes", has="me/runs")
@@ -97,6 +100,7 @@ def test_a_public_repository_takes_no_private_upload(run: Path, tmp_path: Path) 
     assert (allowed["code"], len(allowed["files"])) == (0, 5), allowed["err"]
 
 
+@pytest.mark.nightly
 def test_a_hub_that_is_not_there(run: Path, tmp_path: Path) -> None:
     """It is said which repository was not taken, and why; the files stay."""
     address = ["env", "HF_ENDPOINT=http://127.0.0.1:9"]

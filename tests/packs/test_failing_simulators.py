@@ -18,6 +18,8 @@ from evopolicygym.rollout import log_bound
 from evopolicygym.rollout.executors import local
 from playground import local_executor, policy
 
+pytestmark = pytest.mark.nightly
+
 CASES = 2, 3
 SMALL = {"budget": 2, "validation": 1, "held_out": 1, "workers": 1}
 

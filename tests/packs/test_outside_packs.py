@@ -11,6 +11,8 @@ from evopolicygym.packs.installation import needed
 from evopolicygym.specs import pack_catalog
 from shell import Shell
 
+pytestmark = pytest.mark.nightly
+
 ENTRY_POINTS = f"""
 [evopolicygym.packs]
 {own_pack.NAME} = brought

@@ -13,6 +13,8 @@ from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_records import shipped
 from installed_packs import installed_packs
 
+pytestmark = pytest.mark.nightly
+
 SAMPLES = {
     "ale": "ALE-Tetris-v5-ram",
     "classic": "CartPole-v1",

@@ -7,6 +7,8 @@ import pytest
 from benchmark_module import load
 from installed_packs import installed_packs
 
+pytestmark = pytest.mark.nightly
+
 side_by_side = load("packs_side_by_side")
 
 

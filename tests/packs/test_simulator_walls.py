@@ -12,6 +12,8 @@ from evopolicygym.sandbox.confinement.bwrap import bwrap
 from evopolicygym.sandbox.confinement.simulator_walls import FINDING
 from playground import Playground, local_executor, policy
 
+pytestmark = pytest.mark.nightly
+
 CASES = 2, 3
 
 

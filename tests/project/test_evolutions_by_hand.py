@@ -55,6 +55,7 @@ def test_a_lineage_shows_the_better_half() -> None:
     assert {"-44.1", "-66.1", "-17.2", "-19.1", "-7.13", "-6.64"} <= set(beside)
 
 
+@pytest.mark.nightly
 def test_the_page_has_the_tables_of_today() -> None:
     """What the docs say of the edits is what the diagnostics say."""
     tables = runpy.run_path(str(ROOT / "docs" / "tables.py"))

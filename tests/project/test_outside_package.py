@@ -128,6 +128,7 @@ def test_an_outside_pack_plays_a_run(tmp_path: Path, printed: Callable[..., str]
     assert '"outside":"1.0"' in journal.read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly
 def test_an_outside_pack_passes_its_check(call: Command) -> None:
     """What checks our packs checks another package's too."""
     done = call("packs", "check", "walks", "--json")

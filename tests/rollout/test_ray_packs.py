@@ -13,6 +13,8 @@ from evopolicygym.packs.installation import packs_directory
 from evopolicygym.rollout.cluster.node_packs import PackHere, check_nodes, pack_here
 from ray_clusters import TwoNodes, two_nodes
 
+pytestmark = pytest.mark.nightly
+
 OURS = PackHere("/data/packs", {"python": "3.11.2", "numpy": "2.0", "gymnasium": "1.3.0", "mine": "1", "pip": "24"})
 
 

@@ -81,6 +81,7 @@ def test_killed_twice(
     assert_unharmed(program, undisturbed(arguments))
 
 
+@pytest.mark.nightly
 def test_killed_before_the_last_document(tmp_path: Path) -> None:
     """A run that was killed between its last event and its ``run.json`` gets that, and is not played again."""
     program = Program(tmp_path, (*TINY, "--agent", "random"))

@@ -100,6 +100,7 @@ def test_hidden_results_come_after_the_run_is_closed(tmp_path: Path, monkeypatch
     assert [one for one in sent[len(before) :] if "validation_mean" in one]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("tracker", "why"),
     [
@@ -127,6 +128,7 @@ def test_a_tracker_that_fails_changes_nothing(
     assert why in note
 
 
+@pytest.mark.nightly
 def test_a_program_that_refuses_warnings_is_not_stopped(tmp_path: Path) -> None:
     """Where a warning is an error, as in these tests, a tracker that fails still reaches nothing."""
     assert played(tmp_path, track="odd_trackers:Raises").is_finished
@@ -164,6 +166,7 @@ def test_what_is_no_number_is_left_out() -> None:
     assert dict(submission_point(state, state.submissions[0], is_now=True).values) == {"submission": 0}
 
 
+@pytest.mark.nightly
 def test_a_run_that_is_resumed_goes_on_in_its_tracker(tmp_path: Path) -> None:
     """The same tracker, which is not named again, logs what is missing and nothing twice."""
 
@@ -183,6 +186,7 @@ def test_a_run_that_is_resumed_goes_on_in_its_tracker(tmp_path: Path) -> None:
     assert [one["summary"]["status"] for one in logged if "summary" in one] == ["stopped", "scored"]
 
 
+@pytest.mark.nightly
 def test_a_run_that_was_not_logged_is_logged_afterwards(tmp_path: Path) -> None:
     """`resume` with a tracker hands it a finished run; a second time there is nothing to log."""
     run = played(tmp_path)
@@ -194,6 +198,7 @@ def test_a_run_that_was_not_logged_is_logged_afterwards(tmp_path: Path) -> None:
     assert [one["summary"]["held_out_score"] for one in logged if "summary" in one] == [run.score]
 
 
+@pytest.mark.nightly
 def test_a_suite_logs_its_runs(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run of a suite is a run in the tracker."""
     monkeypatch.chdir(tmp_path)
