@@ -46,11 +46,16 @@ class Heard:
             self.data += data
             self.more.notify_all()
 
-    def until(self, word: bytes) -> bytes:
-        """Return all that was printed, once a word is in it."""
+    def until(self, word: bytes, after: bytes = b"") -> bytes:
+        """Return all that was printed, once a word is in it, after another word."""
         with self.more:
-            assert self.more.wait_for(lambda: word in self.data, PATIENCE_S), self.data
+            assert self.more.wait_for(lambda: word in self.data[self._end_of(after) :], PATIENCE_S), self.data
             return self.data
+
+    def _end_of(self, word: bytes) -> int:
+        """Return where a word ends in what was printed, or the end of it all if it isn't there."""
+        begin = self.data.find(word)
+        return begin + len(word) if begin >= 0 else len(self.data)
 
     def forget(self) -> None:
         """Begin anew: what was printed so far is no longer waited for."""
@@ -125,7 +130,7 @@ def test_interactive_command(workplace: StandingWorkplace) -> None:
     command.send(b"\x03")
     heard.until(b"> ")  # before, the terminal would throw away what is typed
     command.send(b"echo code $?\n")
-    heard.until(b"code 130")
+    heard.until(b"> ", after=b"code 130")  # before, the shell may not read the end of its input from the terminal
     command.end_input()
 
     assert command.wait(PATIENCE_S) == 0
