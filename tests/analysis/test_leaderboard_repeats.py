@@ -57,7 +57,7 @@ def test_a_copy_counts_once(tmp_path: Path, document: dict[str, Any]) -> None:
 
     assert {run.root for run in found.runs} == {first, second}
     assert [one.root for one in found.problems] == [tmp_path / "runs" / "a" / "copy"]
-    assert found.problems[0].reason.startswith(f"is a copy of {first}")
+    assert str(first) in found.problems[0].reason
 
 
 def test_runs_that_happen_to_have_one_id_are_no_copies(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ def test_a_run_is_not_compared_with_its_copy(tmp_path: Path, document: dict[str,
     first = write(tmp_path / "runs", changed(document, "acrobot", "tuner", RETURNS))
     shutil.copytree(first, tmp_path / "copy")
 
-    assert "would be compared with itself" in str(failing("compare", first, tmp_path / "copy", tmp_path / "runs"))
+    assert isinstance(failing("compare", first, tmp_path / "copy", tmp_path / "runs"), UsageError)
 
 
 def test_an_experiment_is_called_by_its_name(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -101,11 +101,7 @@ def test_advice_fits_a_difference_of_budgets(tmp_path: Path, document: dict[str,
     runs = [write(tmp_path / "runs", one) for one in budgets]
     said = refusal(*runs)
 
-    assert "experiment" not in said
-    assert said.endswith(
-        "Name only the runs to be shown (one directory or several), or split entries with --by budget, or mix "
-        "them anyway with --mix."
-    )
+    assert [word in said for word in ("experiment", "--by budget", "--mix")] == [False, True, True]
     assert score_table(load_results(runs).runs, [], Choice(["budget"])).entry("tuner, budget 9")
 
 
@@ -116,8 +112,8 @@ def test_advice_fits_a_difference_of_cases(tmp_path: Path, document: dict[str, A
     others = changed(document, "acrobot", "b", RETURNS) | {"experiment": "another", "commitment": "another"}
     elsewhere = refusal(write(tmp_path / "more", few), write(tmp_path / "more", others))
 
-    assert said.endswith("Name only the runs to be shown (one directory or several), or mix them anyway with --mix.")
-    assert "Name the runs of one experiment only" in elsewhere
+    assert [word in said for word in ("experiment", "--by", "--mix")] == [False, False, True]
+    assert "experiment" in elsewhere
 
 
 def test_an_unknown_label_is_named_before_what_is_not_comparable(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -129,7 +125,7 @@ def test_an_unknown_label_is_named_before_what_is_not_comparable(tmp_path: Path,
     unknown = failing("compare", "tuner", "radnom", tmp_path / "runs")
 
     assert isinstance(unknown, UnknownName)
-    assert "Did you mean 'random'" in str(unknown)
+    assert "'random'" in str(unknown)
     assert "not comparable" in str(failing("compare", "tuner", "random", tmp_path / "runs"))
 
 
@@ -158,7 +154,7 @@ def test_entries_told_apart_by_their_split_stand_in_one_table(tmp_path: Path, do
     table = score_table(load_results([tmp_path / "runs"]).runs, [], Choice(["split"]))
 
     assert [one.label for one in table.entries if one.runs] == ["tuner, split private", "tuner, split public"]
-    assert any("played different cases" in note for note in table.notes)
+    assert any("different cases" in note for note in table.notes)
 
 
 def test_tasks_of_one_split_stay_together(tmp_path: Path, document: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -89,15 +90,15 @@ def test_an_unfinished_run_is_told(tmp_path: Path, document: dict[str, Any]) -> 
     """A run that isn't finished is in no table, and said to be so."""
     root = write(tmp_path / "runs", document | {"stage": "selected"})
 
-    with pytest.raises(RecordError, match=r"not finished \(selected\)"):
+    with pytest.raises(RecordError, match="selected"):
         load_result(root)
 
 
 def test_a_place_without_runs_is_told(tmp_path: Path) -> None:
     """Asking where there is nothing is a mistake."""
-    with pytest.raises(UsageError, match="no runs below"):
+    with pytest.raises(UsageError, match=re.escape(str(tmp_path))):
         load_results([tmp_path])
-    with pytest.raises(UsageError, match="does not exist"):
+    with pytest.raises(UsageError, match="nowhere"):
         load_results([tmp_path / "nowhere"])
 
 

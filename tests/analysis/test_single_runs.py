@@ -34,7 +34,7 @@ def test_compare_decides_nothing_by_one_run(
 
     assert (task["verdict"], task["repeats"], task["interval_covers"]) == (verdict, [repeats] * 2, covers)
     assert found["tasks_first_better"] == (1 if verdict else None)
-    assert any("not what another run would do" in note for note in found["notes"]) is (verdict is None)
+    assert any("another run" in note for note in found["notes"]) is (verdict is None)
 
 
 def test_compare_prints_the_note(tmp_path: Path, shell: Shell) -> None:
@@ -42,7 +42,7 @@ def test_compare_prints_the_note(tmp_path: Path, shell: Shell) -> None:
     told = shell.printed("compare", "good", "bad", runs(tmp_path, 1))
 
     assert "better" not in told
-    assert "Tasks with fewer than two repeats of each entry have no verdict." in told
+    assert [line for line in told.splitlines() if line.startswith("- ") and "verdict" in line]
 
 
 @pytest.mark.parametrize(("repeats", "tiers"), [(1, {None}), (2, {1, 2, None})])
@@ -52,7 +52,7 @@ def test_single_runs_have_no_tier(tmp_path: Path, shell: Shell, repeats: int, ti
     printed = shell.printed("leaderboard", tmp_path / "runs", "--per-task")
 
     assert {one["tier"] for one in found["entries"]} == tiers
-    assert ("Entries that lack a second repeat on any of their tasks have no tier." in printed) is (repeats == 1)
+    assert bool([line for line in printed.splitlines() if line.endswith("no tier.")]) is (repeats == 1)
     assert {one["intervals_cover"] for one in found["entries"]} == {None, "cases" if repeats == 1 else "runs and cases"}
 
 

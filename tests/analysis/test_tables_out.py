@@ -79,7 +79,7 @@ def test_latex() -> None:
 
 def test_a_format_that_there_is_not() -> None:
     """Another format is refused by name."""
-    with pytest.raises(UnknownName, match="no format named 'word'"):
+    with pytest.raises(UnknownName, match="'word'"):
         written([TABLE], "word")
 
 

@@ -173,7 +173,7 @@ def test_no_case_is_dealt_beyond_the_budget() -> None:
         deal.next()
 
     assert deal.is_spent
-    with pytest.raises(LookupError, match="all 2 episodes"):
+    with pytest.raises(LookupError, match="2 episodes"):
         deal.next()
 
 
@@ -219,7 +219,7 @@ def test_minutes_are_told_as_steps(tmp_path: Path) -> None:
 @trained
 def test_choices_are_refused_to_sac() -> None:
     """SAC has no use for an environment of choices, and says what has."""
-    with pytest.raises(UsageError, match=r"SAC needs continuous actions, and 'acrobot' has 3 choices. PPO"):
+    with pytest.raises(UsageError, match=r"'acrobot'.*3.*PPO"):
         small("acrobot", Algorithm.SAC)
 
 
@@ -227,7 +227,7 @@ def test_choices_are_refused_to_sac() -> None:
 def test_what_no_network_sees_is_refused() -> None:
     """An environment whose observations no network here is built for is refused before anything is trained."""
     lake = replace(catalog.load("cartpole"), name="lake", id="FrozenLake-v1")
-    with pytest.raises(UsageError, match=r"can't be trained in the environment 'lake': they see vectors, tables"):
+    with pytest.raises(UsageError, match="'lake'"):
         train(lake, Algorithm.PPO, TrainingBudget(5, Unit.EPISODES), 0)
 
 
@@ -259,7 +259,7 @@ def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
     assert {"stable_baselines3", "torch", "numpy", "gymnasium"} <= told["versions"].keys()
     assert scored["submissions"][0]["failed_episodes"] == 0
     assert len(scored["outcome"]["held_out_returns"]) == 2
-    assert "holds something already" in str(again.exception)
+    assert isinstance(again.exception, UsageError)
 
 
 @trained
@@ -296,15 +296,15 @@ def test_settings_are_known(name: str) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: budget_of(None, None, None), "one budget, --episodes, --steps or --minutes; got none"),
-        (lambda: budget_of(5, None, 1), "got 5 episodes and 1 minute"),
-        (lambda: budget_of(0, None, None), "--episodes expects a number above 0, got 0"),
-        (lambda: algorithm_named("dqn"), "no algorithm 'dqn' to train with. Known: ppo, sac"),
+        (lambda: budget_of(None, None, None), "--episodes, --steps or --minutes"),
+        (lambda: budget_of(5, None, 1), "5 episodes.*1 minute"),
+        (lambda: budget_of(0, None, None), "--episodes.*0"),
+        (lambda: algorithm_named("dqn"), "'dqn'.*ppo, sac"),
     ],
 )
 def test_nonsense_is_refused(ask: Callable[[], object], message: str) -> None:
     """What can't be trained is refused with what could."""
-    with pytest.raises(UsageError, match=message.replace(".", r"\.")) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         ask()
     assert refused.value.exit_code == 2
 
@@ -315,7 +315,7 @@ def test_a_missing_extra_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.delitem(sys.modules, "evopolicygym.baselines.networks", raising=False)
     left = CliRunner().invoke(app, ["train", "cartpole", "--episodes", "4", "-o", str(tmp_path / "project")])
 
-    assert "pip install 'evopolicygym[baselines]'" in str(left.exception)
+    assert "evopolicygym[baselines]" in str(left.exception)
     assert not (tmp_path / "project").exists()
 
 

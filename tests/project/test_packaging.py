@@ -33,9 +33,7 @@ def call(words: list[str], directory: Path, path: Path) -> "subprocess.Completed
     """Run Python outside of the checkout, with the package from one place."""
     environment = {**os.environ, "PYTHONPATH": str(path), "COLUMNS": "200"}
     line = [sys.executable, "-P", *words]
-    return subprocess.run(
-        line, cwd=directory, env=environment, capture_output=True, text=True, timeout=120, check=False
-    )
+    return subprocess.run(line, cwd=directory, env=environment, capture_output=True, text=True, check=False)
 
 
 def files_of_the_package() -> set[str]:
@@ -47,25 +45,24 @@ def files_of_the_package() -> set[str]:
     }
 
 
-@pytest.fixture
-def built(tmp_path: Path) -> Path:
-    """Return where the wheel and the source distribution lie, built without a network."""
+def build(target: str, directory: Path) -> Path:
+    """Build the wheel or the source distribution, without a network; return its path."""
     pytest.importorskip("hatchling", reason="hatchling isn't installed; `make .venv/.installed-dev` installs it")
-    line = [sys.executable, "-m", "hatchling", "build", "--directory", str(tmp_path)]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    line = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(directory)]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
-    return tmp_path
+    (built,) = (path for path in directory.iterdir() if path.is_file())
+    return built
 
 
-def test_wheel(built: Path, tmp_path: Path) -> None:
+def test_wheel(tmp_path: Path) -> None:
     """The wheel is small and holds the package alone, and from it the program lists what can be played."""
-    (wheel,) = built.glob("*.whl")
+    wheel = build("wheel", tmp_path / "built")
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
         archive.extractall(tmp_path / "installed")  # noqa: S202 - a wheel, and our own
     place = call(["-c", "import evopolicygym; print(evopolicygym.__file__)"], tmp_path, tmp_path / "installed")
-    helped = call(["-m", "evopolicygym", "--help"], tmp_path, tmp_path / "installed")
     listed = call(["-m", "evopolicygym", "environments"], tmp_path, tmp_path / "installed")
 
     assert files_of_the_package() == held
@@ -74,13 +71,14 @@ def test_wheel(built: Path, tmp_path: Path) -> None:
         name.removeprefix("evopolicygym/") for name in held
     }
     assert str(tmp_path) in place.stdout
-    assert (helped.returncode, listed.returncode) == (0, 0), helped.stderr + listed.stderr
+    assert listed.returncode == 0, listed.stderr
     assert "acrobot" in listed.stdout
 
 
-def test_source_distribution(built: Path) -> None:
+@pytest.mark.nightly
+def test_source_distribution(tmp_path: Path) -> None:
     """The source distribution is small: it holds the package, its tests and what `make` reads, and no records."""
-    (source,) = built.glob("*.tar.gz")
+    source = build("sdist", tmp_path / "built")
     with tarfile.open(source) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
 
@@ -90,7 +88,7 @@ def test_source_distribution(built: Path) -> None:
     assert source.stat().st_size < MOST_SOURCE
 
 
-@pytest.mark.parametrize("agent", ["neutral", "codex"])
+@pytest.mark.parametrize("agent", ["neutral", pytest.param("codex", marks=pytest.mark.nightly)])
 def test_missing_extra(agent: str, tmp_path: Path) -> None:
     """Where httpx2 is not installed, an agent that asks a model says what installs it, and leaves no record."""
     (tmp_path / "codex").write_text("#!/bin/sh\n", encoding="utf-8")
@@ -102,5 +100,5 @@ def test_missing_extra(agent: str, tmp_path: Path) -> None:
         done = call(["-c", WITHOUT_HTTPX, *asked, "--runs", str(tmp_path / "runs")], tmp_path, PACKAGE.parent)
 
     assert done.returncode == 2, done.stderr
-    assert "pip install 'evopolicygym[agents]'" in done.stderr
+    assert "evopolicygym[agents]" in done.stderr
     assert list(tmp_path.glob("runs/**/journal.jsonl")) == []

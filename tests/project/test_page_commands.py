@@ -116,17 +116,6 @@ BEFORE = {
 }
 """What a reader of a page has done before."""
 
-SLOW = (
-    "docs/use/agents.md",
-    "docs/measure/baselines.md",
-    "docs/measure/effects.md",
-    "docs/use/cluster.md",
-    "docs/extend/optimisers.md",
-    "docs/use/suites.md",
-    "results/README.md",
-)
-"""Pages whose commands take minutes."""
-
 CLUSTER = "docs/use/cluster.md"
 READ = {page: [command for block in blocks(page) for command in commands(block)] for page in PAGES}
 """The commands of every page, in order."""
@@ -142,14 +131,7 @@ def is_run(command: Command) -> bool:
     return all(rule.run for rule in rules(command))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=[pytest.mark.nightly] if page in SLOW else [])
-        for page, found in READ.items()
-        if any(map(is_run, found))
-    ],
-)
+@pytest.mark.parametrize("page", [page for page, found in READ.items() if any(map(is_run, found))])
 def test_the_commands_of_a_page_work_in_order(page: str, tmp_path: Path) -> None:
     """Each command of a page leaves as the page says, with the files and programs that it shows, from top to bottom."""
     missing = []
@@ -212,7 +194,7 @@ def test_no_table_says_what_no_page_has() -> None:
 
     assert idle == []
     assert words == []
-    assert {page for page in (*BEFORE, *SLOW) if not READ[page]} == set()
+    assert {page for page in BEFORE if not READ[page]} == set()
 
 
 def test_the_extras_that_pages_install_are_there() -> None:

@@ -1,17 +1,19 @@
-"""What ships of results reads as it always did: the numbers of every table, of every export, found in every record.
+"""Results that ship have the numbers that they had: in tables, in exports, and in what ``verify`` finds.
 
-On one machine they are the same bit for bit. The digests hold ten digits of what is printed as JSON, and six decimals:
-intervals are drawn with matrix products, whose last bits are the processor's own.
+``pytest tests/project/test_shipped_outputs.py --snapshot-update`` rewrites the snapshots after a change that was meant.
+On one machine numbers are the same bit for bit. Snapshots hold ten digits and six decimals of them: intervals are drawn
+with matrix products, whose last bits depend on the processor.
 """
 
 import csv
 import hashlib
 import json
-import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
@@ -19,56 +21,98 @@ from places import ROOT
 
 if not (ROOT / "results").is_dir():
     pytest.skip("the records lie in the repository, and not in the source distribution", allow_module_level=True)
-KNOWN = tomllib.loads(Path(__file__).with_name("shipped_outputs.toml").read_text(encoding="utf-8"))
-"""SHA-256 of each command's numbers, taken before the package was laid out anew."""
-PROSE = {"title", "notes", "detail"}
-"""Sentences may be worded anew."""
+TABLES = (
+    "leaderboard results/baselines results/references --with paper --format csv",
+    "leaderboard --with paper,references,baselines,anchors --format csv",
+    "leaderboard results/baselines --per-task --format csv",
+    "diagnose results/baselines results/references --format csv",
+    "compare results/baselines/tuner results/baselines/random_search --json",
+)
+"""Commands that print tables of what ships."""
+PROSE = {"title", "notes"}
+"""Fields that hold sentences."""
 DIGITS, DECIMALS = 10, 6
 
 
-def _numbers(value: Any) -> Any:
-    """Return a document without its sentences, with its numbers rounded and with paths as seen from here."""
-    if isinstance(value, dict):
-        return {name: _numbers(one) for name, one in value.items() if name not in PROSE}
-    if isinstance(value, list):
-        return [_numbers(one) for one in value]
-    if isinstance(value, float):
-        return float(f"{round(value, DECIMALS):.{DIGITS}g}") + 0.0  # and no negative zero
-    return value.removeprefix(f"{ROOT}/") if isinstance(value, str) else value
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(_numbers(value), sort_keys=True).encode()).hexdigest()
-
-
-def _printed(command: str) -> Any:
-    return json.loads(CliRunner().invoke(app, [*command.split(), "--json"]).stdout)
-
-
-@pytest.mark.parametrize("command", KNOWN["json"])
-def test_what_is_printed_of_shipped_results_is_as_it_was(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaderboards, diagnostics and comparisons of what ships have the numbers that they had."""
+@pytest.fixture(autouse=True)
+def _in_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name results by their paths from the root."""
     monkeypatch.chdir(ROOT)
 
-    assert KNOWN["json"][command] == _digest(_printed(command))
+
+def printed(command: str) -> str:
+    """Return what a command prints on stdout."""
+    return CliRunner().invoke(app, command.split()).stdout
 
 
-def test_what_is_exported_of_shipped_results_is_as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every column that there was holds what it held."""
-    monkeypatch.chdir(ROOT)
-    CliRunner().invoke(app, ["export", "csv", "results/baselines", "results/references", "-o", str(tmp_path)])
-
-    for name, table in KNOWN["csv"].items():
-        with (tmp_path / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-            rows = [{column: row[column] for column in table["columns"]} for row in csv.DictReader(file)]
-        assert (name, table["sha256"]) == (name, _digest(rows))
+def rounded(cell: str) -> str:
+    """Return a cell, with few enough digits for any processor if it is a number."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return cell
+    return f"{round(number, DECIMALS) + 0.0:.{DIGITS}g}"  # and no negative zero
 
 
-def test_every_shipped_record_is_found_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `verify` looks at in each record, and whether it is in order, is as it was."""
-    monkeypatch.chdir(ROOT)
-    journals = [file for file in Path("results").rglob("journal.jsonl") if "examples" not in file.parts]
-    records = sorted(file.parent for file in journals)
-    found = {str(record): _printed(f"verify {record}") for record in records}
+def leaves(value: Any, path: str = "") -> Iterable[str]:
+    """Yield the path and the value of everything in a JSON document but its sentences."""
+    match value:
+        case dict():
+            for name, part in value.items():
+                if name not in PROSE:
+                    yield from leaves(part, f"{path}.{name}")
+        case list() if any(isinstance(part, dict | list) for part in value):
+            for place, part in enumerate(value):
+                yield from leaves(part, f"{path}[{place}]")
+        case list():
+            yield f"{path} {' '.join(rounded(str(part)) for part in value)}"
+        case _:
+            yield f"{path} {rounded(str(value))}"
 
-    assert KNOWN["verify"]["sha256"] == _digest(found)
+
+@pytest.mark.parametrize("command", TABLES)
+def test_tables_have_the_numbers_that_they_had(command: str, snapshot: SnapshotAssertion) -> None:
+    """Leaderboards, diagnostics and comparisons of what ships are as they were."""
+    text = printed(command)
+    if command.endswith("--json"):
+        lines = list(leaves(json.loads(text)))
+    else:
+        lines = [",".join(map(rounded, row)) for row in csv.reader(text.splitlines())]
+
+    assert "\n".join(lines) == snapshot
+
+
+def test_exports_have_the_columns_that_they_had(snapshot: SnapshotAssertion, tmp_path: Path) -> None:
+    """Every run has its score, and each column holds what it held; a digest is that of a column."""
+    printed(f"export csv results/baselines results/references -o {tmp_path}")
+    found = {}
+    for path in sorted(tmp_path.glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            found[path.stem] = list(csv.DictReader(file))
+    digests = {
+        table: {name: digest(row[name] for row in rows) for name in rows[0]} | {"rows": len(rows)}
+        for table, rows in found.items()
+    }
+    scores = [
+        f"{run['run']} {run['task']} {run['agent']} {run['model']}: {rounded(run['score'])} "
+        f"± {rounded(run['standard_error'])}"
+        for run in found["runs"]
+    ]
+
+    assert {"scores": scores, "digests": digests} == snapshot
+
+
+def digest(cells: Iterable[str]) -> str:
+    """Return the beginning of the SHA-256 of a column's cells."""
+    return hashlib.sha256(json.dumps([rounded(cell) for cell in cells]).encode()).hexdigest()[:16]
+
+
+def test_every_record_is_found_as_it_was(snapshot: SnapshotAssertion) -> None:
+    """Each record has the findings of ``verify`` that it had; those that don't hold without a replay have a minus."""
+    records = sorted(file.parent for file in Path("results").rglob("journal.jsonl") if "examples" not in file.parts)
+    found = {}
+    for record in records:
+        findings = json.loads(printed(f"verify {record} --json"))["findings"]
+        found[str(record)] = ", ".join(f"{'' if one['ok'] else '-'}{one['what']}" for one in findings)
+
+    assert found == snapshot

@@ -72,7 +72,7 @@ def test_a_report_counts_the_tasks_of_its_runs(runs: Path, tmp_path: Path) -> No
     told = report(runs, "-o", tmp_path / "report", "--with", "paper", "--no-figures", "--no-pages")
 
     assert told["tasks"] == ["acrobot", "door_key"]
-    assert " on 2 tasks." in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
+    assert "2 tasks" in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
 
 
 def test_a_real_suite(tmp_path: Path) -> None:
@@ -189,20 +189,20 @@ def test_a_directory_of_something_else(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        (["--only", "edit"], "Did you mean 'edits'"),
-        (["--format", "gif"], "Known: png, svg"),
-        (["--only", "families", "--no-figures"], "leaves figures out"),
-        (["--with", "papers"], "shipped table"),
+        (["--only", "edit"], "'edits'"),
+        (["--format", "gif"], "svg"),
+        (["--only", "families", "--no-figures"], "--no-figures"),
+        (["--with", "papers"], "papers"),
     ],
 )
-def test_what_can_t_be_reported_is_told(runs: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
-    """What isn't there is an error of the one who asked, before anything is written."""
+def test_what_can_t_be_reported_is_told(runs: Path, tmp_path: Path, arguments: list[str], named: str) -> None:
+    """A name that isn't known is refused with what is, before anything is written."""
     left = typed(runs, "-o", tmp_path / "new", *arguments)
 
     assert isinstance(left.exception, UsageError)
-    assert message in str(left.exception)
+    assert named in str(left.exception)
     assert not (tmp_path / "new").exists()
 
 
@@ -221,7 +221,7 @@ def test_without_matplotlib(runs: Path, tmp_path: Path) -> None:
     tables_only = without_matplotlib(runs, "-o", tmp_path / "tables", "--no-figures", "--only", "leaderboard")
 
     assert left.returncode == 2
-    assert "pip install 'evopolicygym[figures]'" in left.stderr
+    assert "evopolicygym[figures]" in left.stderr
     assert "--no-figures" in left.stderr
     assert not (tmp_path / "new").exists()
     assert tables_only.returncode == 0, tables_only.stderr

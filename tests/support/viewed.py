@@ -24,6 +24,7 @@ from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
 from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 
+PATIENCE_S = 120
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>\x1b[31m\u202e"
 """What a page must show and never do."""
 
@@ -73,7 +74,7 @@ class Answer:
 def asked(viewer: ServedViewer, path: str, method: str = "GET", **headers: str) -> Answer:
     """Ask the site for a path as it is written, dots and all, with its token where no other is given."""
     headers = {"Authorization": f"Bearer {viewer.access.token}", **headers}
-    connection = http.client.HTTPConnection(urlsplit(viewer.address).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(viewer.address).netloc, timeout=PATIENCE_S)
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()

@@ -8,24 +8,32 @@ from typing import TYPE_CHECKING
 import httpx2
 import pytest
 
-from browsers import met
+from browsers import PATIENCE_MS, met
 from diagnosed import known_run, recorded
 from evopolicygym.viewer.site.access import leading_to
 from evopolicygym.viewer.site.serving import ServedViewer
 from shell import Shell
-from viewed import asked
+from viewed import PATIENCE_S, asked
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture
-def viewer(tmp_path: Path) -> Iterator[ServedViewer]:
-    recorded(tmp_path / "runs" / "known", known_run())
-    films = tmp_path / "runs" / "known" / "films" / "train" / "submit_000"
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where a run lies with a film."""
+    runs = tmp_path_factory.mktemp("access") / "runs"
+    recorded(runs / "known", known_run())
+    films = runs / "known" / "films" / "train" / "submit_000"
     films.mkdir(parents=True)
     (films / "case_000.mp4").write_bytes(b"film")
-    with ServedViewer([tmp_path / "runs"]) as served:
+    return runs
+
+
+@pytest.fixture(scope="module")
+def viewer(runs: Path) -> Iterator[ServedViewer]:
+    """Serve it; no test changes it."""
+    with ServedViewer([runs]) as served:
         yield served
 
 
@@ -51,7 +59,7 @@ def test_without_the_token_there_is_nothing(viewer: ServedViewer, headers: dict[
         answer = asked(viewer, path, **sent)
 
         assert answer.status == 403
-        assert b"the address that evopolicygym view printed" in answer.body
+        assert b"evopolicygym view" in answer.body
         assert "set-cookie" not in answer.headers
 
 
@@ -96,9 +104,9 @@ def test_the_token_opens_nothing_to_others(viewer: ServedViewer, headers: dict[s
     assert "set-cookie" not in answer.headers
 
 
-def test_each_viewer_has_a_token_of_its_own(viewer: ServedViewer, tmp_path: Path) -> None:
+def test_each_viewer_has_a_token_of_its_own(viewer: ServedViewer, runs: Path) -> None:
     """The token of one viewer opens no other, and none can be guessed."""
-    with ServedViewer([tmp_path / "runs"]) as other:
+    with ServedViewer([runs]) as other:
         answer = asked(other, "/data/runs.json", Authorization=f"Bearer {viewer.access.token}")
 
         assert answer.status == 403
@@ -108,14 +116,15 @@ def test_each_viewer_has_a_token_of_its_own(viewer: ServedViewer, tmp_path: Path
 def test_programs_send_the_token_in_a_header(viewer: ServedViewer) -> None:
     """A script needs no cookie: the token of the printed address, as a bearer's, is enough."""
     token = httpx2.URL(viewer.entrance).params["token"]
-    answer = httpx2.get(f"{viewer.address}/data/runs.json", headers={"Authorization": f"Bearer {token}"})
+    answer = httpx2.get(
+        f"{viewer.address}/data/runs.json", headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE_S
+    )
 
     assert len(answer.json()["runs"]) == 1
 
 
-def test_no_process_is_started_with_the_token(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_is_started_with_the_token(runs: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """A browser is started with a private file that leads to the address: any user can read what it is started with."""
-    recorded(tmp_path / "runs" / "known", known_run())
     opened: list[tuple[str, str, int]] = []
 
     def look(address: str) -> None:
@@ -124,7 +133,7 @@ def test_no_process_is_started_with_the_token(tmp_path: Path, shell: Shell, monk
 
     monkeypatch.setattr(webbrowser, "open", look)
     monkeypatch.setattr(ServedViewer, "wait", lambda _: None)
-    out = shell.printed("view", tmp_path / "runs")
+    out = shell.printed("view", runs)
     (entrance,) = (word for word in out.split() if word.startswith("http://"))
     ((address, page, mode),) = opened
 
@@ -150,10 +159,10 @@ def test_a_browser_comes_in_by_the_printed_address(chromium: "Browser", viewer: 
 def test_a_browser_without_the_token_is_told_what_to_do(chromium: "Browser", viewer: ServedViewer) -> None:
     """Who opens the address without the token reads which address to open; nothing of the runs is there."""
     page = chromium.new_page()
-    answer = page.goto(viewer.address)
+    answer = page.goto(viewer.address, timeout=PATIENCE_MS)
 
     assert answer is not None
     assert answer.status == 403
-    assert "the address that evopolicygym view printed" in page.inner_text("main")
+    assert "evopolicygym view" in page.inner_text("main")
     assert "toy" not in page.content()
     page.close()

@@ -130,7 +130,7 @@ def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
         found.open("#/", ".nothing")
         assert "evopolicygym run acrobot" in found.page.inner_text("main")
         found.open("#/run/nope", ".trouble")
-        assert "moved or removed" in found.page.inner_text("main")
+        assert "nope" in found.page.inner_text("main")
         found.said[:] = [one for one in found.said if "404" not in one]
 
 

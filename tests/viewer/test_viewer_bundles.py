@@ -11,6 +11,7 @@ from diagnosed import known_run, recorded
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.playback import Step
+from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents import episode, step_columns, submission
@@ -161,6 +162,16 @@ def test_an_episode_that_is_not_there(name: str, tmp_path: Path) -> None:
     """A name that is no episode's is refused with what would work or what there is."""
     with pytest.raises(UsageError):
         episode.episode_bundle(known(tmp_path)[1], name)
+
+
+def test_hidden_episodes_of_every_candidate(tmp_path: Path) -> None:
+    """A submission that was not selected has its validation episodes, and the returns that post-hoc gave it."""
+    _, record = known(tmp_path)
+    write_post_hoc(record.paths, {"a": PostHoc((7.0, 8.0, 9.0), {})})
+    hidden = submission_bundle(record, 0)["hidden"]
+
+    assert [row["return"] for row in hidden["validation"]] == [1.0, 3.0]
+    assert [row["return"] for row in hidden["post_hoc"]] == [7.0, 8.0, 9.0]
 
 
 def test_a_transcript_knows_its_submissions(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from evopolicygym.runs.post_hoc import play_post_hoc
 from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents import episode_names
-from evopolicygym.viewer.documents.pictures import picture_parts, pictures_bundle, without_pictures
+from evopolicygym.viewer.documents.pictures import picture_layouts, picture_parts, pictures_bundle, without_pictures
 from evopolicygym.viewer.site.serving import ServedViewer
+from exported import film
 from players import BAD
 from viewed import asked, real_runs
 from whole_runs import Told, config, played
@@ -139,6 +140,7 @@ def test_a_film_goes_with_the_cursor(chromium: "Browser", shown: Shown) -> None:
         assert len(told["series"]["t"]) == steps + 1
 
 
+@pytest.mark.nightly
 def test_a_film_of_every_third_step(chromium: "Browser", shown: Shown) -> None:
     """Its frame k stands for the steps from 3k on, and its last for the last; the cursor is not drawn back to it."""
     told = asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-1.json").document
@@ -197,17 +199,19 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
     assert asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-0/pictures/0.json").status == 404
 
 
-def test_pictures_come_in_blocks(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block begins where the one before ended, and the last has what the last step led to."""
-    monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 96 * 96 * 3)
-    recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
-    record = read_run(shown.driven.paths.root)
+    monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 8 * 8 * 3)
+    paths = film(tmp_path / "run", 9, 8)
+    with np.load(paths.trained(0, 0) / "observations.npz") as archive:
+        recorded = archive["observations"]
+    record = read_run(paths.root)
     place = episode_names.found(record, "train-0-0")
     blocks = [pictures_bundle(record, place, number) for number in range(3)]
 
-    assert [(one["first"], one["count"]) for one in blocks] == [(0, 4), (4, 4), (8, len(recorded) - 8)]
+    assert [(one["first"], one["count"]) for one in blocks] == [(0, 4), (4, 4), (8, 2)]
     assert b"".join(base64.b64decode(one["pictures"][""]) for one in blocks) == recorded.tobytes()
-    with pytest.raises(UsageError, match="no block 3"):
+    with pytest.raises(UsageError, match="block 3"):
         pictures_bundle(record, place, 3)
 
 
@@ -223,8 +227,16 @@ def test_which_parts_of_an_observation_are_pictures() -> None:
     assert without_pictures(value, space) == {"pair": [None, 2], "speed": [1, 2]}
     assert without_pictures(np.zeros((7, 7, 3)), box) is None
     assert not list(picture_parts(Box((7, 7, 3), "float32", 0, 1)))
+    assert [catalog_meaning(name) for name in ("door_key", "car_racing")] == ["minigrid", "colours"]
 
 
+def catalog_meaning(name: str) -> str:
+    """Return what the pictures of an environment mean."""
+    (layout,) = picture_layouts(Box((96, 96, 3), "uint8", 0, 255), catalog.load(name))
+    return str(layout["meaning"])
+
+
+@pytest.mark.nightly
 def test_a_grid_is_drawn_as_what_it_means(chromium: "Browser", shown: Shown) -> None:
     """MiniGrid's numbers are kinds and colours: they are drawn as things and told in words, the rest is plotted."""
     told = asked(shown.viewer, f"/data/run/{shown.walker}/episode/train-0-0.json").document
@@ -243,6 +255,7 @@ def test_a_grid_is_drawn_as_what_it_means(chromium: "Browser", shown: Shown) -> 
     assert any("direction" in column["name"] for column in told["series"]["observations"])
 
 
+@pytest.mark.nightly
 def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -> None:
     """Validation of a checkpoint that was not selected has its steps; what post-hoc played has its returns."""
     with met(chromium, shown.viewer.entrance) as found:

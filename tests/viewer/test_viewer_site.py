@@ -15,14 +15,27 @@ from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.viewer.site.app import static_files
 from evopolicygym.viewer.site.serving import ServedViewer
-from viewed import asked
+from viewed import PATIENCE_S, asked
+
+
+def write_runs(below: Path) -> Path:
+    """Write a run that is known by hand, and a file beside the directory of runs."""
+    recorded(below / "runs" / "known", known_run())
+    (below / "secret.json").write_text('{"secret": 1}')
+    return below / "runs"
+
+
+@pytest.fixture(scope="module")
+def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedViewer]:
+    """Serve a run that no test changes."""
+    with ServedViewer([write_runs(tmp_path_factory.mktemp("site"))]) as served:
+        yield served
 
 
 @pytest.fixture
-def viewer(tmp_path: Path) -> Iterator[ServedViewer]:
-    recorded(tmp_path / "runs" / "known", known_run())
-    (tmp_path / "secret.json").write_text('{"secret": 1}')
-    with ServedViewer([tmp_path / "runs"]) as served:
+def own_viewer(tmp_path: Path) -> Iterator[ServedViewer]:
+    """Serve a run that the test may change, below its own directory."""
+    with ServedViewer([write_runs(tmp_path)]) as served:
         yield served
 
 
@@ -130,28 +143,28 @@ def test_no_path_leads_out(viewer: ServedViewer, path: str) -> None:
     assert b"secret" not in answer.body.replace(b"secret.json", b"").replace(b"secret'", b"")
 
 
-def test_films_are_served_and_links_are_not(viewer: ServedViewer, tmp_path: Path) -> None:
+def test_films_are_served_and_links_are_not(own_viewer: ServedViewer, tmp_path: Path) -> None:
     """A film beside a record is played, in pieces where that is asked; a link in its place leads nowhere."""
-    base, films = f"/film/{run_id(viewer)}", tmp_path / "runs" / "known" / "films"
+    base, films = f"/film/{run_id(own_viewer)}", tmp_path / "runs" / "known" / "films"
     (films / "train" / "submit_000").mkdir(parents=True)
     (films / "train" / "submit_000" / "case_000.mp4").write_bytes(b"0123456789")
     (films / "train" / "submit_000" / "case_001.mp4").symlink_to(tmp_path / "secret.json")
 
-    assert asked(viewer, f"{base}/train-0-0.mp4").body == b"0123456789"
-    assert asked(viewer, f"{base}/train-0-0.mp4", Range="bytes=2-4").body == b"234"
-    assert asked(viewer, f"{base}/train-0-1.mp4").status == 404
-    assert asked(viewer, f"/data/run/{run_id(viewer)}/episode/train-0-0.json").document["film"]
+    assert asked(own_viewer, f"{base}/train-0-0.mp4").body == b"0123456789"
+    assert asked(own_viewer, f"{base}/train-0-0.mp4", Range="bytes=2-4").body == b"234"
+    assert asked(own_viewer, f"{base}/train-0-1.mp4").status == 404
+    assert asked(own_viewer, f"/data/run/{run_id(own_viewer)}/episode/train-0-0.json").document["film"]
 
 
-def test_what_is_wrong_is_said(viewer: ServedViewer, tmp_path: Path) -> None:
-    """A run that is gone and a record that is broken are told in words."""
-    own = run_id(viewer)
+def test_what_is_wrong_is_said(own_viewer: ServedViewer, tmp_path: Path) -> None:
+    """A run that is gone and a record that is broken are named in the answer."""
+    own = run_id(own_viewer)
     (tmp_path / "runs" / "known" / "journal.jsonl").write_text("no journal\n")
+    gone, broken = (asked(own_viewer, f"/data/run/{run}.json") for run in ("nope", own))
 
-    assert "moved or removed" in asked(viewer, "/data/run/nope.json").document["error"]
-    broken = asked(viewer, f"/data/run/{own}.json")
-    assert broken.status == 422
-    assert "does not follow" in broken.document["error"]
+    assert (gone.status, broken.status) == (404, 422)
+    assert "nope" in gone.document["error"]
+    assert "journal.jsonl" in broken.document["error"]
 
 
 def test_pages_hold_no_script_or_style_of_their_own(viewer: ServedViewer) -> None:
@@ -171,7 +184,7 @@ def test_pages_hold_no_script_or_style_of_their_own(viewer: ServedViewer) -> Non
 def test_a_port_that_is_taken(viewer: ServedViewer, tmp_path: Path) -> None:
     """A second viewer on the same port says what would work."""
     with pytest.raises(UsageError, match="--port"):
-        ServedViewer([tmp_path / "runs"], int(viewer.address.rpartition(":")[2]))
+        ServedViewer([tmp_path], int(viewer.address.rpartition(":")[2]))
 
 
 def test_no_directory(tmp_path: Path) -> None:
@@ -185,13 +198,16 @@ def test_the_program_ends_in_good_order(tmp_path: Path, number: signal.Signals) 
     """``evopolicygym view`` prints its address, answers there, and ends without a complaint when interrupted."""
     recorded(tmp_path / "runs" / "known", known_run())
     words = [sys.executable, "-m", "evopolicygym", "view", "--no-open", str(tmp_path / "runs")]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
         assert process.stdout is not None
         (entrance,) = (word for word in process.stdout.readline().split() if word.startswith("http://"))
-        with httpx2.Client(follow_redirects=True) as client:
+        with httpx2.Client(follow_redirects=True, timeout=PATIENCE_S) as client:
             client.get(entrance)
             status = client.get(httpx2.URL(entrance).join("/data/runs.json")).status_code
         process.send_signal(number)
-        _, complaints = process.communicate(timeout=30)
+        _, complaints = process.communicate()
+    finally:
+        process.kill()
 
     assert (status, process.returncode, complaints) == (200, 0, "")
