@@ -91,7 +91,9 @@ def test_a_figure_of_nothing_says_so(name: str) -> None:
     assert any(text.startswith("No ") for text in found)
 
 
-@each
+@pytest.mark.parametrize(
+    "name", [name if name == "edits" else pytest.param(name, marks=pytest.mark.nightly) for name in FIGURES.names()]
+)
 def test_bytes_are_the_same(name: str, findings: Findings) -> None:
     """The same findings give the same files, whatever a user has set for matplotlib, which stays as it was."""
     before = dict(mpl.rcParams)

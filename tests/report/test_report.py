@@ -75,8 +75,9 @@ def test_a_report_counts_the_tasks_of_its_runs(runs: Path, tmp_path: Path) -> No
     assert "2 tasks" in (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_real_suite(tmp_path: Path) -> None:
+def test_a_real_suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that tuner and random have played on cartpole become a report with every part, through the program."""
+    monkeypatch.setattr("evopolicygym.viewer.documents.suite.shipped_names", lambda: ["paper"])  # for few pages
     with state_kept_in(tmp_path / "state"):
         for agent in ("tuner", "random"):
             played(config(tmp_path / "runs", agent=agent, budget=4))
@@ -233,11 +234,11 @@ def test_every_part_has_its_place() -> None:
     assert set(ORDER) == {*tables(), *FIGURES.names()}
 
 
-def test_what_is_not_comparable_is_reported_side_by_side(tmp_path: Path) -> None:
+def test_what_is_not_comparable_is_reported_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of two budgets share no table and no figure; titles say which is which, and the index shows all."""
-    with state_kept_in(tmp_path / "state"):
-        for budget in (2, 4):
-            played(config(tmp_path / "runs", agent="random", budget=budget))
+    for budget in (32, 64):
+        monkeypatch.setattr("reported.BUDGET", budget)
+        write_reported(tmp_path / "runs" / str(budget), entries=["random"], tasks=["acrobot"], repeats=1)
     told = report(tmp_path / "runs", "-o", tmp_path / "report", "--only", "leaderboard", "--only", "budget")
     text = (tmp_path / "report" / "README.md").read_text(encoding="utf-8")
 
@@ -245,5 +246,5 @@ def test_what_is_not_comparable_is_reported_side_by_side(tmp_path: Path) -> None
         "leaderboard", "budget", "leaderboard_2", "budget_2",
     ]  # fmt: skip
     assert told["runs"] == 2
-    assert "## Leaderboard (budget 2)" in text
-    assert "## Leaderboard (budget 4)" in text
+    assert "## Leaderboard (budget 32)" in text
+    assert "## Leaderboard (budget 64)" in text

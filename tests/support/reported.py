@@ -46,7 +46,7 @@ def events_of(
         return [round(float(low + scale * (height + random.normal() / 3)), 4) for _ in range(count)]
 
     usage = {} if cost is None else {"input": 9000 * cost, "output": 1000 * cost, "cost": cost}
-    run_id = f"{len(entry)}-{environment.name}-{level}-{seed}"
+    run_id = f"{len(entry)}-{environment.name}-{level}-{seed}-{BUDGET}"
     task = Task(environment, BudgetRule(BUDGET), validation_cases=4, held_out_cases=8, train_cases=16)
     events = [
         opening(run_id=run_id, task=task, agent=AgentConfig(entry, model), seed=seed, commitment=environment.name),

@@ -143,6 +143,7 @@ def test_no_process_is_started_with_the_token(runs: Path, shell: Shell, monkeypa
     assert not Path(address.removeprefix("file://")).exists()
 
 
+@pytest.mark.nightly
 def test_a_browser_comes_in_by_the_printed_address(chromium: "Browser", viewer: ServedViewer, tmp_path: Path) -> None:
     """By hand or by the file that ``view`` opens, a browser ends at the page, with no token in its address."""
     file = tmp_path / "open.html"
@@ -156,6 +157,7 @@ def test_a_browser_comes_in_by_the_printed_address(chromium: "Browser", viewer: 
             found.left = [url for url in found.left if url != file.as_uri()]
 
 
+@pytest.mark.nightly
 def test_a_browser_without_the_token_is_told_what_to_do(chromium: "Browser", viewer: ServedViewer) -> None:
     """Who opens the address without the token reads which address to open; nothing of the runs is there."""
     page = chromium.new_page()

@@ -201,8 +201,8 @@ def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> 
 
 def test_pictures_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A block begins where the one before ended, and the last has what the last step led to."""
-    monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 8 * 8 * 3)
-    paths = film(tmp_path / "run", 9, 8)
+    monkeypatch.setattr("evopolicygym.viewer.documents.pictures.MOST_BLOCK", 4 * 40 * 40 * 3)
+    paths = film(tmp_path / "run", 9, 40)
     with np.load(paths.trained(0, 0) / "observations.npz") as archive:
         recorded = archive["observations"]
     record = read_run(paths.root)

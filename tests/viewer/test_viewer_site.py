@@ -193,7 +193,7 @@ def test_no_directory(tmp_path: Path) -> None:
         ServedViewer([tmp_path / "nowhere"])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_the_program_ends_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
     """``evopolicygym view`` prints its address, answers there, and ends without a complaint when interrupted."""
     recorded(tmp_path / "runs" / "known", known_run())
