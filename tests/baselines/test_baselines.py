@@ -32,10 +32,17 @@ from evopolicygym.specs import catalog
 from places import ROOT
 from specs import CORE16
 
-trained = pytest.mark.skipif(
+has_libraries = pytest.mark.skipif(
     importlib.util.find_spec("stable_baselines3") is None or importlib.util.find_spec("torch") is None,
     reason="stable-baselines3 or torch is not installed: pip install 'evopolicygym[baselines]'",
 )
+
+
+def trained(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that trains: it takes long, and needs libraries that the gate doesn't install."""
+    return pytest.mark.nightly(has_libraries(test))
+
+
 LEARNERS = [
     ("acrobot", Algorithm.PPO),  # choices
     ("pusher", Algorithm.PPO),  # actions between -2 and 2
@@ -263,7 +270,6 @@ def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
 
 
 @trained
-@pytest.mark.nightly
 def test_the_lot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     """The script that trains and scores baselines leaves policies, runs and scores, and makes none of them anew."""
     script = ROOT / "benchmarks" / "train_baselines.py"
@@ -280,17 +286,22 @@ def test_the_lot_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert json.loads((run / "run.json").read_text(encoding="utf-8"))["agent"]["model"] == "PPO/SAC 2 episodes"
 
 
-@pytest.mark.parametrize("name", sorted(CORE16))
-def test_settings_are_known(name: str) -> None:
-    """Every environment of Core16 has an algorithm that fits, and no setting that nothing reads."""
-    algorithm = fitting(name)
-    assert {"policy_layers", "value_layers", "activation", "filters"} <= settings_of(name, algorithm).keys()
-    if importlib.util.find_spec("stable_baselines3") is None:
-        pytest.skip("stable-baselines3 is not installed, so its arguments can't be looked up")
+def test_every_environment_has_settings() -> None:
+    """Every environment of Core16 has an algorithm that fits, and the settings of its networks."""
+    needed = {"policy_layers", "value_layers", "activation", "filters"}
+
+    assert [name for name in CORE16 if not needed <= settings_of(name, fitting(name)).keys()] == []
+
+
+@trained
+def test_settings_are_known() -> None:
+    """There is no setting that nothing reads."""
     import stable_baselines3
 
-    known = signature(getattr(stable_baselines3, algorithm.upper()).__init__).parameters.keys()
-    assert settings_of(name, algorithm).keys() - OURS <= known
+    for name in CORE16:
+        algorithm = fitting(name)
+        known = signature(getattr(stable_baselines3, algorithm.upper()).__init__).parameters.keys()
+        assert settings_of(name, algorithm).keys() - OURS <= known, name
 
 
 @pytest.mark.parametrize(

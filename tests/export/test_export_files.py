@@ -122,6 +122,7 @@ def test_pandas_reads_parquet(loaded: Runs, parquet_files: Path) -> None:
     assert [one.opened_at.replace(tzinfo=None) for one in loaded.runs] == frames["runs"].opened_at.tolist()
 
 
+@pytest.mark.nightly
 def test_datasets_reads_parquet(loaded: Runs, parquet_files: Path, tmp_path: Path) -> None:
     """Hugging Face's ``datasets`` streams the steps."""
     datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
