@@ -66,7 +66,9 @@ def test_another_game_under_the_name_is_left_out(tmp_path: Path, changes: Mappin
     assert anchor is not None
     assert anchor.cells["acrobot"].mean == paper().scores("acrobot")["Uniform random"]
     assert next(task.idle for task in table.tasks if task.name == "acrobot") is None
-    assert [one for one in ("2607.02440", "acrobot", "Acrobot-v1", "500 steps", "terminated") if one not in note] == []
+    assert [
+        word for word in ("2607.02440", "acrobot", "Acrobot-v1", "500 steps", "terminated") if word not in note
+    ] == []
 
 
 def test_success_that_is_not_told_differs_from_none() -> None:

@@ -58,7 +58,7 @@ def test_compare(runs: Path, shell: Shell) -> None:
 
     assert f"- {PUBLISHED}" in shell.printed(*asked)
     assert PUBLISHED in shell.json(*asked)["notes"]
-    (verdict,) = [one for one in shell.json("compare", "good", "bad", runs)["notes"] if "verdict" in one]
+    (verdict,) = [note for note in shell.json("compare", "good", "bad", runs)["notes"] if "verdict" in note]
     assert f"- {verdict}" in shell.printed("compare", "good", "bad", runs)
 
 

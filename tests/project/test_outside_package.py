@@ -146,7 +146,7 @@ def test_an_outside_pack_plays_a_run(tmp_path: Path, program: Program) -> None:
     )
     assert played.code == 0, played.err
     (journal,) = tmp_path.rglob("journal.jsonl")
-    (pack,) = [one for one in json.loads(listed.out) if one["name"] == "walks"]
+    (pack,) = [pack for pack in json.loads(listed.out) if pack["name"] == "walks"]
     environment = json.loads((journal.parent / "run.json").read_bytes())["task"]["environment"]
 
     assert (pack["tasks"], pack["installed"]) == (2, "yes")
@@ -162,7 +162,7 @@ def test_an_outside_pack_passes_its_check(program: Program) -> None:
     if "bubblewrap" in done.err:
         pytest.skip(done.err)
 
-    assert [(one["name"], one["ok"]) for one in json.loads(done.out)["tasks"]] == [
+    assert [(task["name"], task["ok"]) for task in json.loads(done.out)["tasks"]] == [
         ("Walk-v0-short", True),
         ("Walk-v0", True),
     ]
@@ -185,4 +185,4 @@ def test_outside_parts_read_a_run(run: Path, tmp_path: Path, program: Program) -
     assert diagnosed["runs"][0]["pace"]["episodes"] == 4
     assert audited["runs"][0]["counts"]["note"] >= 1
     assert list((tmp_path / "report").rglob("scores.svg"))
-    assert "walks" in {one["name"] for one in packs}
+    assert "walks" in {pack["name"] for pack in packs}

@@ -72,7 +72,7 @@ def test_records_of_references_are_of_every_processor() -> None:
 def test_a_record_plays_again_in_part() -> None:
     """Held-out cases that are played again are those that were scored, bit for bit, on whatever Python."""
     with closing(replay(RECORDS["pusher"], ReplayMeans(1))) as again:  # type: ignore[type-var]
-        assert [one.same for one in islice(again, 2)] == [True] * 2
+        assert [episode.same for episode in islice(again, 2)] == [True] * 2
 
 
 @pytest.mark.nightly
@@ -80,7 +80,7 @@ def test_a_record_plays_again_in_part() -> None:
 def test_records_play_again(root: Path) -> None:
     """So do some of every record's."""
     with closing(replay(root, ReplayMeans(2))) as again:  # type: ignore[type-var]
-        assert all(one.same for one in islice(again, 12))
+        assert all(episode.same for episode in islice(again, 12))
 
 
 @pytest.mark.parametrize("table", ["baselines", "references"])
@@ -119,7 +119,7 @@ def test_tables_say_what_is_ours() -> None:
 
     assert printed.count("reference (ours)") > len(RECORDS)
     assert printed.count("(ours)") == printed.count("reference (ours)")
-    assert {one["entry"] for one in board.document["entries"] if one["ours"]} == {"reference"}
+    assert {entry["entry"] for entry in board.document["entries"] if entry["ours"]} == {"reference"}
 
 
 @pytest.mark.nightly
@@ -150,7 +150,7 @@ def test_the_table_of_what_was_trained_is_that_of_the_records() -> None:
 def test_the_table_of_references_is_that_of_the_records(run: RunResult) -> None:
     """docs/measure/references.md shows the score of every reference beside the best that the paper has."""
     text = (RESULTS.parent / "docs" / "measure" / "references.md").read_text(encoding="utf-8")
-    best = max(one.scores[run.task] for one in paper().entries if one.kind == AGENT)
+    best = max(entry.scores[run.task] for entry in paper().entries if entry.kind == AGENT)
 
     (row,) = (line for line in text.splitlines() if line.startswith(f"| {run.task} | "))
     held_out, _, published, above = (cell.strip() for cell in row.split("|")[2:-1])

@@ -113,6 +113,6 @@ def test_every_record_is_found_as_it_was(snapshot: SnapshotAssertion) -> None:
     found = {}
     for record in records:
         findings = json.loads(printed(f"verify {record} --json"))["findings"]
-        found[str(record)] = ", ".join(f"{'' if one['ok'] else '-'}{one['what']}" for one in findings)
+        found[str(record)] = ", ".join(f"{'' if finding['ok'] else '-'}{finding['what']}" for finding in findings)
 
     assert found == snapshot

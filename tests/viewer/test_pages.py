@@ -132,12 +132,14 @@ def test_every_choice_of_shipped_tables_is_there(runs: Path) -> None:
         for tables in (names, ["paper", "nothing"])
     )
 
-    assert [{one.name for one in each.documents if one.name.startswith("suite")} for each in (found, others)] == [
+    assert [
+        {name for each in kept.documents if (name := each.name).startswith("suite")} for kept in (found, others)
+    ] == [
         {"suite", "suite/anchors", "suite/paper", suite_name(names)},
         {"suite", "suite/paper"},
     ]
     assert set(others.problems) == {"suite/nothing", "suite/paper,nothing"}
-    assert [one["name"] for one in settings_bundle(["paper"])["shipped"]] == shipped_names()
+    assert [table["name"] for table in settings_bundle(["paper"])["shipped"]] == shipped_names()
     with pytest.raises(UnknownName, match="papers"):
         settings_bundle(["papers"])
 

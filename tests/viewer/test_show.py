@@ -38,10 +38,12 @@ def recorded(root: Path, events: list[Event]) -> RunWriter:
 def test_a_run_that_validates_could_play_its_candidates(shell: Shell, tmp_path: Path) -> None:
     """That one submission didn't load is said of that submission, and not of all."""
     recorded(tmp_path / "run", CLOSED).close()
-    told = shell.printed("show", tmp_path / "run")
+    printed = shell.printed("show", tmp_path / "run")
 
-    assert [line for line in told.splitlines() if "submission 0" in line and "init_error" in line and "no room" in line]
-    assert not [line for line in told.splitlines() if line.startswith("policy")]
+    assert [
+        line for line in printed.splitlines() if "submission 0" in line and "init_error" in line and "no room" in line
+    ]
+    assert not [line for line in printed.splitlines() if line.startswith("policy")]
 
 
 def test_a_run_that_is_played_is_not_resumed(shell: Shell, tmp_path: Path) -> None:
@@ -50,18 +52,18 @@ def test_a_run_that_is_played_is_not_resumed(shell: Shell, tmp_path: Path) -> No
         playing, playing_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
     stopped, stopped_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
 
-    assert [told["being_played"] for told in (playing_json, stopped_json)] == [True, False]
-    assert ["evopolicygym resume" in told for told in (playing, stopped)] == [False, True]
+    assert [document["being_played"] for document in (playing_json, stopped_json)] == [True, False]
+    assert ["evopolicygym resume" in text for text in (playing, stopped)] == [False, True]
 
 
 def test_a_checkpoint_that_was_reached_before(shell: Shell, tmp_path: Path) -> None:
     """The latest of equal checkpoints is selected; where it was first reached, and how many differ, stands beside."""
     recorded(tmp_path / "run", FINISHED).close()
-    told, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
+    printed, as_json = shell.printed("show", tmp_path / "run"), shell.json("show", tmp_path / "run")
     page = run_bundle(RunPlace("run", tmp_path / "run", "run"), read_run(tmp_path / "run"))
     (row,) = load_runs(tmp_path / "run").runs
 
-    (line,) = (line for line in told.splitlines() if "submission 3" in line)
+    (line,) = (line for line in printed.splitlines() if "submission 3" in line)
     assert re.findall(r"\d+", line.partition("mean")[0]) == ["3", "1", "4", "3", "2"]
     assert (as_json["first_reached_submission"], as_json["candidates"], as_json["distinct_checkpoints"]) == (1, 3, 2)
     assert (page["selected"], page["first_reached"], page["distinct_checkpoints"]) == (3, 1, 2)

@@ -209,8 +209,8 @@ def test_pictures_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     place = episode_names.found(record, "train-0-0")
     blocks = [pictures_bundle(record, place, number) for number in range(3)]
 
-    assert [(one["first"], one["count"]) for one in blocks] == [(0, 4), (4, 4), (8, 2)]
-    assert b"".join(base64.b64decode(one["pictures"][""]) for one in blocks) == recorded.tobytes()
+    assert [(block["first"], block["count"]) for block in blocks] == [(0, 4), (4, 4), (8, 2)]
+    assert b"".join(base64.b64decode(block["pictures"][""]) for block in blocks) == recorded.tobytes()
     with pytest.raises(UsageError, match="block 3"):
         pictures_bundle(record, place, 3)
 
