@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ from evopolicygym.export.schema.tables import Runs, find, load_runs
 from exported import fields, film, recorded, small_run
 from fakes import opening, submitted
 from simulators import spec
-from whole_runs import config, played, state_kept_in
+from whole_runs import Told, state_kept_in
 
 HOSTILE = '=cmd|"/C calc"!A0, ../../..\nnext\r\n\tétoile'
 PEAK = """
@@ -39,11 +40,11 @@ print(peak() - before)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(cartpole_run: Told, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where runs lie: on numbers, on values of every kind with a failed episode, not scored, not finished."""
     place = tmp_path_factory.mktemp("export")
+    shutil.copytree(cartpole_run.paths.root, place / "runs" / "cartpole")
     with state_kept_in(place / "state"):
-        played(config(place / "runs"))
         small_run(place / "runs", spec("Composite"), "players:make_composer")
     recorded(place / "runs" / "odd", [opening(run_id="odd"), *submitted(0, [math.nan, -math.inf])])
     return place / "runs"

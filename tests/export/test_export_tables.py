@@ -23,7 +23,7 @@ from evopolicygym.runs import experiment
 from exported import fields, film, recorded
 from fakes import TIME, charged, opening, submitted, trained, whole_run
 from places import ROOT
-from whole_runs import Told, all_seeds, config, numbers, played, state_kept_in
+from whole_runs import Told, all_seeds, numbers
 
 BLOCKED = """
 import sys
@@ -37,22 +37,9 @@ sys.meta_path.insert(0, Wall())
 """
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where a run lies with its secret."""
-    return tmp_path_factory.mktemp("export")
-
-
-@pytest.fixture(scope="module")
-def run(place: Path) -> Told:
-    """Return a finished run on cartpole."""
-    with state_kept_in(place / "state"):
-        return played(config(place / "runs"))
-
-
-def test_tables_say_what_the_record_says(run: Told) -> None:
+def test_tables_say_what_the_record_says(cartpole_run: Told) -> None:
     """Every submission, episode and step of a record is in the tables, with its own numbers."""
-    loaded, state = load_runs(run.paths.root), run.state
+    loaded, state = load_runs(cartpole_run.paths.root), cartpole_run.state
     (row,) = loaded.runs
     episodes = {(one.split, one.submission, one.checkpoint, one.position): one for one in loaded.episodes}
     steps = list(loaded.steps())
@@ -71,20 +58,20 @@ def test_tables_say_what_the_record_says(run: Told) -> None:
     }
 
 
-def test_an_experiment_is_called_as_it_was_named(run: Told, tmp_path: Path) -> None:
+def test_an_experiment_is_called_as_it_was_named(cartpole_run: Told, tmp_path: Path) -> None:
     """A table has the name that was given with --experiment, and of a run that was copied elsewhere its identity."""
-    shutil.copytree(run.paths.root, tmp_path / "copied")
-    (here,), (copied,) = load_runs(run.paths.root).runs, load_runs(tmp_path / "copied").runs
-    identity = run.state.opened.experiment
+    shutil.copytree(cartpole_run.paths.root, tmp_path / "copied")
+    (here,), (copied,) = load_runs(cartpole_run.paths.root).runs, load_runs(tmp_path / "copied").runs
+    identity = cartpole_run.state.opened.experiment
 
     assert (here.experiment, here.experiment_id) == ("default", identity)
     assert (copied.experiment, copied.experiment_id) == (identity, identity)
 
 
-def test_hidden_steps_have_no_observation(run: Told) -> None:
+def test_hidden_steps_have_no_observation(cartpole_run: Told) -> None:
     """Steps of hidden episodes hold action and reward alone, and those of train episodes what was seen besides."""
-    hidden = [step for step in load_runs(run.paths.root).steps() if step.split != "train"]
-    train = [step for step in load_runs(run.paths.root).steps() if step.split == "train"]
+    hidden = [step for step in load_runs(cartpole_run.paths.root).steps() if step.split != "train"]
+    train = [step for step in load_runs(cartpole_run.paths.root).steps() if step.split == "train"]
 
     assert hidden
     assert train
@@ -96,11 +83,12 @@ def test_hidden_steps_have_no_observation(run: Told) -> None:
     assert all(step.action is not None for step in hidden)
 
 
-def test_tables_hold_no_seed_of_a_case(run: Told, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_hold_no_seed_of_a_case(cartpole_run: Told, monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of any table is the seed of a case."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(place / "state"))
-    seeds = all_seeds(experiment.begin(place / "runs", "default").cases("cartpole", SplitSource.PRIVATE))
-    loaded = load_runs(run.paths.root)
+    runs = next(place for place in cartpole_run.paths.root.parents if place.name == "runs")
+    monkeypatch.setenv("XDG_STATE_HOME", str(runs.parent / "state"))
+    seeds = all_seeds(experiment.begin(runs, "default").cases("cartpole", SplitSource.PRIVATE))
+    loaded = load_runs(cartpole_run.paths.root)
     rows = [fields(row) for row in (*loaded.runs, *loaded.submissions, *loaded.episodes, *loaded.steps())]
     text = "\n".join(f"{name} {value}" for row in rows for name, value in row.items())
 
@@ -108,9 +96,9 @@ def test_tables_hold_no_seed_of_a_case(run: Told, place: Path, monkeypatch: pyte
     assert numbers(text) & seeds == set()
 
 
-def test_pandas_takes_the_tables(run: Told) -> None:
+def test_pandas_takes_the_tables(cartpole_run: Told) -> None:
     """A data frame is made of a table as it is, with the names of its columns."""
-    loaded = load_runs(run.paths.root)
+    loaded = load_runs(cartpole_run.paths.root)
     frame = pd.DataFrame(loaded.submissions)
 
     assert [one.name for one in columns(TABLES["submissions"])] == list(frame.columns)
@@ -118,14 +106,15 @@ def test_pandas_takes_the_tables(run: Told) -> None:
     assert len(pd.DataFrame(loaded.steps())) == sum(episode.length for episode in loaded.episodes)
 
 
-def test_tables_are_read_without_a_simulator(run: Told) -> None:
+def test_tables_are_read_without_a_simulator(cartpole_run: Told) -> None:
     """No simulator, server or library of data is imported to read runs."""
-    code = f"import evopolicygym; r = evopolicygym.load_runs({str(run.paths.root)!r}); print(len(list(r.steps())))"
+    root = str(cartpole_run.paths.root)
+    code = f"import evopolicygym; print(len(list(evopolicygym.load_runs({root!r}).steps())))"
     left = subprocess.run(
         [sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, timeout=60, check=True
     )
 
-    assert int(left.stdout) == len(list(load_runs(run.paths.root).steps()))
+    assert int(left.stdout) == len(list(load_runs(cartpole_run.paths.root).steps()))
 
 
 def test_values_that_are_no_numbers_stay_what_they_are(tmp_path: Path) -> None:
