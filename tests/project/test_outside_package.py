@@ -69,11 +69,13 @@ class Program:
 
     def run(self, *words: object) -> Outcome:
         """Run a command."""
-        return self.run_all(words)[0]
+        line = [sys.executable, "-m", "evopolicygym", *map(str, words)]
+        done = subprocess.run(line, env=self._environment, capture_output=True, text=True, check=False)
+        return Outcome(done.returncode, done.stdout, done.stderr)
 
     def run_all(self, *commands: Iterable[object]) -> list[Outcome]:
         """Run commands, one after another in one process."""
-        line = [sys.executable, "-c", SEVERAL, json.dumps([list(map(str, words)) for words in commands])]
+        line = [sys.executable, "-P", "-c", SEVERAL, json.dumps([list(map(str, words)) for words in commands])]
         done = subprocess.run(line, env=self._environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return [Outcome(*outcome) for outcome in json.loads(done.stdout)]
