@@ -76,7 +76,6 @@ def test_no_price_is_asked_for(project: Path, tmp_path: Path) -> None:
     left = CliRunner().invoke(app, ["run", "cartpole", *agent, *small])
 
     assert left.exit_code == 0
-    assert "held-out score" in left.output
     assert "Warning" not in left.output
 
 
@@ -84,7 +83,7 @@ def test_a_missing_project_is_refused(tmp_path: Path) -> None:
     """Before a run is opened it is said that there is no project, and what one is."""
     found = make(agent(tmp_path / "nowhere"))
     assert isinstance(found, Particular)
-    with pytest.raises(UsageError, match=r"no policy project in .*nowhere: a directory with policy\.py"):
+    with pytest.raises(UsageError, match=r"nowhere.*policy\.py"):
         played(replace(config(tmp_path / "runs"), agent=agent(tmp_path / "nowhere")))
     assert list(tmp_path.rglob("journal.jsonl")) == []
 

@@ -146,7 +146,7 @@ def test_a_tracker_that_does_not_keep_up_is_given_up(tmp_path: Path, monkeypatch
             observe(others[-1], state)
 
     assert len(notes) == 1
-    assert "it does not keep up with the run" in notes[0]
+    assert "odd_trackers:Blocks" in notes[0]
 
 
 def test_tokens_and_cost_are_logged() -> None:
@@ -225,7 +225,7 @@ def test_a_hosted_run_is_logged(tmp_path: Path) -> None:
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
     """Before anything is made; the message names those that there are."""
-    with pytest.raises(UnknownName, match=r"'trackoi'.* Did you mean 'trackio'.*mlflow, tensorboard, trackio, wandb"):
+    with pytest.raises(UnknownName, match=r"'trackoi'.*'trackio'.*mlflow, tensorboard, trackio, wandb"):
         played(tmp_path, track="trackoi")
 
     assert not (tmp_path / "runs").exists()
@@ -238,6 +238,6 @@ def test_a_missing_package_is_named(name: str, tmp_path: Path, monkeypatch: pyte
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, name, None)
 
-    with pytest.raises(MissingExtra, match=rf"pip install 'evopolicygym\[{name}\]'"):
+    with pytest.raises(MissingExtra, match=rf"evopolicygym\[{name}\]"):
         made(name, TrackedRun("id", "name", "task", {}, tmp_path))
     assert name in TRACKERS.names()
