@@ -243,9 +243,8 @@ def test_tuner_normalises_whatever_was_seen(steps: int, numbers: int) -> None:
     ("agent", "budget"),
     [
         ("tuner", 16),
-        ("random_search", 5),
         *(pytest.param("tuner", budget, marks=pytest.mark.nightly) for budget in (1, 5)),
-        *(pytest.param("random_search", budget, marks=pytest.mark.nightly) for budget in (1, 16)),
+        *(pytest.param("random_search", budget, marks=pytest.mark.nightly) for budget in (1, 5, 16)),
     ],
 )
 def test_linear_search_spends_small_budgets(tmp_path: Path, agent: str, budget: int) -> None:

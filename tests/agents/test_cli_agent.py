@@ -320,7 +320,6 @@ def test_links_left_in_the_home(left: str, tmp_path: Path) -> None:
     assert not (home / ".codex").is_symlink()
 
 
-@needs_bubblewrap
 def test_limit_of_the_provider_pauses_a_run(tmp_path: Path) -> None:
     """A run whose model takes no more requests is put down, not scored; it is resumed and its turns don't suffer."""
     script = "assert ask() == 200; submit(); assert ask() == 200; submit()"
@@ -328,7 +327,7 @@ def test_limit_of_the_provider_pauses_a_run(tmp_path: Path) -> None:
     with ScriptedModel() as model:
         model.replies = [Reply(), Reply("the 5-hour limit is reached", 429)]
         with pytest.raises(AgentError, match=r"(?s)HTTP 429.*evopolicygym resume"):
-            played_with("codex", scripted_tool(tmp_path, script), model, tmp_path / "runs", max_turns=1)
+            played_with("codex", scripted_tool(tmp_path, script), model, tmp_path / "runs", "none", max_turns=1)
         (root,) = (file.parent for file in (tmp_path / "runs").rglob("journal.jsonl"))
         before = json.loads((root / "run.json").read_text(encoding="utf-8"))
         state = resume(root, 1, lambda opened, _: paths.append(opened), lambda _event, _state: None)

@@ -34,7 +34,7 @@ def test_a_label_is_kept_and_shown(tmp_path: Path) -> None:
     script.write_text("print('nothing to submit')\n")
     agent = agent_asked(command=["python3", str(script)], label="mine-v2")
     with state_kept_in(tmp_path / "state"):
-        run = played(replace(config(tmp_path / "runs", budget=2), agent=agent))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation="none"), agent=agent))
     (result,) = load_results([tmp_path / "runs"]).runs
     (row,) = load_runs(tmp_path / "runs").runs
 

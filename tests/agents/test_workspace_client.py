@@ -13,7 +13,7 @@ import pytest
 
 from evopolicygym.core.episode import Failure, FailureReason
 from fakes import TOY, OpenRun, RunMaker
-from workspace_client import lay_client
+from workspace_client import lay_client, run_client
 
 NOBODY = "http://127.0.0.1:9/nobody/info"
 
@@ -33,10 +33,10 @@ def started(*words: str, info_url: str = "") -> "Iterator[subprocess.Popen[str]]
 
 
 def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run the desk's client to its end."""
-    with started(*words, info_url=info_url) as process:
-        out, err = process.communicate()
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
+    """Run the desk's client to its end, in this process."""
+    environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
+    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
+        return run_client(template, environment, *words)
 
 
 def ask(run: OpenRun, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -54,11 +54,11 @@ def raw(run: OpenRun, *words: str) -> Any:
 
 def test_submit_prints_a_table(new_run: RunMaker) -> None:
     """A submission is played, waited for and shown, an episode a line, with what is left."""
-    run = new_run()
-    done = ask(run, "submit", "0-1,5")
-    lines = [line.split() for line in done.stdout.splitlines()]
+    with started("submit", "0-1,5", info_url=info_url(new_run())) as process:
+        out, _ = process.communicate()
+    lines = [line.split() for line in out.splitlines()]
 
-    assert done.returncode == 0
+    assert process.returncode == 0
     assert {"0:", "ok,", "5"} <= set(lines[0])
     assert [line[:4] for line in lines[3:6]] == [
         [f"ep_00{place}", str(case), "1.0000", "3"] for place, case in enumerate((0, 1, 5))

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from asking import charges
 from evopolicygym.core.episode import Failure, FailureReason
 from fakes import OpenRun, RunMaker
-from workspace_client import lay_client
+from workspace_client import lay_client, run_client
 
 Done = subprocess.CompletedProcess
 
@@ -25,11 +24,7 @@ def run(new_run: RunMaker) -> OpenRun:
 
 
 def judge(run: OpenRun, *words: str) -> "Done[str]":
-    environment = run.door.address.environment
-    command = [sys.executable, "judge", *words]
-    return subprocess.run(
-        command, env=environment, cwd=run.paths.workspace, capture_output=True, text=True, check=False
-    )
+    return run_client(run.paths.workspace, run.door.address.environment, *words)
 
 
 def test_cases_as_words(run: OpenRun) -> None:
@@ -197,8 +192,7 @@ def test_the_judge_has_left_with_its_address(run: OpenRun) -> None:
     """Without any address it says that the run is closed where feedback shows that, and else that nobody plays it."""
 
     def alone(*words: str) -> "Done[str]":
-        line = [sys.executable, "judge", *words]
-        return subprocess.run(line, env={}, cwd=run.paths.workspace, capture_output=True, text=True, check=False)
+        return run_client(run.paths.workspace, {}, *words)
 
     judge(run, "submit", "0-3")
     before = [alone(*words) for words in (("info",), ("submit", "0"))]
@@ -219,6 +213,7 @@ def test_its_own_limits(run: OpenRun) -> None:
 
 def test_the_client_writes_nothing_beside_itself(run: OpenRun) -> None:
     """No compiled files appear in a workspace."""
-    judge(run, "list")
+    line = [sys.executable, "judge", "list"]
+    subprocess.run(line, env=run.door.address.environment, cwd=run.paths.workspace, check=True)
 
-    assert not list(Path(run.paths.workspace).rglob("__pycache__"))
+    assert not list(run.paths.workspace.rglob("__pycache__"))

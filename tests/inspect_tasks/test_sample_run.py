@@ -68,9 +68,15 @@ def test_a_scored_run_is_found_again(settings: RunSettings, played: SampleRun) -
 
 
 def test_another_try_goes_on_with_the_same_run(settings: RunSettings, played: SampleRun) -> None:
-    """A sample that is tried again has what is left of its run's budget; left over, it is scored with what there is."""
+    """A sample that is tried again has what is left of its run's budget; left over, it is scored with what there is.
+
+    With another budget or model it is refused, with what was found.
+    """
     asyncio.run(RunSandbox(played).exec(["./judge", "submit", "0"]))
     played.leave()
+    for others, who in ((settings.model_copy(update={"budget": 3}), WHO), (settings, replace(WHO, model="other/one"))):
+        with pytest.raises(UsageError, match=r"\b2\b.*'mockllm/model'"):
+            sample_run(others, "cartpole", who, dict)
     again = sample_run(settings, "cartpole", WHO, dict)
     scored = again.finish()
     state = read_run(scored.path).state
@@ -78,14 +84,6 @@ def test_another_try_goes_on_with_the_same_run(settings: RunSettings, played: Sa
     assert (again.resumed, scored.path) == (True, path_of(played))
     assert (state.spent, len(state.submissions), scored.score is None) == (1, 1, False)
     assert state.close_reason is CloseReason.AGENT_ENDED
-
-
-def test_other_options_are_refused(settings: RunSettings, played: SampleRun) -> None:
-    """A sample that is tried again with another budget or model is refused, with what was found."""
-    played.leave()
-    for others, who in ((settings.model_copy(update={"budget": 3}), WHO), (settings, replace(WHO, model="other/one"))):
-        with pytest.raises(UsageError, match=r"\b2\b.*'mockllm/model'"):
-            sample_run(others, "cartpole", who, dict)
 
 
 def test_a_command_that_is_not_waited_for_is_killed(played: SampleRun) -> None:
