@@ -33,7 +33,8 @@ from evopolicygym.core.spaces import (
     sample,
     to_schema,
 )
-from evopolicygym.core.task import BudgetRule
+from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.specs import catalog
 from fakes import OpenRun, RunMaker
 from lifeline import Lifeline
 from whole_runs import config, played
@@ -249,7 +250,8 @@ def test_tuner_normalises_whatever_was_seen(steps: int, numbers: int) -> None:
 )
 def test_linear_search_spends_small_budgets(tmp_path: Path, agent: str, budget: int) -> None:
     """However few episodes there are, the tuner and random search spend them all and leave something to choose."""
-    state = played(config(tmp_path, agent, budget)).state
+    task = Task(catalog.load("cartpole"), BudgetRule(budget), validation_cases=1, held_out_cases=2)
+    state = played(config(tmp_path, agent, task=task, isolation="none")).state
 
     assert (state.remaining, state.finished is None) == (0, False)
 

@@ -45,7 +45,21 @@ def test_a_given_project_is_played(project: Path, tmp_path: Path, shell: Shell) 
     A name for tables is no model that could cost something, so nobody is warned of a price that is not known.
     """
     words = ["--agent", "policy", "--option", f"project={project}", "--model", "by hand", "--runs", tmp_path / "runs"]
-    left = shell("run", "cartpole", *words, "--budget", 3, "--validation", 1, "--held-out", 2, "--workers", 1)
+    left = shell(
+        "run",
+        "cartpole",
+        *words,
+        "--budget",
+        3,
+        "--validation",
+        1,
+        "--held-out",
+        2,
+        "--workers",
+        1,
+        "--isolation",
+        "none",
+    )
     (root,) = find_runs(tmp_path / "runs")
     state, system = read_run(root).state, root / "workspace" / "system"
 

@@ -4,7 +4,6 @@ import gzip
 import json
 import os
 import re
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from evopolicygym.checks.agent import check
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.inspection.leftover_processes import below
 from evopolicygym.checks.inspection.word_search import holding
-from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.finding import Finding
 from evopolicygym.model_proxy.wire import Wire
@@ -150,30 +148,25 @@ def test_misbehaving(name: str) -> None:
     assert set(found) <= {broken, "starts", "resumes", "answers"}
 
 
-def test_missing_tool(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
     """A tool that isn't installed is a finding that tells the command that installs it, and exit code 1."""
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(sys, "argv", ["evopolicygym", "check", "agent", "codex", "--json"])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    left = shell("check", "agent", "codex", "--json")
+    document: dict[str, Any] = json.loads(left.out)
 
-    assert (left.value.code, document["ok"]) == (1, False)
+    assert (left.code, document["ok"]) == (1, False)
     assert "npm install -g @openai/codex@" in document["findings"][0]["detail"]
 
 
 @pytest.mark.usefixtures("_busy_machine")
-def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_program(shell: Shell) -> None:
     """Any program can be checked, as the agent ``command``."""
     script = "for _ in 1 2 3; do ./judge submit 0-7; done; true"
-    words = ["check", "agent", "command", "--json", "--patience", "120", "--", "sh", "-c", script]
-    monkeypatch.setattr(sys, "argv", ["evopolicygym", *words])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    document = json.loads(capsys.readouterr().out)
+    left = shell("check", "agent", "command", "--json", "--patience", "120", "--", "sh", "-c", script)
+    document = json.loads(left.out)
     found = {finding["name"]: finding["ok"] for finding in document["findings"]}
 
-    assert left.value.code in {0, None}, document
+    assert left.code == 0, document
     assert (document["ok"], found) == (True, dict.fromkeys(ALL, True))
 
 

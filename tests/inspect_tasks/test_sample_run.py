@@ -26,6 +26,8 @@ from lifeline import Lifeline
 
 pytestmark = needs_bubblewrap
 WHO = SampleIdentity("task", "cartpole", 1, "react", "mockllm/model", "0")
+LIMIT_S = 1
+"""Seconds that a command has which runs for ten minutes."""
 SMALL = RunSettings(budget=2, validation=1, held_out=1, split="public", workers=1)
 
 
@@ -100,7 +102,7 @@ def test_a_command_that_is_not_waited_for_is_killed(played: SampleRun) -> None:
             await slow
         await asyncio.to_thread(lifeline.wait_for_end)
         with pytest.raises(TimeoutError):
-            await sandbox.exec(["sleep", "600"], timeout=1)
+            await sandbox.exec(["sleep", "600"], timeout=LIMIT_S)
 
     with Lifeline(path_of(played) / "workspace" / "lifeline") as lifeline:
         asyncio.run(cancelled(lifeline))
