@@ -18,7 +18,9 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
+from evopolicygym.runs import turns
 from fakes import RunMaker
+from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, VARIABLE
 from neutral_models import agent, calling, raw_calling, told, transcript, turn
 from players import GOOD
@@ -35,8 +37,9 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @needs_bubblewrap
 @pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
-def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
+def test_a_whole_run(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model reads the task, writes a policy, spends the budget; its tokens are in the record, and no key is."""
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", PATIENCE_S)  # it ends by itself, however busy the machine
     with ScriptedModel() as model:
         model.replies += [calling(wire, "cat AGENTS.md", "./judge task"), calling(wire, WRITE, "./judge submit 0")]
         model.replies += [calling(wire, "./judge submit 1")]

@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.checks.attack_suite import suite
 from evopolicygym.checks.attack_suite.attack import OK, attack, attacks
 from evopolicygym.checks.attack_suite.suite import run_attacks
+from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.sandbox import _word as shown
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.backends import bubblewrap, none
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.specs import catalog
+from lifeline import PATIENCE_S
 from places import SUPPORT
 from shell import Shell
 
@@ -42,6 +46,13 @@ class Leaky(none.Backend):
 
     guarantees = bubblewrap.Backend.guarantees
     walls: frozenset[Wall] = frozenset()
+
+
+@pytest.fixture(autouse=True)
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing run out of time in this process, however busy the machine."""
+    monkeypatch.setattr(suite, "LIMITS", Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0))
+    monkeypatch.setattr(leftover_processes, "GONE_S", PATIENCE_S)
 
 
 def check(which: str, *words: str) -> "subprocess.CompletedProcess[str]":
