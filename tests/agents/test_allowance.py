@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit import program
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Allowance
@@ -29,10 +28,8 @@ ASKING = "submit()\nwhile True: ask(); time.sleep(0.05)"
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, REAL_KEY)
-    monkeypatch.setattr(program, "GRACE_S", 0.5)
-    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", 0.1)
 
 
 @pytest.fixture
@@ -42,12 +39,14 @@ def model() -> Iterator[ScriptedModel]:
         yield server
 
 
-def limited(model: ScriptedModel, directory: Path, script: str, agent: str = "codex", **limits: Any) -> Any:
+def limited(
+    model: ScriptedModel, directory: Path, script: str, agent: str = "codex", level: str = "none", **limits: Any
+) -> Any:
     """Return a run whose agent does as a script says, under limits; the scripted model has a price."""
     options = {"model_url": model.url, "model_key": VARIABLE}
     options |= {"program": scripted_tool(directory, script)} if agent == "codex" else {}
     who = AgentConfig(agent, "scripted", options, allowance=Allowance(**limits))
-    asked = config(directory / "runs", budget=5, isolation="bubblewrap")
+    asked = config(directory / "runs", budget=5, isolation=level)
     return replace(asked, agent=who, price=PRICE)
 
 
@@ -56,29 +55,33 @@ def ends(told: Told) -> list[tuple[str, str]]:
     return [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
 
 
+def assert_ended(told: Told, limit: str) -> None:
+    """Assert that the last turn, and no other, ended by a limit."""
+    *before, (end, message) = ends(told)
+    assert "allowance_spent" not in dict(before)
+    assert (end, limit in message) == ("allowance_spent", True)
+
+
 @needs_bubblewrap
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
-        ({"tokens": 2 * (INPUT + OUTPUT) + 1}, "the limit of 2,101 tokens is reached"),
-        ({"cost": 2.5 * COST}, f"the limit of {2.5 * COST:.2f} USD is reached"),
-        ({"seconds": 1.5}, "the limit of 1.5 seconds is reached"),
+        ({"tokens": 2 * (INPUT + OUTPUT) + 1}, "2,101 tokens"),
+        pytest.param({"cost": 2.5 * COST}, f"{2.5 * COST:.2f} USD", marks=pytest.mark.nightly),
     ],
 )
 def test_limit_ends_a_tool(limits: dict[str, float], said: str, model: ScriptedModel, tmp_path: Path) -> None:
     """A tool that would go on for ever is ended at its limit; no turn follows, and what was submitted is scored."""
-    told = played(limited(model, tmp_path, ASKING, **limits))
+    told = played(limited(model, tmp_path, ASKING, level="bubblewrap", **limits))
     document = run_document(told.paths)
 
-    assert ends(told) == [("allowance_spent", said)]
+    assert_ended(told, said)
     assert document["outcome"]["closed"] == CloseReason.ALLOWANCE_SPENT
-    if "seconds" not in limits:
-        assert (document["outcome"]["score"] is None, document["budget"]["spent"]) == (False, 1)
-        assert document["usage"]["generations"] == len(model.asked) == 3
-        assert document["usage"]["cost"] == pytest.approx(3 * COST)
+    assert (document["outcome"]["score"] is None, document["budget"]["spent"]) == (False, 1)
+    assert document["usage"]["generations"] == len(model.asked) == 3
+    assert document["usage"]["cost"] == pytest.approx(3 * COST)
 
 
-@needs_bubblewrap
 def test_limit_of_turns(model: ScriptedModel, tmp_path: Path) -> None:
     """After so many turns no further one is begun, and the run closes for that; without a submission, no score."""
     told = played(limited(model, tmp_path, "ask()", turns=2))
@@ -88,7 +91,6 @@ def test_limit_of_turns(model: ScriptedModel, tmp_path: Path) -> None:
     assert run_document(told.paths)["outcome"]["status"] == "no_ok_submit"
 
 
-@needs_bubblewrap
 def test_limit_of_a_command(model: ScriptedModel, tmp_path: Path) -> None:
     """A program of the user's own is ended at a limit of tokens as a tool is."""
     script = (
@@ -103,11 +105,10 @@ def test_limit_of_a_command(model: ScriptedModel, tmp_path: Path) -> None:
     asked = limited(model, tmp_path, "", "command", tokens=2 * (INPUT + OUTPUT))
     told = played(replace(asked, agent=replace(asked.agent, command=("python3", "-c", script))))
 
-    assert ends(told) == [("allowance_spent", "the limit of 2,100 tokens is reached")]
-    assert len(model.asked) == 2
+    assert_ended(told, "2,100 tokens")
+    assert (len(ends(told)), len(model.asked)) == (1, 2)
 
 
-@needs_bubblewrap
 def test_limit_of_the_neutral_agent(model: ScriptedModel, tmp_path: Path) -> None:
     """The reference harness asks no more at its limit, after the last answer's commands have run."""
     model.replies = [calling(Wire.CHAT, "./judge submit 0")] * 5
@@ -115,7 +116,7 @@ def test_limit_of_the_neutral_agent(model: ScriptedModel, tmp_path: Path) -> Non
     options = {**asked.agent.options, "model_url": model.url + "/v1"}
     told = played(replace(asked, agent=replace(asked.agent, options=options)))
 
-    assert ends(told) == [("allowance_spent", "the limit of 2,100 tokens is reached")]
+    assert_ended(told, "2,100 tokens")
     assert (len(model.asked), told.state.spent) == (2, 2)
 
 
@@ -125,11 +126,10 @@ def test_limit_of_time_for_any_agent(tmp_path: Path) -> None:
     sleeping = ("sleep", "600")
     told = played(replace(asked, agent=AgentConfig("command", command=sleeping, allowance=Allowance(seconds=0.5))))
 
-    assert ends(told) == [("allowance_spent", "the limit of 0.5 seconds is reached")]
+    assert_ended(told, "0.5 seconds")
     assert told.state.close_reason is CloseReason.ALLOWANCE_SPENT
 
 
-@needs_bubblewrap
 def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> None:
     """What a turn had used when it was interrupted counts when the run is resumed."""
     paths: list[Any] = []
@@ -147,13 +147,11 @@ def test_interruption_forgets_no_usage(model: ScriptedModel, tmp_path: Path) -> 
         patch.setattr(turns.TurnMeter, "look", interrupted)
         with pytest.raises(KeyboardInterrupt):
             play(asked, lambda opened, _: paths.append(opened), lambda _event, _state: None)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "METER_S", 0.2)
-        state = resume(paths[0].root, 1, lambda _paths, _state: None, lambda _event, _state: None)
+    state = resume(paths[0].root, 1, lambda _paths, _state: None, lambda _event, _state: None)
     told = Told(paths[0], state)
 
     assert [event.reason for event in events(paths[0]) if isinstance(event, RunStopped)] == ["interrupted"]
-    assert ends(told) == [("allowance_spent", "the limit of 6,300 tokens is reached")]
+    assert_ended(told, "6,300 tokens")
     assert (len(model.asked), state.used.tokens) == (6, 6 * (INPUT + OUTPUT))
     assert run_document(paths[0])["usage"]["generations"] == 6
     assert run_document(paths[0])["usage"]["cost"] == pytest.approx(6 * COST)
@@ -166,9 +164,9 @@ def test_fold_holds_the_allowance() -> None:
     state = fold([opening(agent=agent), AgentStarted(TIME, 0), spent])
 
     assert after(state, RunClosed(TIME, CloseReason.ALLOWANCE_SPENT)).closed is not None
-    with pytest.raises(RecordError, match="not allowance_spent"):
+    with pytest.raises(RecordError, match="allowance_spent"):
         after(state, RunClosed(TIME, CloseReason.AGENT_ENDED))
-    with pytest.raises(RecordError, match="after its allowance was spent"):
+    with pytest.raises(RecordError, match="allowance"):
         after(state, AgentStarted(TIME, 1))
 
 
@@ -185,9 +183,9 @@ def test_fold_adds_up_interrupted_turns() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "limits", "said"),
     [
-        ("random", {}, {"tokens": 5}, "not asked through a proxy that counts"),
-        ("command", {}, {"cost": 5.0}, "not asked through a proxy that counts"),
-        ("command", {"model_url": "http://127.0.0.1:9"}, {"cost": 5.0}, "--price input="),
+        ("random", {}, {"tokens": 5}, "random"),
+        ("command", {}, {"cost": 5.0}, "command"),
+        ("command", {"model_url": "http://127.0.0.1:9"}, {"cost": 5.0}, "--price"),
     ],
 )
 def test_limits_that_cannot_be_kept(

@@ -34,7 +34,7 @@ def test_a_label_is_kept_and_shown(tmp_path: Path) -> None:
     script.write_text("print('nothing to submit')\n")
     agent = agent_asked(command=["python3", str(script)], label="mine-v2")
     with state_kept_in(tmp_path / "state"):
-        run = played(replace(config(tmp_path / "runs", budget=2), agent=agent))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation="none"), agent=agent))
     (result,) = load_results([tmp_path / "runs"]).runs
     (row,) = load_runs(tmp_path / "runs").runs
 
@@ -84,7 +84,7 @@ def test_programs_that_differ_are_noted(tmp_path: Path) -> None:
         write(tmp_path / "runs", one)
     notes = score_table(load_results([tmp_path / "runs"]).runs, []).notes
 
-    assert "Not all runs of an entry were played by the same program files: mine." in notes
+    assert [note for note in notes if "program files" in note and "mine" in note]
 
 
 def test_documents_of_old_records_stay_as_they_are(tmp_path: Path) -> None:
@@ -95,5 +95,5 @@ def test_documents_of_old_records_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", ["a\nb", " ", "x" * 81])
 def test_a_label_that_can_t_be_shown_is_refused(label: str) -> None:
     """A label is printed in tables: it has to be printable, and not endless."""
-    with pytest.raises(UsageError, match="from 1 to 80"):
+    with pytest.raises(UsageError, match=r"\b80\b"):
         agent_asked(label=label)

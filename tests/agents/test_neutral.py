@@ -1,4 +1,4 @@
-"""The reference harness: whole runs and single turns with a scripted model on both wires. Needs bubblewrap."""
+"""The reference harness: whole runs and single turns with a scripted model on both wires."""
 
 import json
 import os
@@ -18,7 +18,9 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records.run_document import run_document
+from evopolicygym.runs import turns
 from fakes import RunMaker
+from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, VARIABLE
 from neutral_models import agent, calling, raw_calling, told, transcript, turn
 from players import GOOD
@@ -34,9 +36,10 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
-def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
+def test_a_whole_run(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model reads the task, writes a policy, spends the budget; its tokens are in the record, and no key is."""
+    monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", PATIENCE_S)  # it ends by itself, however busy the machine
     with ScriptedModel() as model:
         model.replies += [calling(wire, "cat AGENTS.md", "./judge task"), calling(wire, WRITE, "./judge submit 0")]
         model.replies += [calling(wire, "./judge submit 1")]
@@ -47,7 +50,7 @@ def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
 
     assert run.state.held_out() is not None
     assert [submission.charged.env_instances for submission in run.state.submissions] == [(0,), (1,)]
-    assert "Workspace rules" in seen[0]
+    assert "./judge submit" in seen[0]
     assert "cartpole" in seen[1].lower()
     assert (len(model.asked), usage["requests"], usage["generations"], usage["failed"], usage["unknown"]) == (
         3,
@@ -65,13 +68,12 @@ def test_a_whole_run(wire: Wire, tmp_path: Path) -> None:
     assert roles == ["user", "assistant", "tool", "tool", "assistant", "tool", "tool", "assistant", "tool"]
 
 
-@needs_bubblewrap
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The line of the docs plays a run; a server below /v1 is taken to speak chat."""
+    """The line of the docs plays a run; a server below /v1 is taken to speak chat; commands need no sandbox."""
     with ScriptedModel() as model:
         model.replies += [calling(Wire.CHAT, f"{WRITE}\n./judge submit 0-1")]
         words = f"run cartpole --agent neutral --model scripted --model-url {model.url}/v1 --model-key {VARIABLE}"
-        rest = "--budget 2 --validation 1 --held-out 2 --workers 1 --isolation bubblewrap --json"
+        rest = "--budget 2 --validation 1 --held-out 2 --workers 1 --isolation none --json"
         monkeypatch.setattr(
             "sys.argv", ["evopolicygym", *words.split(), *rest.split(), "--runs", str(tmp_path / "runs")]
         )
@@ -80,13 +82,15 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
     assert left.value.code in {0, None}
     assert json.loads(capsys.readouterr().out)["outcome"]["score"] > 100
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and REAL_KEY.encode() in file.read_bytes()] == []
 
 
-@needs_bubblewrap
 def test_history_is_linear(new_run: RunMaker) -> None:
     """Each request is the one before, with the answer in its server's own words and what came of its calls."""
     with ScriptedModel() as model:
-        turn(new_run(), model, *(calling(Wire.MESSAGES, f"echo {n}") for n in range(3)), wire=Wire.MESSAGES)
+        turn(
+            new_run(), model, *(calling(Wire.MESSAGES, f"echo {n}") for n in range(3)), wire=Wire.MESSAGES, level="none"
+        )
         texts = [
             json.dumps(asked.body["messages"]).replace(', "cache_control": {"type": "ephemeral"}', "")
             for asked in model.asked
@@ -121,16 +125,14 @@ def test_a_command_is_held_in(new_run: RunMaker, tmp_path: Path, state_home: Pat
 
 
 @needs_bubblewrap
-def test_what_comes_of_a_command(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exit codes are told, floods cut in the middle, what hangs is killed; shells are fresh, files stay."""
-    monkeypatch.setattr(hands, "COMMAND_S", 3.0)
+def test_what_comes_of_a_command(new_run: RunMaker) -> None:
+    """Exit codes are told, floods cut in the middle; shells are fresh, files stay, nothing holds a command up."""
     commands = [
         "exit 3",
         "cd /tmp; x=1; echo kept > note",
         "echo $PWD $x $(cat /tmp/note)",
         "echo first; head -c 5000000 /dev/zero | tr '\\0' x; echo last",
-        "sleep 100",
-        "sleep 100 & echo started",
+        "sleep 600 & echo started",
         "printf '\\377'; printf no-newline",
     ]
     with ScriptedModel() as model:
@@ -140,11 +142,22 @@ def test_what_comes_of_a_command(new_run: RunMaker, monkeypatch: pytest.MonkeyPa
     assert seen[:3] == ["[exit code 3]", "[exit code 0]", "/workspace kept\n[exit code 0]"]
     assert len(seen[3]) < hands.KEEP_BYTES + 200
     assert seen[3].startswith("first\nxxx")
-    assert "bytes left out" in seen[3]
+    assert "left out" in seen[3]
     assert seen[3].endswith("xxxlast\n[exit code 0]")
-    assert seen[4] == "[killed: it ran longer than 3 s]"
-    assert seen[5] == "started\n[exit code 0]"
-    assert seen[6] == "\ufffdno-newline\n[exit code 0]"
+    assert seen[4] == "started\n[exit code 0]"
+    assert seen[5] == "\ufffdno-newline\n[exit code 0]"
+
+
+@needs_bubblewrap
+def test_a_command_that_hangs(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that runs longer than it may is killed, and that is told."""
+    monkeypatch.setattr(hands, "COMMAND_S", 0.5)
+    with ScriptedModel() as model:
+        turn(new_run(), model, calling(Wire.CHAT, "sleep 600"))
+        (seen,) = told(model)
+
+    assert seen.startswith("[killed")
+    assert "0.5 s" in seen
 
 
 @needs_bubblewrap
@@ -158,7 +171,6 @@ def test_a_command_that_ends_its_sandbox(new_run: RunMaker) -> None:
     assert ended.end is AgentEnd.FINISHED
 
 
-@needs_bubblewrap
 def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
     """A call of no known tool, with no JSON or no command is told to the model, and goes back as JSON."""
     with ScriptedModel() as model:
@@ -166,36 +178,26 @@ def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
             raw_calling(Wire.CHAT, *given)
             for given in (["{not json", '{"cmd": 1}', "[]"], ['{"command": "a\\u0000b"}'])
         ]
-        turn(new_run(), model, *replies, raw_calling(Wire.CHAT, '{"command": "true"}', name="python"))
+        turn(new_run(), model, *replies, raw_calling(Wire.CHAT, '{"command": "true"}', name="python"), level="none")
         seen = told(model)
         sent = [call["function"]["arguments"] for call in model.asked[-1].body["messages"][1]["tool_calls"]]
 
-    assert [text.startswith("[this call can't be read") for text in seen] == [True, True, True, False, True]
+    assert [text.startswith("[this call") for text in seen] == [True, True, True, False, True]
     assert "null byte" in seen[3]
     assert [isinstance(json.loads(text), dict) for text in sent] == [True] * 3
 
 
-@needs_bubblewrap
 @pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
 def test_a_model_that_only_talks(wire: Wire, new_run: RunMaker) -> None:
     """A model that calls nothing is asked to go on, thrice in a row at most; then the turn is over."""
     run = new_run()
     with ScriptedModel() as model:
-        ended = turn(run, model, Reply(), Reply(), calling(wire, "true"), Reply(), Reply(text=""), Reply(), wire=wire)
+        replies = [Reply(), Reply(), calling(wire, "true"), Reply(), Reply(text=""), Reply()]
+        ended = turn(run, model, *replies, wire=wire, level="none")
 
     assert (ended.end, len(model.asked)) == (AgentEnd.FINISHED, 6)
-    assert "8 episodes left" in ended.message
-    assert "8 of 8 episodes are left" in transcript(run)[-2]["text"]
-
-
-def test_weaker_levels_run_commands_too(tmp_path: Path) -> None:
-    """Where there is no sandbox, commands run as plain processes and still find the judge."""
-    with ScriptedModel() as model:
-        model.replies += [calling(Wire.CHAT, f"{WRITE}\n./judge submit 0-1")]
-        run = played(replace(config(tmp_path / "runs", budget=2, isolation="none"), agent=agent(model)))
-
-    assert run.state.held_out() is not None
-    assert [path for path, text in run.texts() if REAL_KEY in text] == []
+    assert "8 episodes" in ended.message
+    assert "8 of 8" in transcript(run)[-2]["text"]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_weaker_levels_run_commands_too(tmp_path: Path) -> None:
         ({}, "m", "--model-url"),
         ({"model_url": "http://a/v1"}, "", "--model NAME"),
         ({"model_url": "http://a"}, "m", "--model-wire"),
-        ({"model_url": "http://a", "model_wire": "gemini"}, "m", "chat and messages"),
+        ({"model_url": "http://a", "model_wire": "gemini"}, "m", "chat.* messages"),
         ({"model_url": "http://a/v1", "model_key": "UNSET"}, "m", "UNSET"),
         ({"model_url": "http://a/v1", "memory_mb": 5}, "m", "memory_mb"),
     ],

@@ -28,8 +28,9 @@ from model_proxies import COST, PRICE, REAL_KEY, VARIABLE
 from players import BAD, BROKEN, GOOD
 from whole_runs import Told, config, events, played
 
+nightly = pytest.mark.nightly  # what is installed for the gate brings no library
 of_each_library = pytest.mark.parametrize(
-    "library", [pytest.param(name, marks=needs_library(name)) for name in LIBRARIES]
+    "library", [pytest.param(name, marks=(needs_library(name), nightly)) for name in LIBRARIES]
 )
 
 
@@ -194,8 +195,8 @@ def test_a_model_that_fails_later(library: str, new_run: RunMaker) -> None:
 @pytest.mark.parametrize(
     ("library", "broken"),
     [
-        pytest.param("openevolve", "ISLANDS = 2", marks=needs_library("openevolve")),
-        pytest.param("gepa", "<side_info>", marks=needs_library("gepa")),
+        pytest.param("openevolve", "ISLANDS = 2", marks=(needs_library("openevolve"), nightly)),
+        pytest.param("gepa", "<side_info>", marks=(needs_library("gepa"), nightly)),
     ],
 )
 def test_a_library_that_breaks(library: str, broken: str, new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:

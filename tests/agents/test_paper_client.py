@@ -15,7 +15,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Told:
     """Return a run that the paper's client played."""
     place = tmp_path_factory.mktemp("paper")
     with state_kept_in(place / "state"):
-        return played(config(place / "runs", "players:make_paper_client", budget=12))
+        return played(config(place / "runs", "players:make_paper_client", budget=12, isolation="none"))
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import json
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,40 @@ from typing import Any
 import pytest
 
 from evopolicygym.core.episode import Failure, FailureReason
-from fakes import OpenRun, RunMaker
-from workspace_client import lay_client
+from fakes import TOY, OpenRun, RunMaker
+from workspace_client import lay_client, run_client
 
 NOBODY = "http://127.0.0.1:9/nobody/info"
 
 
-def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]":
-    """Run the desk's client as an agent would, in an empty environment."""
+@contextmanager
+def started(*words: str, info_url: str = "") -> "Iterator[subprocess.Popen[str]]":
+    """Start the desk's client as an agent would, in an empty environment."""
     environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
-    with as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client:
-        command = [sys.executable, "-I", str(client), *words]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    with (
+        as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client,
+        subprocess.Popen(
+            [sys.executable, "-I", str(client), *words],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as process,
+    ):  # fmt: skip
+        yield process
+
+
+def judge(*words: str, info_url: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the desk's client to its end, in this process."""
+    environment = {"EVOPOLICYGYM_INFO_URL": info_url} if info_url else {}
+    with as_file(files("evopolicygym.runs") / "workspace_template") as template:
+        return run_client(template, environment, *words)
 
 
 def ask(run: OpenRun, *words: str) -> "subprocess.CompletedProcess[str]":
-    return judge(*words, info_url=run.door.address.environment["EVOPOLICYGYM_INFO_URL"])
+    return judge(*words, info_url=info_url(run))
+
+
+def info_url(run: OpenRun) -> str:
+    """Return where the client learns of everything else."""
+    return run.door.address.environment["EVOPOLICYGYM_INFO_URL"]
 
 
 def raw(run: OpenRun, *words: str) -> Any:
@@ -36,14 +54,14 @@ def raw(run: OpenRun, *words: str) -> Any:
 
 def test_submit_prints_a_table(new_run: RunMaker) -> None:
     """A submission is played, waited for and shown, an episode a line, with what is left."""
-    run = new_run()
-    done = ask(run, "submit", "0-1,5")
-    lines = [line.split() for line in done.stdout.splitlines()]
+    with started("submit", "0-1,5", info_url=info_url(new_run())) as process:
+        out, _ = process.communicate()
+    lines = [line.split() for line in out.splitlines()]
 
-    assert done.returncode == 0
-    assert lines[0] == ["submission", "0:", "ok,", "5", "episodes", "left"]
-    assert [" ".join(line) for line in lines[3:6]] == [
-        f"ep_00{place} {case} 1.0000 3 terminated, success" for place, case in enumerate((0, 1, 5))
+    assert process.returncode == 0
+    assert {"0:", "ok,", "5"} <= set(lines[0])
+    assert [line[:4] for line in lines[3:6]] == [
+        [f"ep_00{place}", str(case), "1.0000", "3"] for place, case in enumerate((0, 1, 5))
     ]
 
 
@@ -72,10 +90,12 @@ def test_films_are_asked_for_and_listed(new_run: RunMaker) -> None:
     failed = ask(run, "submit", "0", "--films", "0").stdout.splitlines()
     refused = ask(run, "submit", "0", "--films", "0-5")
 
-    assert "film of case 3: episodes/ep_003/video.png, episodes/ep_003/video.mp4" in done
-    assert "film of case 1: episodes/ep_001/video.png, episodes/ep_001/video.mp4" in done
-    assert "film of case 0: none, as the renderer failed" in failed
-    assert (refused.returncode, refused.stderr.startswith("budget_invalid: 6 films were asked for")) == (1, True)
+    for case in (1, 3):
+        (line,) = [line for line in done if f"case {case}:" in line]
+        assert f"episodes/ep_00{case}/video.png" in line
+        assert f"episodes/ep_00{case}/video.mp4" in line
+    assert [line for line in failed if "case 0:" in line and "none" in line]
+    assert (refused.returncode, refused.stderr.partition(":")[0]) == (1, "budget_invalid")
 
 
 def test_no_wait_then_wait(new_run: RunMaker) -> None:
@@ -88,7 +108,8 @@ def test_no_wait_then_wait(new_run: RunMaker) -> None:
     late = raw(run, "wait")
 
     assert (early["status"], late["status"]) == ("playing", "ok")
-    assert shown == "submission 0: playing, 0 of 3 episodes; ./judge wait 0\n"
+    assert "0 of 3" in shown
+    assert "./judge wait 0" in shown
 
 
 def test_a_check_says_what_it_waits_for(new_run: RunMaker) -> None:
@@ -96,14 +117,14 @@ def test_a_check_says_what_it_waits_for(new_run: RunMaker) -> None:
     run = new_run()
     run.executor.gate.clear()
     ask(run, "submit", "0-2", "--no-wait")
-    with ThreadPoolExecutor(1) as beside:
-        check = beside.submit(ask, run, "check")
-        while not run.session.trials:
-            time.sleep(0.01)
+    with started("check", info_url=info_url(run)) as check:
+        assert check.stderr is not None
+        said = check.stderr.readline()
         run.executor.gate.set()
+        out, _ = check.communicate()
 
-    assert check.result().stderr == "the check waits for submission 0: 0 of 3 episodes\n"
-    assert (check.result().returncode, check.result().stdout) == (0, "ok\n")
+    assert "submission 0: 0 of 3" in said
+    assert (check.returncode, out) == (0, "ok\n")
 
 
 def test_list_and_task(new_run: RunMaker) -> None:
@@ -112,7 +133,7 @@ def test_list_and_task(new_run: RunMaker) -> None:
     ask(run, "submit", "0")
 
     assert ask(run, "list").stdout.splitlines()[1].split() == ["0", "ok", "1", "1.0000", "0"]
-    assert "Return the number that stands in the policy." in ask(run, "task").stdout
+    assert TOY.objective in ask(run, "task").stdout
 
 
 def test_broken_policy_is_pointed_out(new_run: RunMaker) -> None:
@@ -122,8 +143,9 @@ def test_broken_policy_is_pointed_out(new_run: RunMaker) -> None:
     done = ask(run, "submit", "0")
 
     assert done.returncode == 4
-    assert "submission 0: import_error" in done.stdout
-    assert "feedback/submit_000/; why it could not be played is in errors.txt" in done.stdout
+    assert "import_error" in done.stdout
+    assert "feedback/submit_000/" in done.stdout
+    assert "errors.txt" in done.stdout
 
 
 @pytest.mark.parametrize("words", [("submit", "0-99"), ("submit", "0-8"), ("show", "7"), ("finish",)])
@@ -132,7 +154,7 @@ def test_refusals_end_with_1(new_run: RunMaker, words: tuple[str, ...]) -> None:
     done = ask(new_run(), *words)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(".\n")
+    assert done.stderr
 
 
 @pytest.mark.parametrize("words", [(), ("fly",), ("submit",), ("show", "one")])
@@ -183,17 +205,13 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
     assert done.stdout.split() == ["8", "3"]
 
 
-@pytest.mark.parametrize(
-    ("failing", "said", "listed"), [((0, 1, 2), "all", "ok, all failed"), ((1,), "1", "ok, 1 failed")]
-)
-def test_failed_episodes_stand_beside_the_status(
-    new_run: RunMaker, failing: tuple[int, ...], said: str, listed: str
-) -> None:
+@pytest.mark.parametrize(("failing", "said"), [((0, 1, 2), "all"), ((1,), "1")])
+def test_failed_episodes_stand_beside_the_status(new_run: RunMaker, failing: tuple[int, ...], said: str) -> None:
     """Whoever reads a status sees in how many episodes the policy failed, in the list too."""
     run = new_run()
     run.executor.failures = dict.fromkeys(failing, Failure(FailureReason.ERROR, "no"))
-    done = ask(run, "submit", "0-2").stdout
-    line = ask(run, "list").stdout.splitlines()[1]
+    submitted = ask(run, "submit", "0-2").stdout.splitlines()[0]
+    listed = ask(run, "list").stdout.splitlines()[1]
 
-    assert f"submission 0: ok, but the policy failed in {said} of its episodes, 5 episodes left" in done
-    assert listed in line
+    assert f"failed in {said} of" in submitted
+    assert f"ok, {said} failed" in listed

@@ -3,7 +3,7 @@
 import gzip
 import json
 import os
-import sys
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.checks.agent import check
+from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.inspection.leftover_processes import below
 from evopolicygym.checks.inspection.word_search import holding
-from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.finding import Finding
 from evopolicygym.model_proxy.wire import Wire
+from lifeline import PATIENCE_S
 from places import SUPPORT
 from scripted_tools import program
 from shell import Shell
@@ -58,10 +59,16 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def failed(findings: list[Finding]) -> dict[str, str]:
     """Return what failed."""
-    return {one.name: one.detail for one in findings if not one.ok}
+    return {finding.name: finding.detail for finding in findings if not finding.ok}
 
 
-def checked(agent: AgentConfig, patience_s: float = 120.0, isolation: str = "auto") -> list[Finding]:
+@pytest.fixture
+def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give processes that end the time that they take on a busy machine."""
+    monkeypatch.setattr(leftover_processes, "GONE_S", PATIENCE_S)
+
+
+def checked(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = "auto") -> list[Finding]:
     """Check an agent; nothing of it may be left by the check itself."""
     before = below(os.getpid())
     findings = list(check(agent.name, agent.model, agent.options, agent.command, patience_s, isolation))
@@ -88,7 +95,7 @@ def test_other_agents_of_the_house(name: str) -> None:
 
 @pytest.mark.nightly
 @needs_bubblewrap
-@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
 def test_reference_harness(wire: Wire) -> None:
     """The reference harness keeps its contract with a scripted model, in both formats."""
     findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
@@ -127,46 +134,40 @@ MISBEHAVING = {
     "misbehaving:make_exit": ("starts", "ended with 7"),
     "misbehaving:nobody": ("made", "can't be loaded"),
 }
-LONGER = {"misbehaving:make_snoop", "misbehaving:make_waiter"}
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in LONGER)) for name in MISBEHAVING]
-)
+@pytest.mark.parametrize("name", MISBEHAVING)
 def test_misbehaving(name: str) -> None:
     """Each way to break the contract is found by the finding that is named after it, and told."""
     broken, said = MISBEHAVING[name]
-    found = failed(checked(AgentConfig(name), 15.0 if "waiter" in name else 120.0))
+    found = failed(checked(AgentConfig(name), 15.0 if "waiter" in name else PATIENCE_S))
 
     assert broken in found
     assert said in found[broken]
     assert set(found) <= {broken, "starts", "resumes", "answers"}
 
 
-def test_missing_tool(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
     """A tool that isn't installed is a finding that tells the command that installs it, and exit code 1."""
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(sys, "argv", ["evopolicygym", "check", "agent", "codex", "--json"])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    left = shell("check", "agent", "codex", "--json")
+    document: dict[str, Any] = json.loads(left.out)
 
-    assert (left.value.code, document["ok"]) == (1, False)
+    assert (left.code, document["ok"]) == (1, False)
     assert "npm install -g @openai/codex@" in document["findings"][0]["detail"]
 
 
-def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("_busy_machine")
+def test_program(shell: Shell) -> None:
     """Any program can be checked, as the agent ``command``."""
     script = "for _ in 1 2 3; do ./judge submit 0-7; done; true"
-    words = ["check", "agent", "command", "--patience", "120", "--", "sh", "-c", script]
-    monkeypatch.setattr(sys, "argv", ["evopolicygym", *words])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    printed = capsys.readouterr().out
+    left = shell("check", "agent", "command", "--json", "--patience", "120", "--", "sh", "-c", script)
+    document = json.loads(left.out)
+    found = {finding["name"]: finding["ok"] for finding in document["findings"]}
 
-    assert left.value.code in {0, None}, printed
-    assert "resumed from there" in printed
+    assert left.code == 0, document
+    assert (document["ok"], found) == (True, dict.fromkeys(ALL, True))
 
 
 @pytest.mark.nightly
@@ -178,20 +179,17 @@ def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert shell("check", "agent", "command", "--", "sh", "agent.sh").code == 0
 
 
+@pytest.mark.usefixtures("_busy_machine")
 def test_budget_that_is_left() -> None:
-    """An agent that ends in good order may leave of its budget what it likes; the finding tells how much."""
+    """An agent that ends in good order may leave of its budget what it likes; the finding tells how much.
+
+    At a level that hides nothing, nothing is looked for, and that is told.
+    """
     findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-3")), isolation="none")
 
     assert failed(findings) == {}
-    assert findings[ALL.index("answers")].detail == "2 submissions, 16 episodes left (finished)"
-
-
-def test_level_that_hides_nothing() -> None:
-    """At a level that hides nothing, nothing is looked for, and that is told."""
-    findings = checked(AgentConfig("command", command=("sh", "-c", "./judge submit 0-23")), isolation="none")
-
-    assert failed(findings) == {}
-    assert "level none hides none" in findings[ALL.index("hidden files")].detail
+    assert re.findall(r"\d+", findings[ALL.index("answers")].detail) == ["2", "16"]
+    assert "level none" in findings[ALL.index("hidden files")].detail
 
 
 @pytest.mark.nightly

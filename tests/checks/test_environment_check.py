@@ -20,7 +20,8 @@ from evopolicygym.environments.environment import Environment
 from evopolicygym.specs import catalog
 from places import ROOT
 
-SLOW = {"car_racing", "parking", "roundabout"}
+QUICK = {"cartpole", "bipedal_walker", "ant", "fetch_push", "four_rooms"}
+"""One of each kind of simulator."""
 
 ODD = '''
 """A simulator with one fault, of its argument's name; none by default."""
@@ -97,8 +98,8 @@ def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> N
     (tmp_path / "odd_simulator.py").write_text(text, encoding="utf-8")
     found = list(check(odd(id="Hanging-v0"), patience_s=5.0))
 
-    assert [(one.name, one.ok) for one in found] == [("loads", True), ("answers", False)]
-    assert "Hanging-v0 gave no answer for 5 s; it stood in" in found[-1].detail
+    assert [(finding.name, finding.ok) for finding in found] == [("loads", True), ("answers", False)]
+    assert "5 s" in found[-1].detail
     assert "odd_simulator.py" in found[-1].detail
 
 
@@ -116,8 +117,13 @@ def test_a_module_of_ones_own_that_is_not_found_is_told_everywhere(
     """Whoever makes the environment, a run too, says that the directory of a file has to be on Python's path."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match=r"needs walks: .* PYTHONPATH=\. puts it there"):
+    with pytest.raises(UsageError, match=r"walks.*PYTHONPATH=\."):
         Environment(odd(imports=("walks",)))
+
+
+def look_at(part: str, spec: EnvironmentSpec) -> Finding:
+    """Return what one part of the check finds; what comes after it is not looked at."""
+    return next(finding for finding in examine(spec) if finding.name == part)
 
 
 def bad(findings: Iterable[Finding]) -> dict[str, str]:
@@ -125,7 +131,7 @@ def bad(findings: Iterable[Finding]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in SLOW)) for name in catalog.names()]
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in QUICK)) for name in catalog.names()]
 )
 def test_every_environment_of_ours_passes(name: str) -> None:
     """What we ask of an outsider's spec, ours keep."""
@@ -146,20 +152,23 @@ def test_a_sound_environment_passes_every_part() -> None:
     ("spec", "name", "words"),
     [
         (odd("dtype"), "observations", "float64"),
-        (odd(observation=("one",)), "observation texts", "1 meanings in 'observation' for 2"),
-        (odd(action=("one", "two")), "action texts", "2 meanings in 'action' for 1"),
-        (odd(reward_components=("part", "whole")), "reward components", "no whole; it has part"),
-        (odd("terminates", success=Success(SuccessRule.INFO, "won")), "success", "no 'won' in 3 steps"),
-        (odd(idle_action=[0.0, 0.0]), "idle action", "shape (2,)"),
-        (odd("truncates"), "truncation", "itself truncates after 3 steps, before max_steps = 20"),
-        (odd("nan"), "plays", "must be finite"),
-        (odd("remembers"), "repeats after another episode", "other bits"),
-        (odd("hashes"), "repeats in another process", "other bits"),
+        (odd(observation=("one",)), "observation texts", "1 .*'observation'.* 2"),
+        (odd(action=("one", "two")), "action texts", "2 .*'action'.* 1"),
+        (odd(reward_components=("part", "whole")), "reward components", "whole.*part"),
+        (odd("terminates", success=Success(SuccessRule.INFO, "won")), "success", "'won'.* 3 "),
+        (odd(idle_action=[0.0, 0.0]), "idle action", r"\(2,\)"),
+        (odd("truncates"), "truncation", r"\b3\b.*\b20\b"),
+        (odd("nan"), "plays", "finite"),
+        (odd("remembers"), "repeats after another episode", ""),
+        (odd("hashes"), "repeats in another process", ""),
     ],
 )
 def test_a_fault_is_found_by_its_part(spec: EnvironmentSpec, name: str, words: str) -> None:
     """Each fault is found by the part of the check that is named after it."""
-    assert words in bad(examine(spec))[name]
+    finding = look_at(name, spec)
+
+    assert not finding.ok
+    assert re.search(words, finding.detail)
 
 
 def test_an_unseeded_simulator_never_repeats() -> None:
@@ -174,12 +183,12 @@ def test_an_unseeded_simulator_never_repeats() -> None:
 @pytest.mark.parametrize(
     ("asked", "name", "words"),
     [
-        ("no_such_environment", "loads", "There is no environment named"),
-        ("no_such_file.toml", "loads", "can't be read"),
-        (odd(id="NoSuch-v0"), "plays", "which is not known"),
-        (odd(imports=("no_such_module",)), "plays", "needs no_such_module: a module of that name was looked for"),
-        (odd(imports=("no_such_module",)), "plays", "is not; PYTHONPATH=. puts it there"),
-        (odd(imports=("odd_simulator", "no_such.module")), "plays", "needs no_such: a module of that name"),
+        ("no_such_environment", "loads", "no_such_environment"),
+        ("no_such_file.toml", "loads", "no_such_file.toml"),
+        (odd(id="NoSuch-v0"), "plays", "NoSuch-v0"),
+        (odd(imports=("no_such_module",)), "plays", "no_such_module"),
+        (odd(imports=("no_such_module",)), "plays", "PYTHONPATH=."),
+        (odd(imports=("odd_simulator", "no_such.module")), "plays", "no_such"),
         (odd(imports=("no_such_module",), extra="core16"), "plays", "pip install 'evopolicygym[core16]'"),
         (odd("raises"), "plays", "RuntimeError: out of fuel"),
     ],
@@ -204,15 +213,16 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once(tmp_path: Path) -> None:
     told = [line.strip() for line in finding.detail.splitlines()]
 
     assert f"{file}:" == told[0]
-    assert told[1].startswith("the field 'name' must go")
-    assert told[2] == "there is no field 'success.rules'. Did you mean 'rule'? Known: rule, key, meaning."
-    assert told[3].startswith("there is no field 'max_step'. Did you mean 'max_steps'? Known: id, family, kind, ")
-    assert told[4] == (
-        "the field 'family' is missing, and so are: 'max_steps', 'objective', 'reward', 'termination', 'observation', "
-        "'action', 'idle_action', 'success.rule'."
-    )
-    assert told[5].startswith("the field 'kind' holds 'tunin': ")
-    assert len(told) == 6
+    assert [re.findall(r"'([\w.]+)'", line) for line in told[1:]] == [
+        ["name", "mine"],
+        ["success.rules", "rule"],
+        ["max_step", "max_steps"],
+        [
+            *("family", "max_steps", "objective", "reward", "termination", "observation", "action", "idle_action"),
+            "success.rule",
+        ],
+        ["kind", "tunin", *(kind.value for kind in TaskKind)],
+    ]
 
 
 PAGE = (ROOT / "docs" / "extend" / "own_environment.md").read_text(encoding="utf-8")
@@ -227,33 +237,32 @@ def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
     assert bad(examine(tmp_path / "walk.toml")) == {}
 
 
-@pytest.mark.parametrize("field", [one.name for one in fields(EnvironmentSpec) if one.name != "name"])
-def test_the_page_tells_of_every_field(field: str) -> None:
+def test_the_page_tells_of_every_field() -> None:
     """Each field of a spec has its words in docs/extend/own_environment.md."""
-    assert re.search(rf"^\| .*`{field}`.* \|", PAGE, re.MULTILINE)
+    rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("| "))
+
+    assert [field.name for field in fields(EnvironmentSpec) if f"`{field.name}`" not in rows] == ["name"]
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        (odd("terminates"), "not reached: the idle action terminates the episode after 3 steps"),
-        (odd(max_steps=10**9), "not tried: 1000000000 steps would take about"),
-        (odd(), "after 20 steps"),
+        (odd("terminates"), "not reached.* 3 "),
+        (odd(max_steps=10**9), "not tried.* 1000000000 "),
+        (odd(), "^after 20 "),
     ],
 )
 def test_truncation_says_what_was_seen(spec: EnvironmentSpec, words: str) -> None:
     """A limit that was not reached, or would take too long, is not called found."""
-    details = {finding.name: finding.detail for finding in examine(spec)}
-
-    assert words in details["truncation"]
+    assert re.search(words, look_at("truncation", spec).detail)
 
 
 def test_a_success_key_may_come_at_the_end() -> None:
     """A key of ``info`` that no step showed is no fault while no episode terminated."""
-    details = {finding.name: finding for finding in examine(odd(success=Success(SuccessRule.INFO, "won")))}
+    finding = look_at("success", odd(success=Success(SuccessRule.INFO, "won")))
 
-    assert details["success"].ok
-    assert "may come when an episode terminates" in details["success"].detail
+    assert finding.ok
+    assert "'won'" in finding.detail
 
 
 def test_a_trace_tells_seeds_apart() -> None:

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
@@ -24,7 +24,6 @@ def stream_of(wire: Wire) -> bytes:
     return b"".join(pieces(path, spoken.body | spoken.stream_fields, Reply()))
 
 
-@settings(deadline=None)
 @given(some.sampled_from(list(SPOKEN)), some.integers(1, 200), some.booleans())
 def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bool) -> None:  # noqa: FBT001
     """Usage is the same in chunks of any size, and with either end of line."""
@@ -37,7 +36,6 @@ def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bo
     assert (usage.input, usage.output, meter.model, meter.n_bytes) == (INPUT, OUTPUT, "scripted", len(stream))
 
 
-@settings(deadline=None)
 @given(some.binary(max_size=300), some.sampled_from(list(Wire)), some.sampled_from([STREAM, "application/json", ""]))
 def test_no_answer_breaks_the_meter(data: bytes, wire: Wire, kind: str) -> None:
     """Whatever comes, the meter says what it knows and raises nothing."""
@@ -62,7 +60,6 @@ Value = some.recursive(
 )
 
 
-@settings(deadline=None)
 @given(Value, some.sampled_from(list(Wire)))
 def test_no_document_breaks_the_meter(value: object, wire: Wire) -> None:
     """Usage of any other shape than expected is not told."""
@@ -122,7 +119,6 @@ def test_usage_beside_a_choice() -> None:
     assert meter.finish(whole=True) == Usage(1, None, None, 2)
 
 
-@settings(deadline=None)
 @given(
     some.lists(some.sampled_from([REAL_KEY, REAL_KEY[:9], REAL_KEY[9:], "sk-", "s", " ", "\n\n"])), some.integers(1, 9)
 )

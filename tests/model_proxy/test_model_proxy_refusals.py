@@ -26,11 +26,12 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenDoor]:
         yield opened
 
 
-def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403) -> None:
-    """Nothing went out, it is written down, and the answer is an error in the format's own shape."""
+def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403, *, count: int = 1) -> None:
+    """Nothing went out, it is written down as so many are by now, and the answer is an error in the format's shape."""
     document = answer.json()
     assert (answer.status_code, door.model.asked) == (status, [])
-    assert (door.door.usage().requests, door.door.usage().refused) == (0, 1)
+    assert (door.door.usage().requests, door.door.usage().refused) == (0, count)
+    assert len(door.lines()) == count
     assert (door.lines()[-1]["status"], "refused" in door.lines()[-1]) == (status, True)
     match wire:
         case Wire.MESSAGES:
@@ -46,14 +47,14 @@ def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403) -
 
 
 @each_wire
-@pytest.mark.parametrize("key", ["", "wrong", REAL_KEY])
-def test_nothing_passes_without_the_dummy_key(door: OpenDoor, wire: Wire, key: str) -> None:
+def test_nothing_passes_without_the_dummy_key(door: OpenDoor, wire: Wire) -> None:
     """Without the dummy key, 401: the real one doesn't open the door either."""
     scheme = SPOKEN[wire].scheme
-    headers = {scheme: f"Bearer {key}" if scheme == "authorization" else key} if key else {}
-    answer = door.request("POST", SPOKEN[wire].path, SPOKEN[wire].body, headers=headers)
+    for count, key in enumerate(("", "wrong", REAL_KEY), 1):
+        headers = {scheme: f"Bearer {key}" if scheme == "authorization" else key} if key else {}
+        answer = door.request("POST", SPOKEN[wire].path, SPOKEN[wire].body, headers=headers)
 
-    assert_refused(door, answer, wire, 401)
+        assert_refused(door, answer, wire, 401, count=count)
 
 
 def test_the_dummy_key_is_wanted_as_a_bearer(door: OpenDoor) -> None:
@@ -66,41 +67,41 @@ def test_the_dummy_key_is_wanted_as_a_bearer(door: OpenDoor) -> None:
 # A06: a tunnel through the model's door
 
 
-@pytest.mark.parametrize(
-    "first_line",
-    [
-        "CONNECT {other} HTTP/1.1\nHost: {other}",
-        "CONNECT {other} HTTP/1.1\nHost: 127.0.0.1",
-        "GET http://{other}/v1/models HTTP/1.1\nHost: {other}",
-        "GET http://{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models HTTP/1.1\nHost: {other}@example.org",
-        "GET /v1/models HTTP/1.1\nHost: example.org",
-        "GET /v1/models HTTP/1.0",
-        "GET //{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models@{other} HTTP/1.1\nHost: 127.0.0.1",
-        "GET @{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET .{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET \\\\{other}\\v1\\models HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models/../../{other}/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/../files HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models/..%2f..%2ffiles HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/%6dodels HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models%0d%0aX-Header:%20x HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models#@{other}/ HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models?x=http://{other}/ HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/models HTTP/1.1\nHost: 127.0.0.1\nOrigin: http://127.0.0.1",
-        "OPTIONS * HTTP/1.1\nHost: 127.0.0.1",
-        "TRACE /v1/models HTTP/1.1\nHost: 127.0.0.1",
-        "GET /v1/responses HTTP/1.1\nHost: 127.0.0.1\nUpgrade: websocket",
-    ],
-)
-def test_the_door_is_no_tunnel(door: OpenDoor, first_line: str) -> None:
+TUNNELS = [
+    "CONNECT {other} HTTP/1.1\nHost: {other}",
+    "CONNECT {other} HTTP/1.1\nHost: 127.0.0.1",
+    "GET http://{other}/v1/models HTTP/1.1\nHost: {other}",
+    "GET http://{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models HTTP/1.1\nHost: {other}@example.org",
+    "GET /v1/models HTTP/1.1\nHost: example.org",
+    "GET /v1/models HTTP/1.0",
+    "GET //{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models@{other} HTTP/1.1\nHost: 127.0.0.1",
+    "GET @{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET .{other}/v1/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET \\\\{other}\\v1\\models HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models/../../{other}/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/../files HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models/..%2f..%2ffiles HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/%6dodels HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models%0d%0aX-Header:%20x HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models#@{other}/ HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models?x=http://{other}/ HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/models HTTP/1.1\nHost: 127.0.0.1\nOrigin: http://127.0.0.1",
+    "OPTIONS * HTTP/1.1\nHost: 127.0.0.1",
+    "TRACE /v1/models HTTP/1.1\nHost: 127.0.0.1",
+    "GET /v1/responses HTTP/1.1\nHost: 127.0.0.1\nUpgrade: websocket",
+]
+
+
+def test_the_door_is_no_tunnel(door: OpenDoor) -> None:
     """CONNECT, whole addresses, other hosts and tricks with paths lead nowhere, not even to the upstream."""
     with ScriptedModel() as other:
-        answer = door.say(first_line.format(other=other.url.removeprefix("http://")))
+        for first_line in TUNNELS:
+            answer = door.say(first_line.format(other=other.url.removeprefix("http://")))
 
-        assert answer.split(b" ")[1] in {b"400", b"403"}
-        assert (other.asked, door.model.asked, door.door.usage().requests) == ([], [], 0)
+            assert answer.split(b" ")[1] in {b"400", b"403"}, first_line
+            assert (other.asked, door.model.asked, door.door.usage().requests) == ([], [], 0), first_line
 
 
 def test_a_redirect_is_not_followed(door: OpenDoor) -> None:
@@ -127,49 +128,47 @@ def test_a_proxy_of_the_environment_is_not_used(tmp_path: Path, monkeypatch: pyt
 # Endpoints
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("POST", "/v1/files"),
-        ("GET", "/v1/files"),
-        ("POST", "/v1/batches"),
-        ("POST", "/v1/vector_stores"),
-        ("POST", "/v1/images/generations"),
-        ("POST", "/v1/audio/speech"),
-        ("POST", "/v1/embeddings"),
-        ("POST", "/v1/completions"),
-        ("POST", "/v1/fine_tuning/jobs"),
-        ("POST", "/v1/assistants"),
-        ("POST", "/v1/containers"),
-        ("GET", "/v1/responses/resp_1"),
-        ("DELETE", "/v1/models/a-model"),
-        ("PUT", "/v1/responses"),
-        ("POST", "/v1/messages/batches"),
-        ("GET", "/v1/organizations/me"),
-        ("POST", "/v1beta/cachedContents"),
-        ("POST", "/upload/v1beta/files"),
-        ("POST", "/v1beta/models/scripted:embedContent"),
-        ("POST", "/v1beta/models/scripted:batchGenerateContent"),
-        ("POST", "/v1beta/corpora/x:query"),
-        ("GET", "/"),
-        ("GET", "/metrics"),
-    ],
-)
-def test_other_endpoints_don_t_pass(door: OpenDoor, method: str, path: str) -> None:
+OTHER_ENDPOINTS = [
+    ("POST", "/v1/files"),
+    ("GET", "/v1/files"),
+    ("POST", "/v1/batches"),
+    ("POST", "/v1/vector_stores"),
+    ("POST", "/v1/images/generations"),
+    ("POST", "/v1/audio/speech"),
+    ("POST", "/v1/embeddings"),
+    ("POST", "/v1/completions"),
+    ("POST", "/v1/fine_tuning/jobs"),
+    ("POST", "/v1/assistants"),
+    ("POST", "/v1/containers"),
+    ("GET", "/v1/responses/resp_1"),
+    ("DELETE", "/v1/models/a-model"),
+    ("PUT", "/v1/responses"),
+    ("POST", "/v1/messages/batches"),
+    ("GET", "/v1/organizations/me"),
+    ("POST", "/v1beta/cachedContents"),
+    ("POST", "/upload/v1beta/files"),
+    ("POST", "/v1beta/models/scripted:embedContent"),
+    ("POST", "/v1beta/models/scripted:batchGenerateContent"),
+    ("POST", "/v1beta/corpora/x:query"),
+    ("GET", "/"),
+    ("GET", "/metrics"),
+]
+
+
+def test_other_endpoints_don_t_pass(door: OpenDoor) -> None:
     """Files, batches, stores, images, training and all else are refused."""
-    answer = door.request(method, path, {} if method in {"POST", "PUT"} else None)
+    for method, path in OTHER_ENDPOINTS:
+        answer = door.request(method, path, {} if method in {"POST", "PUT"} else None)
 
-    assert (answer.status_code, door.model.asked) == (403, [])
+        assert (answer.status_code, door.model.asked) == (403, []), path
 
 
-@pytest.mark.parametrize(
-    "query", ["fields=candidates", "alt=media", "key=a&key=b", "callback=x", "$httpMethod=DELETE", "&"]
-)
-def test_other_queries_don_t_pass(door: OpenDoor, query: str) -> None:
+def test_other_queries_don_t_pass(door: OpenDoor) -> None:
     """A query that hides usage, changes the method or can be read in two ways is refused."""
-    answer = door.request("POST", f"{SPOKEN[Wire.GEMINI].path}?{query}", SPOKEN[Wire.GEMINI].body)
+    for query in ("fields=candidates", "alt=media", "key=a&key=b", "callback=x", "$httpMethod=DELETE", "&"):
+        answer = door.request("POST", f"{SPOKEN[Wire.GEMINI].path}?{query}", SPOKEN[Wire.GEMINI].body)
 
-    assert (answer.status_code in {400, 401, 403}, door.model.asked) == (True, [])
+        assert (answer.status_code in {400, 401, 403}, door.model.asked) == (True, []), query
 
 
 def test_another_format_doesn_t_pass_a_named_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,73 +272,67 @@ SERVER_SIDE: list[tuple[Wire, Json]] = [
 ]
 
 
-@pytest.mark.parametrize(("wire", "fields"), SERVER_SIDE, ids=str)
-def test_what_a_server_would_do_by_itself_is_refused(door: OpenDoor, wire: Wire, fields: Json) -> None:
+def test_what_a_server_would_do_by_itself_is_refused(door: OpenDoor) -> None:
     """Searching, fetching, running code, MCP, stored things and every unknown tool are refused with 403."""
-    assert_refused(door, door.ask(wire, **fields), wire)
+    for count, (wire, fields) in enumerate(SERVER_SIDE, 1):
+        assert_refused(door, door.ask(wire, **fields), wire, count=count)
 
 
-@pytest.mark.parametrize(
-    ("wire", "fields"),
-    [
-        (Wire.RESPONSES, {"tools": [FUNCTION, {"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]}),
-        (Wire.RESPONSES, {"tools": [{"type": "namespace", "name": "n", "tools": [FUNCTION]}]}),
-        (Wire.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
-        (
-            Wire.RESPONSES,
-            {"tools": [{"type": "tool_search", "execution": "client"}], "background": False, "prompt": None},
-        ),
-        (Wire.RESPONSES, {"input": [{"type": "function_call_output", "call_id": "c", "output": REMOTE}]}),
-        (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]}),
-        (Wire.RESPONSES, {"text": {"format": {"type": "json_schema", "schema": {"properties": {"file_id": {}}}}}}),
-        (Wire.CHAT, {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "auto"}),
-        (Wire.CHAT, {"messages": [{"role": "tool", "tool_call_id": "c", "content": REMOTE}]}),
-        (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}]}),
-        (Wire.MESSAGES, {"tools": [{"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}}]}),
-        (Wire.MESSAGES, {"tools": [{"type": "custom", "name": "a"}, {"type": "bash_20250124", "name": "bash"}]}),
-        (
-            Wire.MESSAGES,
-            {
-                "messages": [
-                    {"role": "assistant", "content": [{"type": "tool_use", "input": {"url": REMOTE, "tools": 1}}]}
-                ]
-            },
-        ),
-        (Wire.GEMINI, {"tools": [{"functionDeclarations": [{"name": "shell"}]}, {"function_declarations": []}]}),
-        (Wire.GEMINI, {"contents": [{"parts": [{"functionCall": {"name": "f", "args": {"url": REMOTE}}}]}]}),
-        (Wire.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}]}),
-    ],
-    ids=str,
-)
-def test_what_the_agent_does_itself_passes(door: OpenDoor, wire: Wire, fields: Json) -> None:
+OF_THE_AGENT: list[tuple[Wire, Json]] = [
+    (Wire.RESPONSES, {"tools": [FUNCTION, {"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]}),
+    (Wire.RESPONSES, {"tools": [{"type": "namespace", "name": "n", "tools": [FUNCTION]}]}),
+    (Wire.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+    (
+        Wire.RESPONSES,
+        {"tools": [{"type": "tool_search", "execution": "client"}], "background": False, "prompt": None},
+    ),
+    (Wire.RESPONSES, {"input": [{"type": "function_call_output", "call_id": "c", "output": REMOTE}]}),
+    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]}),
+    (Wire.RESPONSES, {"text": {"format": {"type": "json_schema", "schema": {"properties": {"file_id": {}}}}}}),
+    (Wire.CHAT, {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "auto"}),
+    (Wire.CHAT, {"messages": [{"role": "tool", "tool_call_id": "c", "content": REMOTE}]}),
+    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}]}),
+    (Wire.MESSAGES, {"tools": [{"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}}]}),
+    (Wire.MESSAGES, {"tools": [{"type": "custom", "name": "a"}, {"type": "bash_20250124", "name": "bash"}]}),
+    (
+        Wire.MESSAGES,
+        {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {"url": REMOTE, "tools": 1}}]}]},
+    ),
+    (Wire.GEMINI, {"tools": [{"functionDeclarations": [{"name": "shell"}]}, {"function_declarations": []}]}),
+    (Wire.GEMINI, {"contents": [{"parts": [{"functionCall": {"name": "f", "args": {"url": REMOTE}}}]}]}),
+    (Wire.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}]}),
+]
+
+
+def test_what_the_agent_does_itself_passes(door: OpenDoor) -> None:
     """Functions, local shells, bytes of images, and addresses that are mere text or arguments pass unchanged."""
-    assert door.ask(wire, **fields).status_code == 200
-    assert door.only().body == SPOKEN[wire].body | fields
+    for wire, fields in OF_THE_AGENT:
+        assert door.ask(wire, **fields).status_code == 200, fields
+    assert [asked.body for asked in door.model.asked] == [SPOKEN[wire].body | fields for wire, fields in OF_THE_AGENT]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[]",
-        b"null",
-        b'{"a": NaN}',
-        b'{"a": 1e',
-        b'{"tools": [], "tools": [{"type": "web_search"}]}',
-        b'{"a": {"type": "x", "type": "y"}}',
-        b'\xef\xbb\xbf{"model": "a"}',
-        json.dumps({"model": "a"}).encode("utf-16"),
-        b'{"a": "\xff"}',
-        b'{"a":' * 5000 + b"1" + b"}" * 5000,
-        b'{"model": 7}',
-        b'{"tools": ["web_search"]}',
-        b'{"tools": [{"type": "function", "Type": "web_search"}]}',
-    ],
-    ids=lambda body: str(body[:40]),
-)
-def test_a_body_that_servers_might_read_otherwise(door: OpenDoor, body: bytes) -> None:
+ODD_BODIES = [
+    b"",
+    b"[]",
+    b"null",
+    b'{"a": NaN}',
+    b'{"a": 1e',
+    b'{"tools": [], "tools": [{"type": "web_search"}]}',
+    b'{"a": {"type": "x", "type": "y"}}',
+    b'\xef\xbb\xbf{"model": "a"}',
+    json.dumps({"model": "a"}).encode("utf-16"),
+    b'{"a": "\xff"}',
+    b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    b'{"model": 7}',
+    b'{"tools": ["web_search"]}',
+    b'{"tools": [{"type": "function", "Type": "web_search"}]}',
+]
+
+
+def test_a_body_that_servers_might_read_otherwise(door: OpenDoor) -> None:
     """What is no plain JSON object, or says a thing twice, is refused and never forwarded."""
-    assert_refused(door, door.request("POST", "/v1/chat/completions", body), Wire.CHAT, 400)
+    for count, body in enumerate(ODD_BODIES, 1):
+        assert_refused(door, door.request("POST", "/v1/chat/completions", body), Wire.CHAT, 400, count=count)
 
 
 def test_a_compressed_body(door: OpenDoor) -> None:

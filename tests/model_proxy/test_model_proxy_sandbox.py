@@ -14,6 +14,7 @@ from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.records.run_document import run_document
 from evopolicygym.sandbox.program.contract import MODEL_PORT
 from evopolicygym.sandbox.program.enclosed import enclosed
+from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, VARIABLE, open_door
 from players import GOOD
 from whole_runs import config, played
@@ -25,7 +26,7 @@ key = {"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
 hosts, told = sys.argv[1:], {"environment": dict(os.environ)}
 
 def ask(method, target, **headers):
-    connection = http.client.HTTPConnection(door.hostname, door.port, timeout=20)
+    connection = http.client.HTTPConnection(door.hostname, door.port, timeout=120)
     body = b'{"model": "scripted", "messages": []}' if method == "POST" else None
     connection.request(method, target, body, key | headers)
     answer = connection.getresponse()
@@ -34,7 +35,7 @@ def ask(method, target, **headers):
 def reach(host):
     name, _, port = host.rpartition(":")
     try:
-        socket.create_connection((name, int(port)), timeout=5).close()
+        socket.create_connection((name, int(port)), timeout=120).close()
     except OSError as error:
         return type(error).__name__
     return "reached"
@@ -64,7 +65,7 @@ def told(directory: Path, serve: Any, *hosts: str) -> dict[str, Any]:
         (workspace / name).mkdir(parents=True)
     occupant = enclosed(["python3", "-c", PROGRAM, *hosts], workspace, {MODEL_PORT: serve}, AgentLimits())
     try:
-        printed, _ = occupant.process.communicate(timeout=100)
+        printed, _ = occupant.process.communicate(timeout=PATIENCE_S)
     finally:
         occupant.leave(1.0)
     found: dict[str, Any] = json.loads(printed)
@@ -101,7 +102,7 @@ for place in range(2):
 """
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "none"])
+@pytest.mark.parametrize("level", ["bubblewrap", pytest.param("none", marks=pytest.mark.nightly)])
 def test_a_run_whose_agent_asks_a_model(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program plays a run with its judge and its model; the tokens are in the record, and the key is nowhere."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)

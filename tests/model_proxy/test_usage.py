@@ -5,15 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from enclosed import command_lines, needs_bubblewrap
+from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.checks.inspection.leftover_processes import below
 from evopolicygym.core.agent import AgentEnd, Turn, used_of
 from evopolicygym.core.event import AgentMetered
 from evopolicygym.judge.session import JudgeSession
@@ -30,10 +30,12 @@ from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker
 from libraries import LIBRARIES, needs_library
-from model_proxies import PRICE, REAL_KEY, VARIABLE
+from lifeline import ended_with
+from model_proxies import PRICE, REAL_KEY, VARIABLE, wait_for_requests
 from neutral_models import calling
 from players import GOOD
 from scripted_tools import program
+from shell import Shell
 from whole_runs import events
 
 BEFORE, TOLD = 7, 4
@@ -85,21 +87,11 @@ def tool_words(model: ScriptedModel, directory: Path, pause: str) -> list[str]:
     return run_words("codex", model.url, directory / "runs", *limits)
 
 
-def kill(process: "subprocess.Popen[bytes]", root: Path) -> None:
-    """Kill the program, and wait until nothing of its run is there."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    while str(root) in command_lines() or working_below(root):
-        Event().wait(0.05)
-
-
-def working_below(root: Path) -> bool:
-    """Return whether any process has its working directory below a run's."""
-    for entry in Path("/proc").glob("[0-9]*/cwd"):
-        with suppress(OSError):
-            if entry.readlink().is_relative_to(root):
-                return True
-    return False
+def kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the program, and wait until nothing that it started is there."""
+    with ended_with(below(process.pid)):
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 def started(words: list[str]) -> "subprocess.Popen[bytes]":
@@ -133,7 +125,7 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
         assert process.poll() is None, process.communicate()[0].decode()
         Event().wait(0.05)
     root = marks[0].parent.parent
-    kill(process, root)
+    kill(process)
     served = read_run(root)
 
     assert len(model.asked) == BEFORE
@@ -160,22 +152,25 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
     ("agent", "reply"),
     [
         pytest.param("neutral", calling(Wire.CHAT, "./judge submit 0"), marks=needs_bubblewrap),
-        *(pytest.param(name, Reply(f"```python\n{GOOD}```\n"), marks=needs_library(name)) for name in LIBRARIES),
+        *(
+            pytest.param(name, Reply(f"```python\n{GOOD}```\n"), marks=(needs_library(name), pytest.mark.nightly))
+            for name in LIBRARIES
+        ),
     ],
 )
-def test_killed_while_a_request_is_under_way(agent: str, reply: Reply, tmp_path: Path) -> None:
+def test_killed_while_a_request_is_under_way(agent: str, reply: Reply, tmp_path: Path, shell: Shell) -> None:
     """Agents that are asked for from our own process forget that one request, and nothing of them is left."""
     with ScriptedModel() as model:
         model.replies += [reply, Reply(hang="before")]
-        process = started(run_words(agent, f"{model.url}/v1", tmp_path / "runs", "--budget", "16"))
-        while len(model.asked) < 2:
-            assert process.poll() is None, process.communicate()[0].decode()
-            Event().wait(0.05)
+        process = started(
+            run_words(agent, f"{model.url}/v1", tmp_path / "runs", "--budget", "3" if agent == "neutral" else "16")
+        )
+        wait_for_requests(model, 2)
         (root,) = find_runs(tmp_path / "runs")
-        kill(process, root)
+        kill(process)
         first = used(root)
         model.replies += [reply] * 20
-        ended_well(["resume", str(root), "--workers", "1", "--json"])
+        shell.printed("resume", root, "--workers", "1")
 
     assert [first[name] for name in ("generations", "input", "output")] == [1, INPUT, OUTPUT]
     assert used(root)["generations"] == len(model.asked) - 1

@@ -33,7 +33,7 @@ def _pack(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pack_that_fails_as_it_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run is begun, and the error names the task, the pack and what its module raised."""
     unruly_pack.lay(monkeypatch, "unruly_import")
-    with pytest.raises(EnvironmentFault, match=r"Quiet-v0 can't be made: ZeroDivisionError.*pack 'unruly'"):
+    with pytest.raises(EnvironmentFault, match=r"Quiet-v0.*ZeroDivisionError.*'unruly'"):
         evopolicygym.run("Quiet-v0", "random", runs=tmp_path / "runs", **SMALL)
 
     assert list(tmp_path.glob("runs/*/*")) == []
@@ -50,7 +50,7 @@ def test_a_pack_that_fails_as_it_is_imported(tmp_path: Path, monkeypatch: pytest
 )
 def test_a_simulator_that_fails_as_it_is_made(name: str, why: str, tmp_path: Path) -> None:
     """No run is begun, and the error names the task, the pack and what happened."""
-    with pytest.raises(EnvironmentFault, match=rf"(?s){name}Early-v0.*{why}.*pack 'unruly'"):
+    with pytest.raises(EnvironmentFault, match=rf"(?s){name}Early-v0.*{why}.*'unruly'"):
         evopolicygym.run(f"{name}Early-v0", "random", runs=tmp_path / "runs", **SMALL)
 
     assert list(tmp_path.glob("runs/*/*")) == []
@@ -63,7 +63,7 @@ def test_a_simulator_that_fails_as_it_is_made(name: str, why: str, tmp_path: Pat
         ("Raising", "KeyError: 1"),
         ("Segfaulting", "exit code -11"),
         ("Leaking", "MemoryError"),
-        ("Closing", "the simulator's process ended by itself"),
+        ("Closing", "process ended"),
     ],
 )
 def test_a_simulator_that_fails_while_it_plays(name: str, why: str, level: str, tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_simulator_that_fails_while_it_plays(name: str, why: str, level: str, 
     spec = unruly_pack.spec(f"{name}-v0")
     with (
         local_executor(level, spec, tmp_path) as ground,
-        pytest.raises(EnvironmentFault, match=rf"Case 0 of {name}-v0 of the pack 'unruly' was played 3 times.*{why}"),
+        pytest.raises(EnvironmentFault, match=rf"Case 0 .*{name}-v0.*'unruly'.*\b3\b.*{why}"),
     ):
         ground.play(policy(), *CASES)
 
@@ -81,7 +81,7 @@ def test_a_simulator_that_fails_while_it_plays(name: str, why: str, level: str, 
 def test_a_simulator_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that never ends being made is given up, and so is one that never ends being reset; both are named."""
     monkeypatch.setattr(description, "PATIENCE_S", 2.0)
-    with pytest.raises(EnvironmentFault, match=r"HangingEarly-v0 could not be made within 2 s.*pack 'unruly'"):
+    with pytest.raises(EnvironmentFault, match=r"HangingEarly-v0.*\b2 s.*'unruly'"):
         unruly_pack.spec("HangingEarly-v0")
     monkeypatch.setattr(description, "PATIENCE_S", 120.0)
     monkeypatch.setattr(local, "HANG_S", 15.0)
@@ -89,7 +89,7 @@ def test_a_simulator_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     spec = unruly_pack.spec("Hanging-v0")
     with (
         local_executor("bubblewrap", spec, tmp_path) as ground,
-        pytest.raises(EnvironmentFault, match=r"Hanging-v0 of the pack 'unruly'.*no progress .*exit code -14"),
+        pytest.raises(EnvironmentFault, match=r"Hanging-v0.*'unruly'.*exit code -14"),
     ):
         ground.play(policy(), *CASES)
 
@@ -97,7 +97,7 @@ def test_a_simulator_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_run_goes_on_once_its_simulator_is_mended(tmp_path: Path) -> None:
     """A run that its simulator stops is charged once, and ends as any other when it is resumed."""
     runs = tmp_path / "runs"
-    with pytest.raises(EnvironmentFault, match="of the pack 'unruly' was played 3 times"):
+    with pytest.raises(EnvironmentFault, match=r"'unruly'.*\b3\b"):
         evopolicygym.run("Segfaulting-v0", "random", runs=runs, **SMALL)
     (root,) = find_runs(runs)
     (tmp_path / "data" / "mended").touch()

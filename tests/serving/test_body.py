@@ -34,26 +34,27 @@ def test_a_body_comes_whole() -> None:
 @pytest.mark.parametrize("declared", ["6", "-1", "many"])
 def test_a_length_that_is_refused(declared: str) -> None:
     """What says that it is longer than is allowed, or says no number, is refused before any of it is read."""
-    with pytest.raises(BodyRefused, match="at most 5 bytes") as refused:
+    with pytest.raises(BodyRefused) as refused:
         asyncio.run(read_body(request([], declared), 5))
     assert refused.value.http_status == 413
 
 
 def test_a_body_that_is_longer_than_it_says() -> None:
     """What is longer without saying so is refused once it is."""
-    with pytest.raises(BodyRefused, match="at most 5 bytes"):
+    with pytest.raises(BodyRefused) as refused:
         asyncio.run(read_body(request([b"abc", b"def", b"never read"], "3"), 5))
+    assert refused.value.http_status == 413
 
 
 def test_a_body_that_breaks_off() -> None:
     """A client that hangs up within its body is refused as such."""
-    with pytest.raises(BodyRefused, match="broke off") as refused:
+    with pytest.raises(BodyRefused) as refused:
         asyncio.run(read_body(request([b"abc", None]), 5))
     assert refused.value.http_status == 400
 
 
 def test_a_body_that_is_slow() -> None:
     """A body that hasn't come in time is refused, where there is a limit."""
-    with pytest.raises(BodyRefused, match="too long") as refused:
+    with pytest.raises(BodyRefused) as refused:
         asyncio.run(read_body(request([b"abc"]), 5, within_s=0.01))
     assert refused.value.http_status == 408

@@ -21,6 +21,7 @@ from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.wire import Wire
 from fakes import TIME
+from lifeline import PATIENCE_S
 
 REAL_KEY = "sk-real-0123456789-never-to-be-seen"
 VARIABLE = "SCRIPTED_MODEL_KEY"
@@ -83,7 +84,14 @@ class OpenDoor:
         headers = changes.pop("headers", {"authorization": f"Bearer {self.endpoint.key}"})
         address = self.endpoint.address + path
         return httpx2.request(
-            method, address, content=content, headers=headers, timeout=60, trust_env=False, verify=TLS, **changes
+            method,
+            address,
+            content=content,
+            headers=headers,
+            timeout=PATIENCE_S,
+            trust_env=False,
+            verify=TLS,
+            **changes,
         )
 
     def ask(self, wire: Wire = Wire.CHAT, **fields: Any) -> httpx2.Response:
@@ -109,7 +117,7 @@ class OpenDoor:
     def connect(self) -> socket.socket:
         """Return a connection to the door, for what no client library would send."""
         address = httpx2.URL(self.endpoint.address)
-        return socket.create_connection((address.host, address.port or 0), timeout=60)
+        return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S)
 
     def say(self, head: str) -> bytes:
         """Send a request to the letter, lines apart, with the dummy key; return what comes back until the end."""
@@ -122,6 +130,15 @@ class OpenDoor:
         """Return the one request that came to the model server."""
         (asked,) = self.model.asked
         return asked
+
+
+def wait_for_requests(model: ScriptedModel, count: int) -> None:
+    """Return once so many requests have come to a model server."""
+    while True:
+        model.came.clear()
+        if len(model.asked) >= count:
+            return
+        assert model.came.wait(PATIENCE_S), f"{len(model.asked)} of {count} requests have come"
 
 
 @contextmanager

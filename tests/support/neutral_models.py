@@ -4,6 +4,7 @@ The server that says their words is in ``agents/kit/scripted_model/``.
 """
 
 import json
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -57,11 +58,16 @@ def agent(model: ScriptedModel, wire: Wire = Wire.CHAT) -> AgentConfig:
 
 
 def turn(
-    run: OpenRun, model: ScriptedModel, *replies: Reply, wire: Wire = Wire.CHAT, stop: Event | None = None
+    run: OpenRun,
+    model: ScriptedModel,
+    *replies: Reply,
+    wire: Wire = Wire.CHAT,
+    stop: Event | None = None,
+    level: str = "bubblewrap",
 ) -> Turn:
-    """Play one turn at level bubblewrap with a model that answers so."""
+    """Play one turn with a model that answers so."""
     model.replies += replies
-    return make(agent(model, wire)).play(desk(run), run.door, stop or Event())
+    return make(agent(model, wire)).play(replace(desk(run), isolation=level), run.door, stop or Event())
 
 
 def told(model: ScriptedModel) -> list[str]:

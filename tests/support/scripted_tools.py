@@ -1,5 +1,6 @@
 """A tool that speaks as Codex does and does what a test tells it, for what a real tool would take minutes to do."""
 
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -46,8 +47,8 @@ def program(directory: Path, script: str) -> str:
     return str(file)
 
 
-def turn(run: OpenRun, model: ScriptedModel, script: str, **options: int) -> Turn:
+def turn(run: OpenRun, model: ScriptedModel, script: str, *, level: str = "none", **options: int) -> Turn:
     """Play one turn of a tool that does what a script says; the real key must stand in its variable."""
     given = {"program": program(run.paths.root.parent, script), "model_url": model.url, "model_key": VARIABLE}
     agent = make(AgentConfig("codex", "scripted", {**given, **options}))
-    return agent.play(desk(run), run.door, Event())
+    return agent.play(replace(desk(run), isolation=level), run.door, Event())

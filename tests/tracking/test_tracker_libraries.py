@@ -17,6 +17,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import find_runs
 from no_network import without_network
 
+pytestmark = pytest.mark.nightly
 SIZES = ["--budget", "8", "--validation", "2", "--held-out", "3", "--split", "public", "--isolation", "process"]
 LATE, PARTS = "it had not ended", 4
 """What is said of a tracker that a busy machine lets no time, and how often it is asked to go on."""

@@ -3,8 +3,10 @@
 Whether a request may be asked at all is described in ``call.py`` and ``inspection.py``.
 """
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx2
@@ -37,6 +39,12 @@ UNREACHED = "unreached"
 """Why a request that never came to the model server was not answered."""
 
 
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return what a server's certificate is checked against; it is read once, which takes tens of milliseconds."""
+    return httpx2.create_ssl_context()
+
+
 class Forwarder:
     """Knows the real key, and never shows it to anyone but the upstream."""
 
@@ -45,7 +53,7 @@ class Forwarder:
         self._key = key
         self._host = httpx2.URL(upstream.prefix).netloc
         self._client = httpx2.AsyncClient(
-            verify=httpx2.create_ssl_context(),
+            verify=tls_context(),
             trust_env=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,

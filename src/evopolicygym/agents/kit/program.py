@@ -22,6 +22,8 @@ from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT, Progra
 
 GRACE_S = 5.0
 """Seconds that a program has between being asked to end and being killed."""
+READ_S = 5.0
+"""Seconds within which the last output of an ended program must have been read."""
 LOOK_S = 0.05
 OUTPUT_BYTES = 64 << 20
 """The most that is kept of what a run's programs print."""
@@ -118,7 +120,7 @@ def _transcribed(program: RunningProgram, transcript: Path, hear: Callable[[byte
     try:
         yield
     finally:
-        thread.join(GRACE_S)
+        thread.join(READ_S)
         if not thread.is_alive():
             output.close()
 

@@ -14,6 +14,7 @@ import httpx2
 from evopolicygym.agents.kit.neutral_harness.wires import Answer, Conversation
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.model_proxy.call import RequestKind
+from evopolicygym.model_proxy.forward import tls_context
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
 from evopolicygym.model_proxy.mask import Mask, mask_account
@@ -64,7 +65,7 @@ class Provider:
     def __init__(self, upstream: ModelUpstream, model: str, ledger: Ledger, log: ModelLog) -> None:
         self._upstream, self._model, self._ledger, self._log = upstream, model, ledger, log
         self._key = upstream.key()
-        self._tls = httpx2.create_ssl_context()
+        self._tls = tls_context()
         self._timeout = httpx2.Timeout(upstream.read_timeout_s, connect=upstream.connect_timeout_s)
 
     def ask(self, conversation: Conversation, pause: Pause) -> Answer:
