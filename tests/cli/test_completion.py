@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
-from shell import Shell
+from evopolicygym.cli.main import app
 
 BASH = shutil.which("bash") or ""
 PROGRAM = Path(sys.executable).with_name("evopolicygym")
@@ -62,7 +63,11 @@ CASES: list[tuple[list[str], list[str]]] = [
 
 @pytest.mark.parametrize(("words", "expected"), CASES)
 def test_names_are_proposed(
-    words: list[str], expected: list[str], place: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    expected: list[str],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Verbs, options, names of what can be played and ids of runs are completed."""
     monkeypatch.chdir(place)
@@ -70,7 +75,10 @@ def test_names_are_proposed(
     monkeypatch.setenv("COMP_WORDS", " ".join(["evopolicygym", *words]))
     monkeypatch.setenv("COMP_CWORD", str(len(words)))
 
-    assert expected == shell().out.split()
+    with pytest.raises(SystemExit):
+        get_command(app).main([], prog_name="evopolicygym")
+
+    assert expected == capsys.readouterr().out.split()
 
 
 @needs_bash

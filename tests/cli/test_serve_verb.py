@@ -38,7 +38,8 @@ def test_a_shell_is_the_agent_and_outlives_a_crash(tmp_path: Path) -> None:
     assert document["outcome"]["closed"] == "budget_spent"  # type: ignore[index]
 
 
-@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("lost", [False, True])
 def test_a_workspace_of_the_users_outlives_a_crash(tmp_path: Path, *, lost: bool) -> None:
     """The resumed run finds it where it was; where it is lost, it is laid anew with the policy that was submitted."""
     work = tmp_path / "work"
@@ -58,19 +59,26 @@ def test_a_workspace_of_the_users_outlives_a_crash(tmp_path: Path, *, lost: bool
 
 
 def test_a_run_at_a_socket_outlives_a_crash(tmp_path: Path) -> None:
-    """The socket is its owner's alone, that of a killed run is in nobody's way, and it is gone with the run."""
-    path = tmp_path / "judge.sock"
-    with served(tmp_path, *BEGIN, "--socket", str(path)) as first:
-        first.shell("./judge submit 0-3")
+    """The socket is its owner's alone, that of a killed run is in nobody's way, and it is gone with the run.
+
+    A workspace of the user's that is lost is laid anew with the policy that was submitted.
+    """
+    path, work = tmp_path / "judge.sock", tmp_path / "work"
+    places = ("--socket", str(path), "--workspace", str(work))
+    with served(tmp_path, *BEGIN, *places) as first:
+        first.shell("echo '# mine' >> system/policy.py; ./judge submit 0-3")
         mode = path.lstat().st_mode & 0o777
         first.kill()
-    with served(tmp_path, "--resume", "latest", "--socket", str(path)) as second:
-        said = second.shell("cat judge.env; ./judge submit 0-1")
+    shutil.rmtree(work)
+    with served(tmp_path, "--resume", "latest", *places) as second:
+        said = second.shell("tail -n 1 system/policy.py; ls feedback; cat judge.env; ./judge submit 0-1")
         document = second.ended()
 
-    assert str(path) in said
     assert mode == 0o600
+    assert said.splitlines()[:2] == ["# mine", "submit_000"]
+    assert str(path) in said
     assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
+    assert sorted(path.name for path in (work / "feedback").iterdir()) == ["submit_000", "submit_001"]
     assert not path.exists()
 
 
@@ -110,7 +118,7 @@ def test_what_needs_serving_is_said(tmp_path: Path, shell: Shell, words: tuple[s
     left = shell(*words, "--runs", tmp_path / "runs")
 
     assert left.code == 2
-    assert "serve" in left.err or "--resume" in left.err
+    assert "serve" in left.err or "--workspace" in left.err
 
 
 def test_what_is_served_is_served_once(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
