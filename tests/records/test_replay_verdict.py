@@ -51,7 +51,10 @@ def test_how_much_returns_differ_is_said() -> None:
     assert ELSEWHERE[0] in said[1]
 
 
-@pytest.mark.parametrize(("less", "code", "verdict"), [(1e-9, 6, Verdict.ROUNDING), (0.1, 1, Verdict.DIFFERENT)])
+@pytest.mark.parametrize(
+    ("less", "code", "verdict"),
+    [(1e-9, 6, Verdict.ROUNDING), pytest.param(0.1, 1, Verdict.DIFFERENT, marks=pytest.mark.nightly)],
+)
 def test_the_verb_has_an_exit_code_for_rounding(less: float, code: int, verdict: Verdict, tmp_path: Path) -> None:
     """A record that was made by other arithmetic differs by rounding or fails, each with its own exit code."""
     asked = config(tmp_path / "runs", "players:make_rounder", budget=1, pinned=False)
