@@ -1,7 +1,7 @@
 """Fixtures of all rooms. A test never touches the user's own state directory."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from busy import busy
 from evopolicygym.cli import console
 from fakes import RunMaker
 from ordinary_user import ordinary_user
+from played_runs import PlayedRun, play_at
 from shell import Shell
 
 if TYPE_CHECKING:
@@ -74,6 +75,41 @@ def new_run(tmp_path: Path) -> Iterator[RunMaker]:
     maker = RunMaker(tmp_path)
     with maker.stack:
         yield maker
+
+
+@pytest.fixture(scope="session")
+def run_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], PlayedRun]]:
+    """Return what gives the whole run of a sandbox backend, which is played once a session; no test may change it."""
+    runs: dict[str, tuple[PlayedRun, str]] = {}
+
+    def run_of(level: str) -> PlayedRun:
+        if level not in runs:
+            run = play_at(level, tmp_path_factory.mktemp(f"run-{level}"))
+            runs[level] = run, run.digest()
+        return runs[level][0]
+
+    yield run_of
+    assert [level for level, (run, before) in runs.items() if run.digest() != before] == [], "a test changed a run"
+
+
+@pytest.fixture(scope="session")
+def played_run(run_at: Callable[[str], PlayedRun]) -> PlayedRun:
+    """Return the whole run in the strongest sandbox backend here; no test may change it."""
+    return run_at("auto")
+
+
+@pytest.fixture
+def at_home(played_run: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be the user who played the whole run."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(played_run.state_home))
+
+
+@pytest.fixture
+def run_copy(played_run: PlayedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedRun:
+    """Return a copy of the whole run that the test may change, and be the user who played it."""
+    run = played_run.copied(tmp_path / "played")
+    monkeypatch.setenv("XDG_STATE_HOME", str(run.state_home))
+    return run
 
 
 @pytest.fixture

@@ -56,16 +56,6 @@ def test_a_run_is_driven_from_elsewhere(tmp_path: Path) -> None:
         run.workplace.execute(["true"])
 
 
-def test_a_spent_budget_ends_the_turn(tmp_path: Path) -> None:
-    """Once the budget is spent, no command is executed any more, and the run is scored by itself."""
-    run = begun(tmp_path, budget=2)
-    submit(run, "0-1")
-    scored = run.finish()
-
-    assert run.closed
-    assert (scored.score, document(scored)["outcome"]["closed"]) == (500.0, "budget_spent")
-
-
 def test_a_paused_run_goes_on(tmp_path: Path) -> None:
     """A run that is paused keeps its files and its one turn; resumed, it has what is left of the budget."""
     run = begun(tmp_path)
@@ -89,7 +79,7 @@ def test_a_paused_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_lost_workplace_is_made_anew(tmp_path: Path) -> None:
-    """Commands that end their sandbox lose what lay outside of the workspace, and the turn goes on."""
+    """Commands that end their sandbox lose what lay outside of the workspace; the turn goes on till all is spent."""
     run = begun(tmp_path)
     with pytest.raises(WorkplaceLost):
         run.workplace.execute(["bash", "-c", "kill -KILL -1"], limit_s=PATIENCE_S)
@@ -97,4 +87,5 @@ def test_a_lost_workplace_is_made_anew(tmp_path: Path) -> None:
     scored = run.finish()
 
     assert done.code == 0
-    assert scored.score == 500.0
+    assert run.closed
+    assert (scored.score, document(scored)["outcome"]["closed"]) == (500.0, "budget_spent")

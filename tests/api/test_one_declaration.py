@@ -15,25 +15,60 @@ from places import ROOT, SUPPORT
 
 SMALL = ("--agent", "random", "--budget", "2", "--validation", "1", "--held-out", "2", "--split", "public")
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
-FROM_PYTHON = """
-import sys, patient, evopolicygym
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "flag": ("run", "cartpole", *SMALL, "--patience", "5", "--json"),
+    "key": ("run", "--config", "run.toml", "--json"),
+    "help of run": ("run", "--help"),
+    "help of suite": ("suite", "--help"),
+    "apart": ("leaderboard", "runs", "--json"),
+    "by": ("leaderboard", "runs", "--by", "patience", "--json"),
+}
+"""What is typed, one after the other."""
+PROGRAM = """
+import contextlib, io, json, sys, patient
 patient.add()
+import evopolicygym
+from evopolicygym.cli import console
+from evopolicygym.cli.main import main
+printed = {}
+for name, words in json.load(sys.stdin).items():
+    console.out.cache_clear()
+    sys.argv = ["evopolicygym", *words]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            main()
+        except SystemExit as leaving:
+            assert not leaving.code, (words, leaving.code)
+    printed[name] = out.getvalue()
 small = {"budget": 2, "validation": 1, "held_out": 2, "split": "public"}
-run = evopolicygym.run("cartpole", "random", patience=7, runs=sys.argv[1], **small)
-print(run.path)
+printed["argument"] = str(evopolicygym.run("cartpole", "random", patience=7, runs="others", **small).path)
+json.dump(printed, sys.stdout)
 """
+RUN = "budget = 2\nvalidation = 1\nheld_out = 2\nsplit = 'public'\n"
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory in which the program with one more option has played some runs."""
-    return tmp_path_factory.mktemp("patient")
+    """Return a directory in which the program with one more option plays some runs."""
+    place = tmp_path_factory.mktemp("patient")
+    (place / "run.toml").write_text(f"task = 'cartpole'\npatience = 6\n{RUN}[agent]\nname = 'random'\n")
+    agents = "environments = ['cartpole']\n[[agents]]\nname = 'random'\n"
+    (place / "some.toml").write_text(f"patience = 3\n{RUN}{agents}")
+    return place
 
 
-def patient(place: Path, *words: object) -> str:
-    """Return what the program with one more option printed."""
+@pytest.fixture(scope="module")
+def printed(place: Path) -> dict[str, str]:
+    """Return what the program with one more option printed, by what was asked of it."""
+    found: dict[str, str] = json.loads(patient(place, "-c", PROGRAM, stdin=json.dumps(COMMANDS)))
+    return found
+
+
+def patient(place: Path, *words: object, stdin: str = "") -> str:
+    """Return what a Python program printed that may declare one more option."""
     done = subprocess.run(
         [sys.executable, *map(str, words)],
+        input=stdin,
         cwd=place,
         env={
             **os.environ,
@@ -54,43 +89,31 @@ def choices(root: Path) -> object:
     return json.loads((root / "run.json").read_text())["task"].get("choices")
 
 
-def test_a_new_option_has_a_flag(place: Path) -> None:
+def test_a_new_option_has_a_flag(place: Path, printed: dict[str, str]) -> None:
     """It is in the help of `run` and of `suite`, and a run that is given it records it."""
-    program = SUPPORT / "patient.py"
-    outcome = json.loads(patient(place, program, "run", "cartpole", *SMALL, "--patience", 5, "--json"))
-
-    assert choices(place / outcome["run"]) == {"patience": 5}
-    assert all("How patient the judge is." in patient(place, program, verb, "--help") for verb in ("run", "suite"))
+    assert choices(place / json.loads(printed["flag"])["run"]) == {"patience": 5}
+    assert all("--patience" in printed[f"help of {verb}"] for verb in ("run", "suite"))
 
 
-def test_a_new_option_has_a_key(place: Path) -> None:
+def test_a_new_option_has_a_key(place: Path, printed: dict[str, str]) -> None:
     """A run's file holds it, and so does a suite's; at its default nothing is recorded."""
-    run = "budget = 2\nvalidation = 1\nheld_out = 2\nsplit = 'public'\n"
-    (place / "run.toml").write_text(f"task = 'cartpole'\npatience = 6\n{run}[agent]\nname = 'random'\n")
-    agents = "environments = ['cartpole']\n[[agents]]\nname = 'random'\n"
-    (place / "some.toml").write_text(f"patience = 3\n{run}{agents}")
-    program = SUPPORT / "patient.py"
-    alone = json.loads(patient(place, program, "run", "--config", "run.toml", "--json"))
-    (one,) = json.loads(patient(place, program, "suite", "some.toml", "--json"))
+    (one,) = json.loads(patient(place, SUPPORT / "patient.py", "suite", "some.toml", "--json"))
 
-    assert choices(place / alone["run"]) == {"patience": 6}
+    assert choices(place / json.loads(printed["key"])["run"]) == {"patience": 6}
     assert choices(place / one["run"]) is None
 
 
-def test_a_new_option_is_an_argument(place: Path) -> None:
+def test_a_new_option_is_an_argument(place: Path, printed: dict[str, str]) -> None:
     """`evopolicygym.run` takes it by its name."""
-    assert choices(Path(patient(place, "-c", FROM_PYTHON, place / "runs").strip())) == {"patience": 7}
+    assert choices(place / printed["argument"]) == {"patience": 7}
 
 
-def test_a_new_option_is_compared(place: Path) -> None:
+def test_a_new_option_is_compared(printed: dict[str, str]) -> None:
     """Runs that differ in it stand in tables of their own, which say so, or are told apart by it."""
-    for value in (1, 2):
-        patient(place, SUPPORT / "patient.py", "run", "cartpole", *SMALL, "--runs", "pair", "--patience", value, "-q")
-    apart = json.loads(patient(place, SUPPORT / "patient.py", "leaderboard", "pair", "--json"))
-    by = json.loads(patient(place, SUPPORT / "patient.py", "leaderboard", "pair", "--by", "patience", "--json"))
+    apart, by = json.loads(printed["apart"]), json.loads(printed["by"])
 
-    assert [one["title"] for one in apart["tables"]] == ["patience 1", "patience 2"]
-    assert {one["entry"] for one in by["entries"]} >= {"random, patience 1", "random, patience 2"}
+    assert [one["title"] for one in apart["tables"]] == ["patience 5", "patience 6"]
+    assert {one["entry"] for one in by["entries"]} >= {"random, patience 5", "random, patience 6"}
 
 
 def test_a_new_option_has_a_row_in_the_docs() -> None:

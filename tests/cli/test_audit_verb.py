@@ -1,6 +1,7 @@
 """``evopolicygym audit``: what it prints, how it leaves, and the same from Python."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_nothing_found_is_said(harmless: Path, shell: Shell) -> None:
 
     assert left.code == 0
     assert "nothing was found" in left.out
-    assert "read: 1 commands, 1 programs" in left.out
+    assert re.search(r"\b1 commands.*\b1 programs", left.out)
 
 
 def test_many_runs_have_a_row_each(serious: Path, harmless: Path, shell: Shell) -> None:
@@ -79,7 +80,7 @@ def test_a_run_that_is_not_there(tmp_path: Path, shell: Shell) -> None:
     """It is refused by its name."""
     left = shell("audit", tmp_path / "nowhere")
 
-    assert (left.code, "nowhere does not exist" in left.err) == (2, True)
+    assert (left.code, "nowhere" in left.err) == (2, True)
 
 
 def test_a_leaderboard_counts_findings(shell: Shell) -> None:

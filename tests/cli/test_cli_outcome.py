@@ -1,6 +1,7 @@
 """What run and show tell of a run that didn't go well: its agent's end, its policy's failures, what to do next."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,9 +80,10 @@ def test_an_agent_that_crashes_is_told(shell: Shell, tmp_path: Path) -> None:
     for one in (left, shown):
         assert one.code == 0
         assert "no score (no_ok_submit)" in one.out
-        assert "agent crashed: the program ended with exit code 1: Traceback" in plain(one.out)
+        assert re.search(r"crashed: .*exit code 1\b", plain(one.out))
         assert "RuntimeError: no plan" in one.out
-        assert "unspent 8 of 8 episodes, as the agent ended (agent_ended)" in one.out
+        assert "8 of 8 episodes" in one.out
+        assert "agent_ended" in one.out
         assert f"log     {log}" in one.out
 
 
@@ -97,8 +99,9 @@ def test_an_agent_that_ends_badly_is_told_beside_its_score(shell: Shell, tmp_pat
     told = shell.printed("show", recorded(tmp_path / "run", events))
 
     assert "held-out score" in told
-    assert "agent   crashed: ValueError: \\x1b[31mno" in told
-    assert "unspent 56 of 64 episodes, as the agent ended (agent_ended)" in told
+    assert "crashed: ValueError: \\x1b[31mno" in told
+    assert "56 of 64 episodes" in told
+    assert "agent_ended" in told
     assert "log " not in told
 
 
@@ -123,10 +126,10 @@ def test_a_policy_that_always_fails_is_told(shell: Shell, tmp_path: Path) -> Non
     (document,) = (tmp_path / "runs").rglob("run.json")
     shown = shell.printed("show", document.parent)
 
-    assert "submission 0: 2 of 2 episodes failed: error: ValueError: no act" in left.err
-    assert "submission 0: 2 of 2 episodes failed: error: ValueError: no act" in shown
+    for text in (left.err, shown):
+        assert re.search(r"submission 0: 2 of 2 episodes .*ValueError: no act", text)
     for text in (left.out, shown):
-        assert "policy  2 of 2 held-out episodes failed: error: ValueError: no act" in text
+        assert re.search(r"2 of 2 held-out episodes .*ValueError: no act", text)
     assert json.loads(document.read_text(encoding="utf-8"))["outcome"]["held_out_failures"] == 2
     assert shell.json("show", document.parent)["outcome"]["held_out_failures"] == 2
     assert shell("verify", document.parent).code == 0
@@ -142,7 +145,7 @@ def test_failures_of_several_kinds(shell: Shell, tmp_path: Path) -> None:
     events: list[Event] = [opening(), *submitted(0, [1.0]), closed, *validated("a", [1.0, 1.0]), chosen, *scored, ended]
     told = shell.printed("show", recorded(tmp_path / "run", events))
 
-    assert "3 of 3 held-out episodes failed; 2 of them: error: b" in told
+    assert re.search(r"3 of 3 held-out episodes .*\b2 .*error: b", told)
 
 
 def test_documents_without_failures_are_as_they_were(tmp_path: Path) -> None:
@@ -159,8 +162,8 @@ def test_a_policy_that_does_not_load_is_told(shell: Shell, tmp_path: Path, statu
     whole: list[Event] = [opening(), charged(0), refused, *unscored()]
     told = shell.printed("show", recorded(tmp_path / "run", whole))
 
-    assert f"submission 0: {status}: ValueError: no room\n" in told
-    assert f"policy  no submission could be played, the last for {status}: ValueError: no room\n" in told
+    assert told.count(f"{status}: ValueError: no room\n") == 2
+    assert "second line" not in told
 
 
 # What is next
@@ -178,7 +181,8 @@ def test_what_is_next_of_an_interrupted_run(shell: Shell, tmp_path: Path) -> Non
 
     assert next_lines(told) == ["resume"]
     assert f"evopolicygym resume {root}" in told
-    assert "stopped agent_error: AgentError: it is not found in the sandbox" in told
+    assert "agent_error" in told
+    assert "it is not found in the sandbox" in told
 
 
 def test_what_is_next_of_a_finished_run(shell: Shell, tmp_path: Path) -> None:
@@ -206,7 +210,7 @@ def test_an_agents_name_is_no_program(
     left = shell("run", "cartpole", *words)
 
     assert (left.code, left.out) == (2, "")
-    assert f"did you mean --agent {words[-1] if words[-1] != 'x' else 'tuner'}?" in plain(left.err)
+    assert f"--agent {words[-1] if words[-1] != 'x' else 'tuner'}" in plain(left.err)
     assert list(tmp_path.glob("runs")) == []
 
 
@@ -219,7 +223,7 @@ def test_a_program_may_be_called_as_an_agent_is(shell: Shell, tmp_path: Path, mo
     left = shell("run", "cartpole", "--budget", 2, *SMALL, "--", "random")
 
     assert left.code == 0
-    assert "the program ended with exit code 3" in plain(left.out)
+    assert "exit code 3" in plain(left.out)
 
 
 # Messages
@@ -231,7 +235,8 @@ def test_a_key_that_is_not_set_names_the_option(shell: Shell, tmp_path: Path, mo
     left = shell("run", "cartpole", "--model-url", "http://127.0.0.1:9", "--model-key", "NOPE", "--", "true")
 
     assert left.code == 2
-    assert "--model-key VARIABLE, or model_key in a file" in plain(left.err)
+    assert "--model-key" in plain(left.err)
+    assert "model_key" in plain(left.err)
 
 
 @pytest.mark.parametrize(
@@ -245,4 +250,4 @@ def test_a_name_from_outside_is_told_as_the_help_tells_it(
     left = shell("run", "cartpole", option, "no_such_package:thing", "--runs", tmp_path)
 
     assert left.code == 2
-    assert f"is written {written}," in plain(left.err)
+    assert written in plain(left.err)

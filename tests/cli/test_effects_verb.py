@@ -39,7 +39,7 @@ def test_every_form(shell: Shell, runs: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--knobs", "bugdet"], "Did you mean 'budget'"),
+        (["--knobs", "bugdet"], "'budget'"),
         (["--format", "html"], "format"),
         (["--knobs", "films"], "films"),
     ],

@@ -57,7 +57,7 @@ def test_one_family(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["--with", "papers"], "Did you mean 'paper'"), (["--format", "html"], "format"), (["--family", "x"], "family")],
+    [(["--with", "papers"], "'paper'"), (["--format", "html"], "format"), (["--family", "x"], "family")],
 )
 def test_what_is_not_there(shell: Shell, runs: Path, words: list[str], said: str) -> None:
     """An invalid request is a sentence and exit code 2."""

@@ -15,7 +15,7 @@ def played(shell: Shell, place: Path, *words: object) -> Left:
     return left
 
 
-@pytest.mark.parametrize("word", ["--quiet", "-q"])
+@pytest.mark.parametrize("word", ["--quiet", pytest.param("-q", marks=pytest.mark.nightly)])
 def test_quiet_prints_the_result(shell: Shell, tmp_path: Path, word: str) -> None:
     """With --quiet a run prints the box with its score and nothing else, no warning either, and so does resume."""
     left = played(shell, tmp_path, "--workers", 4096, word)
@@ -29,28 +29,22 @@ def test_quiet_prints_the_result(shell: Shell, tmp_path: Path, word: str) -> Non
 
 
 def test_verbose_logs_what_goes_on(shell: Shell, tmp_path: Path) -> None:
-    """With --verbose stderr tells what the sandbox can hold, where files lie, how many play, and every episode."""
-    left = played(shell, tmp_path, "--verbose")
-    plain = played(shell, tmp_path)
-    log = " ".join(left.err.split())
-    first, _ = sorted((tmp_path / "runs").rglob("journal.jsonl"), key=lambda file: file.stat().st_mtime_ns)
+    """With --verbose stderr tells what the sandbox can hold, where files lie, how many play, and every episode.
 
-    assert left.err.count(first.parent.name) > 1
+    With --json too stdout holds the outcome alone.
+    """
+    left = played(shell, tmp_path, "--verbose", "--json")
+    log = " ".join(left.err.split())
+    (journal,) = (tmp_path / "runs").rglob("journal.jsonl")
+
+    assert left.out.startswith("{")
+    assert "".join(left.err.split()).count(journal.parent.name) > 1  # a long path is broken into lines
     assert "sandbox, seccomp:" in log
     assert "workers 1, executor local" in log
     assert "train episode 1 of submission 0: return" in log
     assert "held_out episode 0: return" in log
     assert "state directory" in log
-    assert "sandbox, seccomp:" not in plain.err  # who didn't ask hears nothing
     assert "sandbox, seccomp:" not in left.out
-
-
-def test_verbose_leaves_json_alone(shell: Shell, tmp_path: Path) -> None:
-    """With --json the log goes to stderr, and stdout holds the outcome alone."""
-    left = played(shell, tmp_path, "--verbose", "--json")
-
-    assert left.out.startswith("{")
-    assert "episode 0" in left.err
 
 
 def test_errors_are_said_as_ever(shell: Shell) -> None:
@@ -58,8 +52,9 @@ def test_errors_are_said_as_ever(shell: Shell) -> None:
     unknown, both = shell("run", "cartpol", "-q"), shell("run", "cartpole", "-q", "-v")
 
     assert (unknown.code, both.code) == (2, 2)
-    assert "There is no environment named" in unknown.err
-    assert "--quiet and --verbose can't be combined" in both.err
+    assert "cartpol" in unknown.err
+    assert "--quiet" in both.err
+    assert "--verbose" in both.err
 
 
 def test_a_suite_is_quiet(shell: Shell, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
 
 from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published.score_tables import paper
@@ -51,24 +52,17 @@ def test_a_terminal_sees_bars_and_submissions() -> None:
     assert all(word in text for word in ("toy", "budget", "submission", "validation", "held-out", "selected", "8/8"))
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(None, ""), (86_400.0, " · at most 24h00m for the agent")])
-def test_a_limit_of_time_is_shown_at_the_start(seconds: float | None, said: str) -> None:
+@pytest.mark.parametrize(("seconds", "said"), [(None, False), (86_400.0, True)])
+def test_a_limit_of_time_is_shown_at_the_start(seconds: float | None, *, said: bool) -> None:
     """Whoever starts a run sees how long its agent may take."""
     agent = AgentConfig("command", command=("sleep", "600"), allowance=Allowance(seconds=seconds))
 
-    assert f"isolation none{said}\n" in seen([opening(agent=agent)], terminal=False)
+    assert ("24h00m" in seen([opening(agent=agent)], terminal=False)) == said
 
 
-def test_a_log_gets_a_line_where_one_is_due() -> None:
+def test_a_log_gets_a_line_where_one_is_due(snapshot: SnapshotAssertion) -> None:
     """Without a terminal a line is printed for each submission, the closing and the selection."""
-    lines = seen(whole_run(), terminal=False).splitlines()
-
-    assert lines[-4:] == [
-        "submission 0: mean return 2.500, 4/8 episodes spent",
-        "submission 1: mean return 6.500, 8/8 episodes spent",
-        "closed: 2 candidates (2 distinct checkpoints) play 2 hidden cases",
-        "selected: submission 1, validation 3.500",
-    ]
+    assert seen(whole_run(), terminal=False) == snapshot
 
 
 @pytest.mark.parametrize("terminal", [1, 0])
@@ -77,7 +71,7 @@ def test_a_failed_submission_is_seen(terminal: int) -> None:
     assert "import_error" in seen(FAILED, terminal=bool(terminal))
 
 
-@pytest.mark.parametrize(("failing", "said"), [((0, 1), "ok, all failed"), ((1,), "ok, 1 failed"), ((), "ok")])
+@pytest.mark.parametrize(("failing", "said"), [((0, 1), "all failed"), ((1,), "1 failed"), ((), "ok")])
 def test_failed_episodes_stand_beside_the_status(failing: tuple[int, ...], said: str) -> None:
     """The table of submissions says in how many episodes the policy failed, and where it failed in all."""
     events: list[Event] = [opening(), *submitted(0, [1.0, 2.0])]
@@ -108,7 +102,7 @@ def test_an_outcome() -> None:
     """The score comes with its standard error, its cases, and what to do next."""
     text = shown(whole_run())
 
-    assert "held-out score 2.00 ± 0.58 over 3 cases, success rate 100%" in text
+    assert all(number in text for number in ("2.00 ± 0.58", "3 cases", "100%"))
     assert "verify --replay runs/a" in text
 
 

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from served import BEGIN, served
+from served import BEGIN, PATIENCE_S, served
 from shell import Shell
 
 
 def ask(address: str, host: str, method: str = "GET", body: str = "", **headers: str) -> int:
     """Return the status of a request that names a host."""
     at = urlsplit(address)
-    client = http.client.HTTPConnection(str(at.hostname), at.port, timeout=30)
+    client = http.client.HTTPConnection(str(at.hostname), at.port, timeout=PATIENCE_S)
     with closing(client):
         client.request(method, at.path, body or None, headers={"Host": host, **headers})
         return client.getresponse().status
@@ -38,6 +38,7 @@ def test_a_shell_is_the_agent_and_outlives_a_crash(tmp_path: Path) -> None:
     assert document["outcome"]["closed"] == "budget_spent"  # type: ignore[index]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_workspace_of_the_users_outlives_a_crash(tmp_path: Path, *, lost: bool) -> None:
     """The resumed run finds it where it was; where it is lost, it is laid anew with the policy that was submitted."""
@@ -57,52 +58,44 @@ def test_a_workspace_of_the_users_outlives_a_crash(tmp_path: Path, *, lost: bool
     assert sorted(path.name for path in (work / "feedback").iterdir()) == ["submit_000", "submit_001"]
 
 
-def test_an_agent_finishes_early(tmp_path: Path) -> None:
-    """The run is closed with budget left, and scored."""
-    with served(tmp_path, *BEGIN) as run:
-        run.shell("./judge submit 0-1 && ./judge finish")
-        document = run.ended()
-
-    assert document["outcome"]["closed"] == "finish_asked"  # type: ignore[index]
-    assert document["stage"] == "finished"
-
-
 def test_a_run_at_a_socket_outlives_a_crash(tmp_path: Path) -> None:
-    """The socket that the killed run left is in nobody's way, and the budget is exact."""
-    path = str(tmp_path / "judge.sock")
-    with served(tmp_path, *BEGIN, "--socket", path) as first:
-        first.shell("./judge submit 0-3")
+    """The socket is its owner's alone, that of a killed run is in nobody's way, and it is gone with the run.
+
+    A workspace of the user's that is lost is laid anew with the policy that was submitted.
+    """
+    path, work = tmp_path / "judge.sock", tmp_path / "work"
+    places = ("--socket", str(path), "--workspace", str(work))
+    with served(tmp_path, *BEGIN, *places) as first:
+        first.shell("echo '# mine' >> system/policy.py; ./judge submit 0-3")
+        mode = path.lstat().st_mode & 0o777
         first.kill()
-    with served(tmp_path, "--resume", "latest", "--socket", path) as second:
-        said = second.shell("cat judge.env; ./judge submit 0-1")
+    shutil.rmtree(work)
+    with served(tmp_path, "--resume", "latest", *places) as second:
+        said = second.shell("tail -n 1 system/policy.py; ls feedback; cat judge.env; ./judge submit 0-1")
         document = second.ended()
 
-    assert path in said
-    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
-
-
-def test_a_socket_is_its_owners_alone(tmp_path: Path) -> None:
-    """The client goes through it, and it is gone with the run."""
-    path = tmp_path / "judge.sock"
-    with served(tmp_path, *BEGIN, "--socket", str(path)) as run:
-        said = run.shell("./judge submit 0-5")
-        mode = path.lstat().st_mode & 0o777 if path.exists() else 0o600
-        run.ended()
-
-    assert "0 episodes left" in said
     assert mode == 0o600
+    assert said.splitlines()[:2] == ["# mine", "submit_000"]
+    assert str(path) in said
+    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
+    assert sorted(path.name for path in (work / "feedback").iterdir()) == ["submit_000", "submit_001"]
     assert not path.exists()
 
 
 def test_only_allowed_names_and_the_token_are_answered(tmp_path: Path) -> None:
-    """Another name of this machine, a page's request and a guessed token are refused with nothing charged."""
+    """Another name of this machine, a guessed token and a page of a browser are refused with nothing charged."""
     with served(tmp_path, *BEGIN, "--listen", "127.0.0.1:0", "--allow-host", "judge") as run:
         (address,) = re.findall(r"INFO_URL=(\S+)", run.shell("cat judge.env"))
         guessed = re.sub(r"/[^/]+/info", "/guessed/info", address)
         found = [ask(address, "judge:80"), ask(address, "elsewhere"), ask(guessed, "judge")]
+        pages = [
+            ask(address.replace("/info", "/submit"), "judge", method="POST", body='{"env_instances": "0"}', **headers)
+            for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"})
+        ]
         info = json.loads(run.shell("./judge --json info"))
 
     assert found == [200, 403, 404]
+    assert pages == [403, 403, 403]
     assert info["state"]["remaining_budget"] == 6
 
 
@@ -113,7 +106,7 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path, shell: Shell) -> None:
         left = shell("serve", *BEGIN, "--listen", at, "--runs", tmp_path / "runs")
 
     assert left.code == 2
-    assert f"can't listen on {at}" in left.err
+    assert at in left.err
     assert not (tmp_path / "runs").exists()
 
 
@@ -125,7 +118,7 @@ def test_what_needs_serving_is_said(tmp_path: Path, shell: Shell, words: tuple[s
     left = shell(*words, "--runs", tmp_path / "runs")
 
     assert left.code == 2
-    assert ("evopolicygym serve TASK" in left.err) or ("resumed as it was begun" in left.err)
+    assert "serve" in left.err or "--workspace" in left.err
 
 
 def test_what_is_served_is_served_once(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +129,7 @@ def test_what_is_served_is_served_once(tmp_path: Path, shell: Shell, monkeypatch
         for words in (("serve", "--resume", "latest"), ("resume", "latest")):
             left = shell(*words, "--runs", tmp_path / "runs")
             assert left.code in {2, 3}
-            assert "another process" in left.err or "serve --resume" in left.err
+            assert "process" in left.err or "serve --resume" in left.err
         said = run.shell("./judge submit 0-5")
         run.ended()
 
@@ -145,7 +138,7 @@ def test_what_is_served_is_served_once(tmp_path: Path, shell: Shell, monkeypatch
 
 
 def test_two_agents_at_once_share_one_budget(tmp_path: Path) -> None:
-    """What both ask for is charged as far as there is budget; what is more is refused with nothing charged."""
+    """What is more than the budget is refused with nothing charged; a run that is finished early is scored."""
     with served(tmp_path, *BEGIN) as run:
         said = run.shell("for i in 1 2 3 4; do (./judge submit 0-3 || echo refused) & done; wait")
         run.shell("./judge finish")
@@ -153,25 +146,21 @@ def test_two_agents_at_once_share_one_budget(tmp_path: Path) -> None:
 
     assert said.count("refused") == 3
     assert document["budget"] == {"episodes": 6, "spent": 4, "submissions": 1}
-
-
-def test_the_page_of_a_browser_is_refused(tmp_path: Path) -> None:
-    """Even with the token: by its origin, and by what led to it."""
-    with served(tmp_path, *BEGIN) as run:
-        (address,) = re.findall(r"INFO_URL=(\S+)", run.shell("cat judge.env"))
-        submit = address.replace("/info", "/submit")
-        found = [
-            ask(submit, "localhost", method="POST", body='{"env_instances": "0"}', **headers)
-            for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"})
-        ]
-        info = json.loads(run.shell("./judge --json info"))
-
-    assert found == [403, 403, 403]
-    assert info["state"]["remaining_budget"] == 6
+    assert document["outcome"]["closed"] == "finish_asked"  # type: ignore[index]
+    assert document["stage"] == "finished"
 
 
 def test_a_limit_of_time_ends_the_run(tmp_path: Path) -> None:
-    """What was submitted by then is scored."""
+    """An agent that does nothing is waited for no longer than its user said."""
+    with served(tmp_path, *BEGIN, "--max-time", "1s") as run:
+        document = run.ended()
+
+    assert document["outcome"]["closed"] == "allowance_spent"  # type: ignore[index]
+
+
+@pytest.mark.nightly
+def test_what_was_submitted_within_the_limit_of_time_is_scored(tmp_path: Path) -> None:
+    """The run goes on to its score with what there is when the time is up."""
     with served(tmp_path, *BEGIN, "--max-time", "8s") as run:
         run.shell("./judge submit 0-1")
         document = run.ended()

@@ -36,4 +36,4 @@ def test_listing_verbs_loads_none() -> None:
 
 def test_a_misspelt_verb_is_answered_with_the_nearest(shell: Shell) -> None:
     """Verbs that are not loaded are known by name."""
-    assert "Did you mean 'leaderboard'?" in " ".join(shell("leaderbord").err.split())
+    assert "'leaderboard'" in " ".join(shell("leaderbord").err.split())

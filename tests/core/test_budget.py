@@ -38,7 +38,7 @@ def test_the_papers_profile_is_the_default() -> None:
 @pytest.mark.parametrize("limit", [{"act_s": 0}, {"memory_mb": -1}, {"episode_s": math.inf}, {"load_s": math.nan}])
 def test_a_limit_nothing_could_keep_to_is_refused(limit: dict[str, Any]) -> None:
     """Limits of a policy are above 0 and finite; those that aren't at their default are known by name."""
-    with pytest.raises(UsageError, match=f"A policy limit {next(iter(limit))} of"):
+    with pytest.raises(UsageError, match=next(iter(limit))):
         Limits(**limit)
     assert Limits(act_s=2, memory_mb=512).changed == {"act_s": 2, "memory_mb": 512}
 
@@ -52,7 +52,7 @@ def test_a_budget_nothing_fits_into_is_refused(rule: tuple[int, ...]) -> None:
 
 def test_an_empty_budget_is_named() -> None:
     """Who asks for no episodes is told that one is the least."""
-    with pytest.raises(UsageError, match="A budget of 0 episodes was asked for; at least 1"):
+    with pytest.raises(UsageError, match=r"\b0 episodes.*\b1\b"):
         BudgetRule(0)
 
 
@@ -88,9 +88,7 @@ def test_every_budget_can_be_spent(rule: BudgetRule) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"), [(9, "9 episodes were asked for, but only 6"), (5, "at most 4"), (1, "at least 2")]
-)
+@pytest.mark.parametrize(("asked", "named"), [(9, r"\b9 .*\b6\b"), (5, r"\b5 .*\b4\b"), (1, r"\b1 .*\b2\b")])
 def test_a_refusal_names_the_rule_and_the_value(asked: int, named: str) -> None:
     """A refusal tells how many were asked for and how many would do."""
     with pytest.raises(RequestRefused, match=named):

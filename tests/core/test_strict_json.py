@@ -10,35 +10,35 @@ from asking import ask, assert_unharmed, refusal, submit
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.strict_json import MOST_NESTING, NotStrict, decode
 from fakes import RunMaker
-from playground import Playground, one_worker, policy
+from playground import Playground, local_executor, policy
 from simulators import spec
 
 
 @pytest.fixture(scope="module")
 def yard(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
     """Return a place to play policies in."""
-    with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("yard")) as ground:
+    with local_executor("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("yard")) as ground:
         yield ground
 
 
 ODD = {
-    b'{"env_instances": [0], "env_instances": [0]}': "the field 'env_instances' is named twice",
-    b'{"env_instances": [0], "key": {"a": 1, "a": 1}}': "the field 'a' is named twice",
-    b'{"env_instances": [0], "env_\\u0069nstances": [0]}': "the field 'env_instances' is named twice",
+    b'{"env_instances": [0], "env_instances": [0]}': "'env_instances'",
+    b'{"env_instances": [0], "key": {"a": 1, "a": 1}}': "'a'",
+    b'{"env_instances": [0], "env_\\u0069nstances": [0]}': "'env_instances'",
     b'\xef\xbb\xbf{"env_instances": [0]}': "byte order mark",
-    '{"env_instances": [0]}'.encode("utf-16"): "it is UTF-16, not UTF-8",
-    '{"env_instances": [0]}'.encode("utf-16-le"): "it is UTF-16-LE, not UTF-8",
-    '{"env_instances": [0]}'.encode("utf-16-be"): "it is UTF-16-BE, not UTF-8",
-    '{"env_instances": [0]}'.encode("utf-32"): "it is UTF-32, not UTF-8",
-    '{"env_instances": [0]}'.encode("utf-32-be"): "it is UTF-32-BE, not UTF-8",
-    b'{"env_instances": [0], "key": "\xe9"}': "it is not UTF-8: byte 0xe9 at position 31",
-    b'{"env_instances": [0], "key": NaN}': "NaN is not a JSON number",
-    b'{"env_instances": [0], "key": -Infinity}': "-Infinity is not a JSON number",
-    b'{"env_instances": [0], "key": 1e999}': "the number 1e999 is too large",
-    b'{"env_instances": [0], "key": ' + b"[" * 200 + b"]" * 200 + b"}": f"more than {MOST_NESTING} deep",
-    b'{"env_instances": [0], "key": ' + b'{"a":' * 9000 + b"0" + b"}" * 9000 + b"}": f"more than {MOST_NESTING} deep",
-    b'{"env_instances": [0]} {}': "Extra data: line 1 column 24",
-    b'{"env_instances": [' + b"1" * 5000 + b"]}": "Exceeds the limit (4300 digits)",
+    '{"env_instances": [0]}'.encode("utf-16"): "UTF-16",
+    '{"env_instances": [0]}'.encode("utf-16-le"): "UTF-16-LE",
+    '{"env_instances": [0]}'.encode("utf-16-be"): "UTF-16-BE",
+    '{"env_instances": [0]}'.encode("utf-32"): "UTF-32",
+    '{"env_instances": [0]}'.encode("utf-32-be"): "UTF-32-BE",
+    b'{"env_instances": [0], "key": "\xe9"}': "0xe9 at position 31",
+    b'{"env_instances": [0], "key": NaN}': "NaN",
+    b'{"env_instances": [0], "key": -Infinity}': "-Infinity",
+    b'{"env_instances": [0], "key": 1e999}': "1e999",
+    b'{"env_instances": [0], "key": ' + b"[" * 200 + b"]" * 200 + b"}": f"{MOST_NESTING} deep",
+    b'{"env_instances": [0], "key": ' + b'{"a":' * 9000 + b"0" + b"}" * 9000 + b"}": f"{MOST_NESTING} deep",
+    b'{"env_instances": [0]} {}': "column 24",
+    b'{"env_instances": [' + b"1" * 5000 + b"]}": "4300 digits",
 }
 
 
@@ -58,7 +58,7 @@ def test_a_request_of_two_meanings_is_refused(new_run: RunMaker, body: bytes, na
 @pytest.mark.parametrize("name", ["é", "\ud800", "a" * 200, '"', "\n"])
 def test_a_field_named_twice_is_refused_with_any_name(name: str) -> None:
     """Whatever text a field's name is, twice is too often."""
-    with pytest.raises(NotStrict, match="is named twice"):
+    with pytest.raises(NotStrict, match="twice"):
         decode(json.dumps({name: 0})[:-1] + "," + json.dumps({name: 1})[1:])
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from asking import SUBMIT, ask, charges, refusal, submit
+from asking import SUBMIT, charged, charges, refusal, submit
 from evopolicygym.core.cases import Split
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
 from evopolicygym.judge.rollouts import RolloutStopped
 from evopolicygym.records import journal
-from fakes import RunMaker, open_run
+from fakes import PATIENCE_S, RunMaker, open_run
 
 
 def test_one_of_many_too_large_is_accepted(new_run: RunMaker) -> None:
@@ -49,7 +49,7 @@ def test_one_submission_plays_at_a_time(new_run: RunMaker) -> None:
     for _ in range(2):
         submit(run, {"env_instances": "0-1", "wait": False})
     run.executor.gate.set()
-    run.session.published(1).result(30)
+    run.session.published(1).result(PATIENCE_S)
 
     assert [context.submit_index for _, _, context in run.executor.played] == [0, 0, 1, 1]
 
@@ -59,13 +59,12 @@ def test_a_client_that_leaves_has_its_submission_played(new_run: RunMaker) -> No
     run = new_run()
     run.executor.gate.clear()
     address = httpx2.URL(run.door.address.base_url)
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
-    connection.request("POST", f"{address.path}/submit", json.dumps(SUBMIT), {"Content-Type": "application/json"})
-    while not run.session.state.submissions:
-        ask(run, "GET", "/info")
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
+    with charged(run):
+        connection.request("POST", f"{address.path}/submit", json.dumps(SUBMIT), {"Content-Type": "application/json"})
     connection.close()
     run.executor.gate.set()
-    run.session.published(0).result(30)
+    run.session.published(0).result(PATIENCE_S)
 
     assert (len(charges(run)), len(run.executor.played)) == (1, 1)
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from asking import ask, charges, refusal, submit
+from asking import ask, charged, charges, refusal, submit
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.judge.trials import MOST_TRIALS
 from fakes import OpenRun, RunMaker
@@ -61,13 +61,11 @@ def test_ten_thousand_checks_hold_up_no_submission(new_run: RunMaker) -> None:
     run = new_run()
     run.executor.gate.clear()
     with ThreadPoolExecutor(9) as clients:
-        first = clients.submit(submit, run, {"env_instances": "0-2"})
-        while not charges(run):
-            pass
-        second = clients.submit(submit, run, {"env_instances": "3-4"})
-        checks = [clients.submit(ask, run, "POST", "/check", {}) for _ in range(7)]
-        while len(charges(run)) < 2:
-            pass
+        with charged(run):
+            first = clients.submit(submit, run, {"env_instances": "0-2"})
+        with charged(run):
+            second = clients.submit(submit, run, {"env_instances": "3-4"})
+            checks = [clients.submit(ask, run, "POST", "/check", {}) for _ in range(7)]
         tried_while_playing = len(run.executor.checked)
         run.executor.gate.set()
         assert {first.result().status_code, second.result().status_code} == {200}

@@ -6,12 +6,13 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from asking import SUBMIT, Json, ask, charges, submit
 from evopolicygym.core.episode import Failure, FailureReason
-from fakes import FakeExecutor, RunMaker, open_run
+from fakes import PATIENCE_S, FakeExecutor, RunMaker, open_run
 from removal import remove
 
 
@@ -75,7 +76,7 @@ def test_how_many_are_played_before(new_run: RunMaker) -> None:
         submit(run, {"env_instances": indices, "wait": False})
     waiting = [one["progress"]["ahead"] for one in ask(run, "GET", "/submissions").json()["submissions"]]
     run.executor.gate.set()
-    run.session.published(2).result(30)
+    run.session.published(2).result(PATIENCE_S)
     after = [one["progress"]["ahead"] for one in ask(run, "GET", "/submissions").json()["submissions"]]
 
     assert (waiting, after) == ([0, 1, 2], [0, 0, 0])
@@ -88,7 +89,7 @@ def test_without_waiting(new_run: RunMaker) -> None:
     first = submit(run, {"env_instances": "0-2", "wait": False})
     between = ask(run, "GET", "/submissions/000").json()
     run.executor.gate.set()
-    run.session.published(0).result(30)
+    run.session.published(0).result(PATIENCE_S)
     after = ask(run, "GET", "/submissions/0").json()
 
     assert (first.status_code, first.json()["status"], first.json()["summary"]) == (202, "playing", None)
@@ -132,7 +133,7 @@ def test_where_nothing_was_played_nothing_failed(new_run: RunMaker, status: str)
     run.executor.gate.clear()
     first = submit(run, {"env_instances": "0", "wait": False}).json()
     run.executor.gate.set()
-    run.session.published(0).result(30)
+    run.session.published(0).result(PATIENCE_S)
     after = ask(run, "GET", "/submissions/0").json()
 
     assert (first["failed_episodes"], after["failed_episodes"]) == (None, None if status else 0)
@@ -213,7 +214,7 @@ def test_a_submission_is_told_when_its_feedback_is_in_place(new_run: RunMaker, m
     assert answers[0]["status"] == "playing"
     assert answers[1]["submissions"][0]["status"] == "playing"
     assert answer.status_code == 200
-    assert waiting[0].result(30) is None
+    assert waiting[0].result(PATIENCE_S) is None
 
 
 # Keys
@@ -270,13 +271,14 @@ def test_a_door_serves_more_than_one_socket(new_run: RunMaker) -> None:
     assert ask(run, "GET", "/info").json()["state"]["n_submits"] == 1
 
 
-def test_an_interrupted_submission_is_played_on(tmp_path: Path) -> None:
+def test_an_interrupted_submission_is_played_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken up again, the missing episodes are played, and nothing is charged."""
     with open_run(tmp_path, {}) as run:
         run.executor.gate.clear()
+        loaded, really = Event(), run.executor.load
+        monkeypatch.setattr(run.executor, "load", lambda *asked: (loaded.set(), really(*asked))[1])
         submit(run, {"env_instances": "0-3", "wait": False, "key": "mine"})
-        while not run.executor.loaded:
-            ask(run, "GET", "/info")
+        assert loaded.wait(PATIENCE_S)
         run.rollouts.stop.set()
         run.executor.gate.set()
     with open_run(tmp_path) as run:

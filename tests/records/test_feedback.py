@@ -55,7 +55,7 @@ def submit(run: OpenRun, asked: object = "0-1", policy: str = "1") -> dict[str, 
     """Submit a policy and return its summary as it is published."""
     run.write_policy(policy)
     submission = run.session.accept(SubmitRequest(asked))
-    run.session.published(submission.index).result(30)
+    run.session.published(submission.index).result(PATIENCE_S)
     document: dict[str, Any] = json.loads((run.feedback(submission.index) / "summary.json").read_text(encoding="utf-8"))
     return document
 

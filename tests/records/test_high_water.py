@@ -13,7 +13,7 @@ from evopolicygym.core.event import RunStopped, StopReason
 from evopolicygym.records.high_water import SLOT, HighWaterMark, Mark
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
-from fakes import TIME, RunMaker, charged, mark_beside, open_run, opening, trained
+from fakes import PATIENCE_S, TIME, RunMaker, charged, mark_beside, open_run, opening, trained
 
 
 def played_twice(root: Path) -> Path:
@@ -54,7 +54,7 @@ def test_an_older_copy_is_not_opened(tmp_path: Path) -> None:
     root = tmp_path / "run"
     before = played_twice(root)
     content = (before / "journal.jsonl").read_bytes()
-    words = r"goes back: it holds 2 events, 2 episodes charged; it had 4 events, 4 episodes charged"
+    words = r"\b2 events, 2 episodes.*\b4 events, 4 episodes"
     with pytest.raises(RecordError, match=words):
         RunWriter(before, mark=mark_beside(root))
 
@@ -69,7 +69,7 @@ def test_a_copy_that_went_another_way_is_not_opened(tmp_path: Path) -> None:
     with RunWriter(before) as writer:
         for place in range(3):
             writer.record(RunStopped(TIME, StopReason.INTERRUPTED, f"stop {place}"))
-    with pytest.raises(RecordError, match="another one from event 4 or before: it holds 5 events, 2 episodes charged"):
+    with pytest.raises(RecordError, match=r"event 4\b.*\b5 events, 2 episodes"):
         RunWriter(before, mark=mark_beside(root))
 
 
@@ -78,7 +78,7 @@ def test_two_copies_are_not_played_at_once(tmp_path: Path) -> None:
     root = tmp_path / "run"
     with RunWriter(root, opening(), mark_beside(root)):
         copy = Path(shutil.copytree(root, tmp_path / "copy"))
-        with pytest.raises(RecordError, match="Another copy of run run is being played by another process"):
+        with pytest.raises(RecordError, match="copy of run run"):
             RunWriter(copy, mark=mark_beside(root))
 
 
@@ -102,7 +102,7 @@ def test_an_unmarked_run_is_marked_from_then_on(tmp_path: Path) -> None:
     before = Path(shutil.copytree(root, tmp_path / "before"))
     with RunWriter(root, mark=mark_beside(root)) as writer:
         writer.record(charged(0))
-    with pytest.raises(RecordError, match="goes back"):
+    with pytest.raises(RecordError, match=r"\b1 events"):
         RunWriter(before, mark=mark_beside(root))
 
 
@@ -130,7 +130,7 @@ def test_a_mark_that_was_changed_is_told(tmp_path: Path, change: bytes) -> None:
     root = tmp_path / "run"
     played_twice(root)
     mark_beside(root).path.write_bytes(change)
-    with pytest.raises(RecordError, match="not the high-water mark of run run under this user's key"):
+    with pytest.raises(RecordError, match="high-water mark of run run"):
         RunWriter(root, mark=mark_beside(root))
 
 
@@ -142,7 +142,7 @@ def test_a_mark_of_another_run_or_key_is_none(tmp_path: Path) -> None:
     other_run, other_key = mark_beside(tmp_path / "other"), HighWaterMark(mine.path.parent, b"k", "experiment", "run")
     shutil.copy(mine.path, other_run.path)
     for other in (other_run, other_key):
-        with pytest.raises(RecordError, match="was changed"):
+        with pytest.raises(RecordError):
             other.read()
 
 
@@ -157,7 +157,7 @@ def test_what_is_not_marked_is_not_acknowledged(tmp_path: Path, monkeypatch: pyt
         writer.listen(lambda event, _state: told.append(event))
         with monkeypatch.context() as disk:
             disk.setattr(os, "fdatasync", full)
-            with pytest.raises(StorageError, match=r"mark of run run can't be kept .*No space.* XDG_STATE_HOME"):
+            with pytest.raises(StorageError, match=r"mark of run run .*No space.* XDG_STATE_HOME"):
                 writer.record(charged(0))
 
         assert (told, writer.state.spent) == ([], 2)
@@ -179,5 +179,5 @@ def test_a_charge_without_its_mark_stops_the_run(new_run: RunMaker, monkeypatch:
 
     assert run.executor.played == []
     with open_run(run.paths.root) as again:
-        again.session.published(0).result(30)
+        again.session.published(0).result(PATIENCE_S)
         assert again.session.state.spent == len(again.executor.played) > 0

@@ -16,8 +16,10 @@ from hostile_records import (
     KINDS,
     SECRET,
     Outside,
+    a_link,
     lay_all,
     lay_broken,
+    lay_deep,
     lay_foreign,
     lay_linked_directories,
     lay_names_that_lead_out,
@@ -25,11 +27,9 @@ from hostile_records import (
 )
 from places import SUPPORT
 
-pytestmark = pytest.mark.nightly
-
 MOST_MEMORY = 2 << 30
-QUICK = {"foreign", "simulators", "a_link"}
-"""Those that every run of the tests takes; each starts some hundred programs."""
+VERBS = ("show", "verify", "diagnose", "audit", "resume")
+"""Verbs of the gate; all are tried at night, on every kind of record."""
 PATIENCE_S = 600
 """After which a reader that hangs is given up."""
 RAW = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -43,14 +43,19 @@ LAYERS: dict[str, Callable[[Path, Outside], None]] = {
 }
 
 
-def read_by_every_verb(tmp_path: Path, runs: Path, outside: Outside) -> dict[str, Any]:
-    """Have a process of its own go through every verb, and return what it tells."""
+def lay_links(runs: Path, outside: Outside) -> None:
+    """Lay a run that means harm by what it says, with links in place of all that lies deeper."""
+    lay_deep(runs / "deep", a_link, outside)
+
+
+def read_by_verbs(tmp_path: Path, runs: Path, outside: Outside, *verbs: str) -> dict[str, Any]:
+    """Have a process of its own go through verbs, all of them by default, and return what it tells."""
     modules = tmp_path / "modules"
     modules.mkdir()
     (modules / "canary_module.py").write_text(f"open({str(outside.touched)!r}, 'w').close()\n", encoding="utf-8")
     (tmp_path / "out").mkdir()
     here = SUPPORT
-    reader = [sys.executable, str(here / "hostile_reader.py"), str(runs), str(tmp_path / "out")]
+    reader = [sys.executable, str(here / "hostile_reader.py"), str(runs), str(tmp_path / "out"), *verbs]
     told = subprocess.run(
         reader,
         env={**os.environ, "PYTHONPATH": f"{here}:{modules}", "COLUMNS": "200", "EVOPOLICYGYM_SECRET": SECRET},
@@ -64,18 +69,29 @@ def read_by_every_verb(tmp_path: Path, runs: Path, outside: Outside) -> dict[str
     return found
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.nightly]) for name in LAYERS]
-)
+def test_a_hostile_record_harms_no_verb(tmp_path: Path) -> None:
+    """Whatever a record holds, no verb runs it, leaves it, follows its links or prints what a terminal obeys."""
+    assert_harmless(tmp_path, lay_links, *VERBS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", LAYERS)
 def test_a_hostile_record_harms_no_reader(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever a record holds, no verb runs it, leaves it, hangs, takes much memory or prints what a terminal obeys."""
+    """So it is with every verb and every kind of record; no verb hangs or takes much memory."""
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path / "runs")  # names of sockets are short
+
+    assert assert_harmless(tmp_path, LAYERS[name]) < MOST_MEMORY
+
+
+def assert_harmless(tmp_path: Path, lay: Callable[[Path, Outside], None], *verbs: str) -> int:
+    """Lay records, have them read, and return how much memory that took."""
     outside, runs = Outside(tmp_path / "outside"), tmp_path / "runs"
     outside.lay()
-    runs.mkdir()
-    monkeypatch.chdir(runs)  # names of sockets are short
-    LAYERS[name](runs, outside=outside)  # type: ignore[call-arg]
+    runs.mkdir(exist_ok=True)
+    lay(runs, outside=outside)  # type: ignore[call-arg]
     before = outside.found()
-    found = read_by_every_verb(tmp_path, runs, outside)
+    found = read_by_verbs(tmp_path, runs, outside, *verbs)
     told: dict[str, list[Any]] = found["told"]
     written = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
 
@@ -85,4 +101,5 @@ def test_a_hostile_record_harms_no_reader(tmp_path: Path, name: str, monkeypatch
     assert {asked: text[-600:] for asked, (code, text) in told.items() if code < 0 or "Traceback" in text} == {}
     assert {asked: code for asked, (code, _) in told.items() if code not in {0, 1, 2, 3}} == {}
     assert {asked: RAW.findall(text) for asked, (_, text) in told.items() if RAW.search(text)} == {}
-    assert found["memory"] < MOST_MEMORY
+    memory: int = found["memory"]
+    return memory

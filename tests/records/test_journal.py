@@ -61,7 +61,7 @@ def test_any_changed_byte_is_refused(written: Path, data: some.DataObject) -> No
     changed = written.with_name("changed.jsonl")
     changed.write_bytes(content)
 
-    with pytest.raises(RecordError, match="does not follow from the line before"):
+    with pytest.raises(RecordError, match=r"line \d+ "):
         journal.read(changed)
 
 
@@ -94,7 +94,7 @@ def test_lines_are_chained(written: Path, change: Callable[[list[bytes]], list[b
     """Whole lines can't be left out, moved, repeated or put in."""
     written.write_bytes(b"".join(change(written.read_bytes().splitlines(keepends=True))))
 
-    with pytest.raises(RecordError, match="the journal was changed"):
+    with pytest.raises(RecordError, match=r"line \d+ "):
         journal.read(written)
 
 

@@ -47,11 +47,14 @@ def test_how_much_returns_differ_is_said() -> None:
     same = replace(replayed(), again=RECORDED)
     said = judged([replayed(episode_return=-8.0004), replayed(episode_return=-7.9998), same])
 
-    assert "2 of 3 cases differ, their returns by at most 0.0004, the score by 6.67e-05 (cases 0, 0)" in said[1]
-    assert said[1].endswith("no more than rounding; it was recorded with other kernels")
+    assert all(number in said[1] for number in ("2 of 3", "0.0004", "6.67e-05", "0, 0"))
+    assert ELSEWHERE[0] in said[1]
 
 
-@pytest.mark.parametrize(("less", "code", "verdict"), [(1e-9, 6, Verdict.ROUNDING), (0.1, 1, Verdict.DIFFERENT)])
+@pytest.mark.parametrize(
+    ("less", "code", "verdict"),
+    [(1e-9, 6, Verdict.ROUNDING), pytest.param(0.1, 1, Verdict.DIFFERENT, marks=pytest.mark.nightly)],
+)
 def test_the_verb_has_an_exit_code_for_rounding(less: float, code: int, verdict: Verdict, tmp_path: Path) -> None:
     """A record that was made by other arithmetic differs by rounding or fails, each with its own exit code."""
     asked = config(tmp_path / "runs", "players:make_rounder", budget=1, pinned=False)

@@ -9,7 +9,7 @@ import pytest
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.verify import findings
-from whole_runs import config, played, state_kept_in
+from played_runs import PlayedRun
 
 pytestmark = pytest.mark.needs_root
 
@@ -20,11 +20,10 @@ def closed_to_their_owner(root: Path) -> list[Path]:
     return [path for path in found if path.stat().st_mode & stat.S_IRWXU != stat.S_IRWXU]
 
 
-def test_a_run_that_is_over_can_be_removed(tmp_path: Path) -> None:
+def test_a_run_that_is_over_can_be_removed(run_copy: PlayedRun) -> None:
     """Its owner may write into every directory of it, feedback too, and it verifies as before."""
-    with state_kept_in(tmp_path / "state"):
-        run = played(config(tmp_path / "runs"))
-        amiss = [one.name for one in findings(run.paths.root) if not one.ok]
+    run = run_copy
+    amiss = [one.name for one in findings(run.paths.root) if not one.ok]
 
     assert closed_to_their_owner(run.paths.root) == []
     assert amiss == []

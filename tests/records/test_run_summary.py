@@ -65,14 +65,14 @@ def test_older_documents_are_read(document: dict[str, Any]) -> None:
     [
         (
             {"budget": {"episodes": "many", "spent": 1, "submissions": 1}},
-            "budget.episodes: Input should be a valid",
+            "budget.episodes: ",
         ),
         ({"seed": []}, "seed: "),
         ({"usage": [1]}, "usage.amounts: "),
         ({"outcome": {"held_out_returns": [1.0, "x"]}}, "outcome.held_out_returns.1: "),
-        ({"timing": {"opened_at": "yesterday"}}, "timing: expected a time with its offset"),
-        ({"timing": {"opened_at": "2026-01-01T00:00:00"}}, "timing: expected a time with its offset"),
-        ({"schema_version": "2\x1b"}, r"schema version 2\x1b; this program reads version 1"),
+        ({"timing": {"opened_at": "yesterday"}}, "timing: "),
+        ({"timing": {"opened_at": "2026-01-01T00:00:00"}}, "timing: "),
+        ({"schema_version": "2\x1b"}, r"schema version 2\x1b"),
     ],
 )
 def test_a_wrong_type_is_refused_by_its_place(document: dict[str, Any], change: dict[str, Any], where: str) -> None:
@@ -87,7 +87,7 @@ def test_no_budget_that_can_t_be_is_read(document: dict[str, Any]) -> None:
     """A task that no run could have had is refused as what it is: a damaged record."""
     document["task"]["validation_cases"] = 0
 
-    with pytest.raises(RecordError, match=r"run.json can't be read: 0 validation cases"):
+    with pytest.raises(RecordError, match=r"run\.json.*0 validation cases"):
         summary(document)
 
 
@@ -125,5 +125,5 @@ def test_tokens_and_cost_have_one_rule(
 
 def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
     """The message names the files that were looked for."""
-    with pytest.raises(RecordError, match=r"neither a run.json nor a journal.jsonl"):
+    with pytest.raises(RecordError, match=r"run\.json.*journal\.jsonl"):
         read_summary(RunPaths(tmp_path))

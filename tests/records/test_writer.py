@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def play(root: Path, events: list[Event]) -> None:
 
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     """While one process has a run open, no other can."""
-    with RunWriter(tmp_path, opening()), pytest.raises(RecordError, match="being played by another process"):
+    with RunWriter(tmp_path, opening()), pytest.raises(RecordError, match="another process"):
         RunWriter(tmp_path)
 
 
@@ -44,7 +45,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
             [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
         )
 
-    assert "being played by another process" in found.stderr
+    assert "RecordError" in found.stderr
 
 
 def test_a_closed_run_can_be_opened(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_a_closed_run_can_be_opened(tmp_path: Path) -> None:
 def test_a_run_is_opened_once(tmp_path: Path) -> None:
     """A directory that holds a run is not begun again, and is not left locked."""
     play(tmp_path, [opening()])
-    with pytest.raises(RecordError, match="already holds a run"):
+    with pytest.raises(RecordError, match=str(tmp_path)):
         RunWriter(tmp_path, opening())
 
     RunWriter(tmp_path).close()
@@ -175,7 +176,7 @@ def test_a_file_is_created_once(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == "first"
 
 
-@pytest.mark.parametrize(("place", "said"), [("absent", "does not exist"), ("", "is not the directory of a run. Runs")])
+@pytest.mark.parametrize(("place", "said"), [("absent", "absent"), ("", "some/run")])
 def test_what_is_no_run_is_told_with_what_is(tmp_path: Path, place: str, said: str) -> None:
     """Who names another directory is told what lies below it."""
     play(tmp_path / "some" / "run", [opening()])
@@ -185,14 +186,14 @@ def test_what_is_no_run_is_told_with_what_is(tmp_path: Path, place: str, said: s
 
 def test_a_directory_without_any_run(tmp_path: Path) -> None:
     """Who names a directory without runs is told what one holds."""
-    with pytest.raises(UsageError, match=r"A run's directory holds a journal\.jsonl"):
+    with pytest.raises(UsageError, match=r"journal\.jsonl"):
         read_run(tmp_path)
 
 
 def test_an_empty_journal_is_told(tmp_path: Path) -> None:
     """A run that was never opened is named so."""
     RunPaths(tmp_path).journal.touch()
-    with pytest.raises(RecordError, match="never opened"):
+    with pytest.raises(RecordError):
         read_run(tmp_path)
 
 
@@ -224,7 +225,7 @@ def test_a_run_can_be_read_while_it_is_played(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../../elsewhere", "a/b", "/etc"])
 def test_a_checkpoint_lies_in_its_run(tmp_path: Path, name: str) -> None:
     """A journal from elsewhere can't name a checkpoint that lies outside of its run."""
-    with pytest.raises(RecordError, match="not a valid checkpoint name"):
+    with pytest.raises(RecordError, match=re.escape(repr(name))):
         RunPaths(tmp_path).checkpoint(name)
 
 
@@ -242,7 +243,7 @@ def test_what_a_listener_raises_is_no_refusal(tmp_path: Path) -> None:
 
     with RunWriter(tmp_path / "run", opening()) as writer:
         writer.listen(fail)
-        with pytest.raises(ListenerFailed, match="listens to SubmissionCharged failed: nobody reads"):
+        with pytest.raises(ListenerFailed, match=r"SubmissionCharged.*nobody reads"):
             writer.record(charged(0))
 
         assert writer.state.submissions[0].charged == charged(0)
@@ -251,12 +252,11 @@ def test_what_a_listener_raises_is_no_refusal(tmp_path: Path) -> None:
 def test_a_journal_that_can_t_be_opened_leaves_nothing_open(tmp_path: Path) -> None:
     """An attempt to open what is no run closes all that it opened."""
     (tmp_path / "journal.jsonl").touch()
-    before = len(list(Path("/proc/self/fd").iterdir()))
-    for _ in range(3):
-        with pytest.raises(RecordError):
-            RunWriter(tmp_path)
+    with pytest.raises(RecordError):
+        RunWriter(tmp_path)
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    names = [os.path.realpath(descriptor) for descriptor in Path("/proc/self/fd").iterdir()]
+    assert [name for name in names if name.startswith(str(tmp_path.resolve()))] == []
 
 
 def test_files_are_on_disk_before_what_is_flushed_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

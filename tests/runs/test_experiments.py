@@ -39,7 +39,8 @@ def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pyte
     found = {one.name: one for one in verify.findings(told.paths.root)}
 
     assert returns[0] == returns[1]
-    assert "the cases are those" in found["commitment"].detail
+    assert found["commitment"].ok
+    assert "not checked" not in found["commitment"].detail
     assert [one.same for one in replay(told.paths.root, ReplayMeans(1))] == [True] * HELD_OUT
 
 
@@ -59,14 +60,15 @@ def test_a_split_from_a_directory(tmp_path: Path, state_home: Path) -> None:
     told = played(config(tmp_path / "runs", "players:make_idler", **changes))
     experiment.reveal(tmp_path / "runs", "default")
     write_split(tmp_path / "cases", (1024, 2, 4))
-    with pytest.raises(UsageError, match="begin another experiment"):
+    with pytest.raises(UsageError, match="experiment"):
         play(config(tmp_path / "runs", **changes), lambda _paths, _state: None, lambda _event, _state: None)
     state_home.rename(tmp_path / "elsewhere")
     found = {one.name: one for one in verify.findings(told.paths.root)}
 
     assert told.state.finished is not None
     assert RunStatus.SCORED is told.state.finished.status
-    assert "the cases are those" in found["commitment"].detail
+    assert found["commitment"].ok
+    assert "not checked" not in found["commitment"].detail
 
 
 @pytest.mark.parametrize("sizes", [(1023, 2, 3), (1024, 1, 3), (1024, 2, 2)])
@@ -75,13 +77,13 @@ def test_a_directory_with_too_few_cases(tmp_path: Path, sizes: tuple[int, int, i
     write_split(tmp_path / "cases", sizes)
     source, directory = split_named(str(tmp_path / "cases"))
 
-    with pytest.raises(UsageError, match="this run asks for"):
+    with pytest.raises(UsageError, match="|".join(map(str, sizes))):
         played(config(tmp_path / "runs", split=source, split_directory=directory))
 
 
 def test_an_unknown_split() -> None:
     """A split that is neither a word nor a directory is answered with what would do."""
-    with pytest.raises(UsageError, match=r"private, public, or a directory that holds train\.json"):
+    with pytest.raises(UsageError, match=r"private.*public.*train\.json"):
         split_named("nowhere")
 
 
@@ -123,7 +125,7 @@ def test_what_an_experiment_can_t_be_named(tmp_path: Path, state_home: Path, nam
         lambda: played(config(tmp_path / "runs", "players:make_idler", experiment=name)),
     )
     for way in ways:
-        with pytest.raises(UsageError, match="An experiment can't be named"):
+        with pytest.raises(UsageError):
             way()
 
     assert not (tmp_path / "runs").exists()
@@ -140,7 +142,7 @@ def test_a_reveal_looks_before_it_asks(
         cli.main()
 
     assert left.value.code == 2
-    assert "There is no experiment 'typo'" in capsys.readouterr().err
+    assert "typo" in capsys.readouterr().err
 
 
 def test_a_level_that_there_is_not_is_told_in_a_sentence(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_a_level_that_there_is_not_is_told_in_a_sentence(tmp_path: Path) -> None
     ):
         executor.grounds  # noqa: B018 - reading it is the trial
 
-    assert str(refused.value) == "There is no isolation level named 'chroot'. Known: auto, bubblewrap, none, process."
+    assert all(name in str(refused.value) for name in ("chroot", "auto", "bubblewrap", "none", "process"))
 
 
 @pytest.mark.parametrize("changes", [{"isolation": "chroot"}, {"executor": "locl"}])
@@ -160,7 +162,7 @@ def test_a_run_that_names_what_there_is_not_leaves_nothing(
     tmp_path: Path, state_home: Path, changes: dict[str, str]
 ) -> None:
     """A mistyped isolation level or executor is told before anything is written."""
-    with pytest.raises(UsageError, match="Known: "):
+    with pytest.raises(UsageError, match="|".join(changes.values())):
         played(config(tmp_path / "runs", "players:make_idler", **changes))
 
     assert not (tmp_path / "runs").exists()
@@ -170,7 +172,7 @@ def test_a_run_that_names_what_there_is_not_leaves_nothing(
 def test_revealing_what_is_not_there(tmp_path: Path) -> None:
     """An experiment that doesn't exist is answered with those that do."""
     experiment.begin(tmp_path, "known")
-    with pytest.raises(UsageError, match="Known: known"):
+    with pytest.raises(UsageError, match="known"):
         experiment.reveal(tmp_path, "unknown")
 
 
@@ -179,7 +181,7 @@ def test_a_damaged_secret_is_told(tmp_path: Path, state_home: Path, text: str) -
     """A secret's file that can't be read is named."""
     owner = experiment.begin(tmp_path, "a")
     (state_home / "evopolicygym" / "experiments" / owner.identity / "secret.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"secret\.json can't be read"):
+    with pytest.raises(RecordError, match=r"secret\.json"):
         experiment.recall(owner.identity)
 
 
@@ -188,7 +190,7 @@ def test_a_damaged_experiment_is_told(tmp_path: Path, text: str) -> None:
     """An experiment's file that can't be read is named."""
     experiment.begin(tmp_path, "a")
     (tmp_path / "a" / "experiment.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"experiment\.json can't be read"):
+    with pytest.raises(RecordError, match=r"experiment\.json"):
         experiment.begin(tmp_path, "a")
 
 
@@ -196,5 +198,5 @@ def test_a_damaged_experiment_is_told(tmp_path: Path, text: str) -> None:
 def test_a_damaged_reveal_is_told(tmp_path: Path, text: str) -> None:
     """A revealed secret that can't be read is named."""
     (tmp_path / "revealed.json").write_text(text, encoding="utf-8")
-    with pytest.raises(RecordError, match=r"revealed\.json can't be read"):
+    with pytest.raises(RecordError, match=r"revealed\.json"):
         experiment.revealed(RunPaths(tmp_path / "run").root, "x")

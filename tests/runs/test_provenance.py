@@ -1,5 +1,6 @@
 """Where records come from: what somebody else's names is run only when its reader says so, at the reader's level."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -27,8 +28,8 @@ from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.specs import catalog, pack_catalog
 from fakes import opening
 from hostile_records import SECRET, Outside, foreign, unfinished
+from played_runs import PlayedRun
 from shell import Shell
-from whole_runs import config, played
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_a_reader_names_the_level(tmp_path: Path, outside: Outside) -> None:
     paths = foreign(tmp_path / "run", outside)
 
     assert {one.isolation for one in replay(paths.root, ReplayMeans(workers=1, isolation="process"))} == {"process"}
-    with pytest.raises(UsageError, match="There is no isolation level named 'thick'"):
+    with pytest.raises(UsageError, match="thick"):
         list(replay(paths.root, ReplayMeans(isolation="thick")))
 
 
@@ -75,13 +76,13 @@ def test_a_foreign_run_is_not_resumed_unasked(tmp_path: Path, outside: Outside, 
     assert not outside.touched.exists()
 
 
-def test_one_s_own_run_is_resumed_and_a_trusted_one(tmp_path: Path, state_home: Path) -> None:
+def test_one_s_own_run_is_resumed_and_a_trusted_one(run_copy: PlayedRun) -> None:
     """A run that was begun here goes on by itself, anybody's where its reader trusts it."""
-    root = played(config(tmp_path / "runs", "players:make_idler")).paths.root
+    root, state_home = run_copy.paths.root, run_copy.state_home
 
     assert take_up(root) is Stage.FINISHED
     shutil.rmtree(state_home / "evopolicygym" / "experiments" / "marks")
-    with pytest.raises(UsageError, match="was not begun on this machine by this user"):
+    with pytest.raises(UsageError, match="--trust"):
         take_up(root)
     assert take_up(root, trusted=True) is Stage.FINISHED
 
@@ -95,7 +96,7 @@ def test_a_simulator_of_the_records_own_is_not_run_unasked(tmp_path: Path, outsi
         other = opening(task=Task(replace(known.task.environment, **changes)))
 
         check_simulator(root, other, trusted=True)
-        with pytest.raises(UsageError, match="would run that simulator with your rights"):
+        with pytest.raises(UsageError, match="--trust"):
             check_simulator(root, other, trusted=False)
 
 
@@ -105,7 +106,7 @@ def test_a_task_of_a_pack_is_known(tmp_path: Path, outside: Outside) -> None:
     root = foreign(tmp_path / "run", outside).root
     check_simulator(root, opening(task=Task(spec)), trusted=False)
     for changes in ({"imports": ("antigravity",)}, {"arguments": {"a": 1}}, {"pack": ""}, {"pack": "../mine"}):
-        with pytest.raises(UsageError, match="would run that simulator with your rights"):
+        with pytest.raises(UsageError, match="--trust"):
             check_simulator(root, opening(task=Task(replace(spec, **changes))), trusted=False)
 
 
@@ -116,7 +117,7 @@ def test_a_record_names_no_file_that_is_read(tmp_path: Path, outside: Outside) -
     spec = replace(pack_spec(pack, pack.tasks[0]), name=f"{pack.file}:{pack.tasks[0].id}")
     root = foreign(tmp_path / "run", outside).root
 
-    with pytest.raises(UsageError, match="would run that simulator with your rights"):
+    with pytest.raises(UsageError, match="--trust"):
         check_simulator(root, opening(task=Task(spec)), trusted=False)
 
 
@@ -129,7 +130,7 @@ def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: 
     wrong = [one.name for one in findings(paths.root) if not one.ok]
 
     assert wrong == [f"checkpoint {selected.checkpoint[:12]}"]
-    with pytest.raises(RecordError, match="data is a link"):
+    with pytest.raises(RecordError, match=r"data .*link"):
         list(replay(paths.root, ReplayMeans(workers=1)))
 
 
@@ -139,7 +140,7 @@ def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> 
     for policy in paths.checkpoints.rglob("policy.py"):
         policy.write_text("another = 1\n", encoding="utf-8")
 
-    with pytest.raises(RecordError, match="its content is not what its name says"):
+    with pytest.raises(RecordError, match="checkpoint"):
         list(replay(paths.root, ReplayMeans(workers=1)))
 
 
@@ -150,7 +151,7 @@ def test_no_link_is_copied_for_a_policy(tmp_path: Path, outside: Outside, name: 
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / name).symlink_to(outside.secret if "." in name else outside.root / "private")
 
-    with pytest.raises(RecordError, match="is a link"):
+    with pytest.raises(RecordError, match="link"):
         lay_checkpoint(ground, tmp_path / "checkpoint")
     assert [path for path in ground.policy.rglob("*") if path.is_file() and SECRET in path.read_text()] == []
 
@@ -169,7 +170,7 @@ def test_nothing_is_written_through_a_planted_link(tmp_path: Path, outside: Outs
         place.rename(place.with_name("before"))
     place.symlink_to(outside.secret if place.suffix or name == "lock" else outside.root / "private")
 
-    with pytest.raises(RecordError, match=f"{place.name} is a link"):
+    with pytest.raises(RecordError, match=rf"{place.name} .*link"):
         RunWriter(paths.root)
     assert outside.found() == before
 
@@ -177,5 +178,5 @@ def test_nothing_is_written_through_a_planted_link(tmp_path: Path, outside: Outs
 @pytest.mark.parametrize("name", ["../private", "/etc", "", ".hidden", "a/b"])
 def test_no_name_of_an_experiment_leads_elsewhere(name: str) -> None:
     """A record can't have a secret read from anywhere but its place."""
-    with pytest.raises(RecordError, match="is not valid as an experiment's identity"):
+    with pytest.raises(RecordError, match=re.escape(repr(name))):
         experiment.recall(name)

@@ -7,11 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import sleep
 
 import pytest
 
@@ -31,14 +30,23 @@ from evopolicygym.runs import verify
 from evopolicygym.runs.run import resume
 from fakes import open_run
 from places import SUPPORT
+from played_runs import PlayedRun
+from players import EVOLVER_HALTS_AFTER, HALT
 from sameness import positions, told
-from whole_runs import BUDGET, config, events, played
+from suites import is_over, killed_at_the_end, wait_for
+from whole_runs import BUDGET, events
 
 EVOLVER = ("--agent", "players:make_evolver")
 TOY_EVENTS = 23
 """Of the fake's run, after its opening."""
 REAL_EVENTS = 32
 """As above, of a real one."""
+NAMED = ("SubmissionCharged", "EpisodePlayed", "SubmissionPublished", "RunClosed", "CheckpointSelected")
+"""Events of the fake's run after which it dies in the gate."""
+REAL_NAMED = ("EpisodePlayed", "RunClosed")
+"""As above, of a real one."""
+Grown = Callable[[bytes], bool]
+"""Whether a journal holds what is waited for."""
 DELAYS = random.Random(7).sample(range(200, 16_000), 8)  # noqa: S311 - no secret
 """Sizes of the journal, in bytes, at which a run is killed from outside."""
 
@@ -65,29 +73,43 @@ def assert_unharmed(root: Path, undisturbed: RunState) -> None:
     assert list(paths.staging.iterdir()) == []
 
 
+def moment_of(root: Path, name: str) -> int:
+    """Return the place of the first event of a kind, counted from 0, which is the opening's."""
+    return next(place for place, event in enumerate(events(RunPaths(root))) if type(event).__name__ == name)
+
+
 # The fake's run: every moment
 
 
 @pytest.fixture(scope="module")
-def whole_toy(tmp_path_factory: pytest.TempPathFactory) -> RunState:
-    """Return the fake's run, as it ends when nobody dies."""
+def whole_toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the record of the fake's run, as it ends when nobody dies."""
     root = tmp_path_factory.mktemp("toy") / "run"
     play_toy(root, -1)
-    return read_run(root).state
+    return root
 
 
-def test_the_toy_has_as_many_moments(whole_toy: RunState, tmp_path: Path) -> None:
+def test_the_toy_has_as_many_moments(whole_toy: Path) -> None:
     """Every event of the fake's run is a moment below."""
-    play_toy(tmp_path / "run", -1)
-
-    assert len(events(RunPaths(tmp_path / "run"))) == TOY_EVENTS + 1
-    assert whole_toy.stage is Stage.FINISHED
+    assert len(events(RunPaths(whole_toy))) == TOY_EVENTS + 1
+    assert read_run(whole_toy).state.stage is Stage.FINISHED
 
 
+@pytest.mark.parametrize("name", NAMED)
+def test_death_after_an_event(tmp_path: Path, whole_toy: Path, name: str) -> None:
+    """Killed right after an event's line in the journal, a run ends the same, and repeats no finished episode."""
+    assert_toy_survives(tmp_path / "run", whole_toy, moment_of(whole_toy, name))
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", range(1, TOY_EVENTS + 1))
-def test_death_after_any_event(tmp_path: Path, whole_toy: RunState, moment: int) -> None:
-    """Killed right after any line of the journal, a run ends the same, and no finished episode is played again."""
-    root = tmp_path / "run"
+def test_death_after_any_event(tmp_path: Path, whole_toy: Path, moment: int) -> None:
+    """It is so after every line of the journal."""
+    assert_toy_survives(tmp_path / "run", whole_toy, moment)
+
+
+def assert_toy_survives(root: Path, whole_toy: Path, moment: int) -> None:
+    """Have the fake's run die after its n-th event, and play it on to its end."""
     died = subprocess.run(program(SUPPORT / "dying.py", "--toy", root, moment), env=environment(), check=False)
     with open_run(root) as run:
         if run.session.state.stage is Stage.OPEN:
@@ -96,7 +118,7 @@ def test_death_after_any_event(tmp_path: Path, whole_toy: RunState, moment: int)
         state, again = run.session.state, [job.position for _, job, _ in run.executor.played]
 
     assert died.returncode == -signal.SIGKILL
-    assert told(whole_toy) == told(state)
+    assert told(read_run(whole_toy).state) == told(state)
     assert len(positions(run.paths)) == len(set(positions(run.paths)))
     assert len(again) == len(positions(run.paths)) - sum(
         isinstance(event, EpisodePlayed) for event in events(run.paths)[: moment + 1]
@@ -108,25 +130,22 @@ def test_death_after_any_event(tmp_path: Path, whole_toy: RunState, moment: int)
 
 
 @pytest.fixture(scope="module")
-def experiment_place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return where the runs of one experiment lie, with its secret."""
-    return tmp_path_factory.mktemp("experiment")
+def experiment(played_run: PlayedRun, tmp_path_factory: pytest.TempPathFactory) -> PlayedRun:
+    """Return a run that nothing happened to, below a directory in which runs of its experiment are played."""
+    return played_run.copied(tmp_path_factory.mktemp("experiment"))
 
 
 @pytest.fixture
-def home(experiment_place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(experiment: PlayedRun, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep the secret of all runs below in one place; return where the runs lie."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(experiment_place / "state"))
-    return experiment_place / "runs"
+    monkeypatch.setenv("XDG_STATE_HOME", str(experiment.state_home))
+    return experiment.runs
 
 
 @pytest.fixture
-def undisturbed(home: Path, experiment_place: Path) -> RunState:
-    """Return a run that nothing happens to; it is played once."""
-    kept = experiment_place / "undisturbed"
-    if not kept.exists():
-        kept.write_text(str(played(config(home)).paths.root), encoding="utf-8")
-    return read_run(Path(kept.read_text(encoding="utf-8"))).state
+def undisturbed(experiment: PlayedRun) -> RunState:
+    """Return the run that nothing happened to."""
+    return experiment.state
 
 
 @contextmanager
@@ -137,73 +156,82 @@ def one_more_run(home: Path) -> Iterator[list[Path]]:
     found.extend(set(find_runs(home)) - before)
 
 
-@pytest.mark.parametrize(
-    "moment",
-    [
-        1,
-        4,
-        20,
-        *(
-            pytest.param(moment, marks=pytest.mark.nightly)
-            for moment in range(1, REAL_EVENTS)
-            if moment not in (1, 4, 20)
-        ),
-    ],
-)
-def test_a_real_run_after_death(home: Path, undisturbed: RunState, moment: int) -> None:
-    """A real run, killed with all its processes after its n-th event, ends the same."""
+@pytest.mark.parametrize("name", REAL_NAMED)
+def test_a_real_run_after_death(home: Path, experiment: PlayedRun, name: str) -> None:
+    """A real run, killed with all its processes after an event, ends the same."""
+    assert_real_run_survives(home, experiment, moment_of(experiment.paths.root, name))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("moment", range(1, REAL_EVENTS))
+def test_a_real_run_after_death_at_any_event(home: Path, experiment: PlayedRun, moment: int) -> None:
+    """It is so after each of its events."""
+    assert_real_run_survives(home, experiment, moment)
+
+
+def assert_real_run_survives(home: Path, experiment: PlayedRun, moment: int) -> None:
+    """Have a real run die after its n-th event, and resume it."""
     with one_more_run(home) as found:
         died = subprocess.run(program(SUPPORT / "dying.py", home, moment), env=environment(), check=False)
 
     assert died.returncode == -signal.SIGKILL
-    assert_unharmed(found[0], undisturbed)
+    assert_unharmed(found[0], experiment.state)
 
 
-def started(home: Path, *arguments: str) -> "subprocess.Popen[str]":
-    """Start a run by the command line, in a session of its own."""
+@contextmanager
+def started(home: Path, *arguments: str, halts: bool = False) -> Iterator["subprocess.Popen[str]"]:
+    """Start a run by the command line, in a session of its own; its agent waits in the middle where that is asked."""
     command = program("-m", "evopolicygym", "run", "cartpole", "--runs", home)
     numbers = ("--budget", BUDGET, "--validation", 2, "--held-out", 3, "--workers", 1)
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command, *map(str, numbers), *arguments],
-        env=environment(),
+        env=environment() | ({HALT: "1"} if halts else {}),
         start_new_session=True,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    with killed_at_the_end(process):
+        yield process
 
 
-def wait_for_journal(
-    home: Path, before: set[Path], process: "subprocess.Popen[str]", size: int = 0, word: bytes = b""
-) -> None:
-    """Wait until the run's journal has grown so far and holds a word, or the run has ended."""
-    while process.poll() is None:
-        fresh = [(run / "journal.jsonl").read_bytes() for run in find_runs(home) if run not in before]
-        if fresh and len(fresh[0]) >= size and word in fresh[0]:
-            return
-        sleep(0.001)
+def wait_for_journal(home: Path, before: set[Path], process: "subprocess.Popen[str]", grown: Grown) -> None:
+    """Wait until the new run's journal holds what is asked, or the run has ended; its process is left to be reaped."""
+
+    def came() -> bool:
+        return any(grown((run / "journal.jsonl").read_bytes()) for run in find_runs(home) if run not in before)
+
+    wait_for(lambda: came() or is_over(process.pid), "what the journal is to hold")
 
 
-@pytest.mark.parametrize(
-    "size", [DELAYS[0], DELAYS[1], *(pytest.param(size, marks=pytest.mark.nightly) for size in DELAYS[2:])]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("size", DELAYS)
 def test_a_real_run_killed_from_outside(home: Path, undisturbed: RunState, size: int) -> None:
     """The whole process group is killed in the middle of whatever it does; taken up, the run ends the same."""
     before = set(find_runs(home))
     with one_more_run(home) as found, started(home, *EVOLVER) as process:
-        wait_for_journal(home, before, process, size)
+        wait_for_journal(home, before, process, lambda journal: len(journal) >= size)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
     assert_unharmed(found[0], undisturbed)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.nightly),
+    ],
+)
 def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signals) -> None:
     """Interrupted by a signal the program exits with 130, names the run, and it can be resumed."""
     before = set(find_runs(home))
-    with one_more_run(home) as found, started(home, *EVOLVER) as process:
-        wait_for_journal(home, before, process, 7_000)
+    with one_more_run(home) as found, started(home, *EVOLVER, halts=True) as process:
+        wait_for_journal(
+            home, before, process, lambda journal: journal.count(b"submission_published") == EVOLVER_HALTS_AFTER
+        )
         process.send_signal(number)
         _, complaint = process.communicate()
 
@@ -215,11 +243,10 @@ def test_an_orderly_stop(home: Path, undisturbed: RunState, number: signal.Signa
 @pytest.mark.nightly
 def test_a_stop_in_the_middle_of_a_long_episode(tmp_path: Path) -> None:
     """Who interrupts a run need not wait for the episode in play to end; that one will be played again."""
-    process = started(tmp_path, "--agent", "players:make_sleeper")
-    with process:
-        wait_for_journal(tmp_path, set(), process, word=b"submission_charged")
+    with started(tmp_path, "--agent", "players:make_sleeper") as process:
+        wait_for_journal(tmp_path, set(), process, lambda journal: b"submission_charged" in journal)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
     state = read_run(next(iter(find_runs(tmp_path)))).state
 
     assert process.returncode == 130
@@ -244,20 +271,28 @@ def test_a_torn_last_line(stopped: Path, undisturbed: RunState) -> None:
     assert_unharmed(stopped, undisturbed)
 
 
+@pytest.fixture(scope="module")
+def killed(played_run: PlayedRun, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the directory of a run that was killed, and the state of its user."""
+    place = played_run.copied(tmp_path_factory.mktemp("killed"))
+    words = {"XDG_STATE_HOME": str(place.state_home)}
+    with one_more_run(place.runs) as found:
+        subprocess.run(program(SUPPORT / "dying.py", place.runs, 12), env=environment() | words, check=False)
+    return found[0], place.state_home
+
+
 @pytest.fixture
-def stopped(home: Path, experiment_place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the directory of a run that was killed; it died once, and is copied with the state of its user."""
-    kept, state = experiment_place / "stopped", experiment_place / "state when stopped"
-    if not kept.exists():
-        with one_more_run(home) as found:
-            subprocess.run(program(SUPPORT / "dying.py", home, 12), env=environment(), check=False)
-        shutil.copytree(experiment_place / "state", state)
-        kept.symlink_to(found[0])
+def stopped(killed: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of a copy of that run, with a copy of its user's state."""
+    root, state = killed
     monkeypatch.setenv("XDG_STATE_HOME", str(shutil.copytree(state, tmp_path / "state when stopped")))
-    return Path(shutil.copytree(kept, tmp_path / "run"))
+    sparse = shutil.ignore_patterns("workers")  # what workers left is large to copy, and removed by whoever resumes
+    return Path(shutil.copytree(root, tmp_path / "run", ignore=sparse))
 
 
-@pytest.mark.parametrize("named", ["numpy", "python", "gymnasium"])
+@pytest.mark.parametrize(
+    "named", ["numpy", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("python", "gymnasium"))]
+)
 def test_other_versions_are_refused(stopped: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     """Under other versions than it was begun with a run does not go on, and the difference is named."""
     really = LocalExecutor.grounds.fget
@@ -270,7 +305,7 @@ def test_other_versions_are_refused(stopped: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(LocalExecutor, "grounds", property(elsewhere))
     before = RunPaths(stopped).journal.read_bytes()
 
-    with pytest.raises(RecordError, match=f"begun with: {named} .* then, 0.1 here"):
+    with pytest.raises(RecordError, match=f"{named} .*0\\.1"):
         take_up(stopped)
     assert before == RunPaths(stopped).journal.read_bytes()
 
@@ -279,7 +314,7 @@ def test_another_protocol_is_refused(stopped: Path, monkeypatch: pytest.MonkeyPa
     """A run goes on under the protocol that it was begun with, and no other."""
     monkeypatch.setattr(runs, "PROTOCOL_VERSION", "2.0")
 
-    with pytest.raises(RecordError, match=r"protocol_version 1\.0, here is 2\.0"):
+    with pytest.raises(RecordError, match=r"1\.0.*2\.0"):
         take_up(stopped)
 
 
@@ -287,25 +322,19 @@ def test_a_second_player_is_refused(stopped: Path) -> None:
     """While one process plays a run, no other can take it up."""
     from evopolicygym.records.writer import RunWriter
 
-    with RunWriter(stopped), pytest.raises(RecordError, match="played by another process"):
+    with RunWriter(stopped), pytest.raises(RecordError):
         take_up(stopped)
 
 
 def test_a_resumption_is_recorded(stopped: Path) -> None:
-    """run.json and the journal say when a run was resumed."""
-    take_up(stopped)
+    """run.json and the journal say when a run was resumed; the turn that was cut off is played again, counted once."""
+    state = take_up(stopped)
     document = json.loads(RunPaths(stopped).document.read_text(encoding="utf-8"))
     times = [event.time for event in events(RunPaths(stopped)) if isinstance(event, RunResumed)]
+    begun = [event.turn for event in events(RunPaths(stopped)) if isinstance(event, AgentStarted)]
 
     assert times == document["timing"]["resumed_at"]
     assert len(times) == 1
-
-
-def test_the_agent_plays_its_turn_again(stopped: Path) -> None:
-    """A turn that was cut off is played again, and counts once."""
-    state = take_up(stopped)
-    begun = [event.turn for event in events(RunPaths(stopped)) if isinstance(event, AgentStarted)]
-
     assert (begun, state.turns) == ([0, 0], 1)
 
 
@@ -315,8 +344,6 @@ def test_a_run_that_died_can_be_verified(stopped: Path) -> None:
     assert fold(journal.read(RunPaths(stopped).journal).events).stage is Stage.OPEN
 
 
-def test_the_undisturbed_run_has_as_many_moments(undisturbed: RunState, home: Path) -> None:
+def test_the_undisturbed_run_has_as_many_moments(played_run: PlayedRun) -> None:
     """Every event of a real run is a moment above."""
-    lengths = {len(events(RunPaths(root))) for root in find_runs(home) if read_run(root).state == undisturbed}
-
-    assert {REAL_EVENTS + 1} == lengths
+    assert len(events(played_run.paths)) == REAL_EVENTS + 1

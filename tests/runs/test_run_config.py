@@ -74,22 +74,22 @@ def test_command_line_wins(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    'task = "cartpole"\nbuget = 3': r"buget is not known here\. Known: budget, ",
-    'task = "cartpole"\n[agent.limits]\nmax_cst = 3': r"agent\.limits\.max_cst is not known here\. Known: max_cost, ",
-    'task = "cartpole"\n[agent.price]\ninput = 3': r"agent\.price\.output is missing",
-    'task = "cartpole"\nbudget = "many"': r"budget is invalid: .*integer",
-    "budget = 3": "task is missing",
-    'task = "cartpole"\n[agent]\napi_key = "sk-secret-1"': r"agent\.api_key is not known here.*model_key",
-    'task = "cartpole"\n[agent]\nmodel_key = "sk-secret-1"': "no name of an environment variable.*model_key",
-    'task = "cartpole"\n[agent]\nmodel_key = "AIzaSecret1"': "no name of an environment variable.*model_key",
-    'task = "cartpole"\n[agent.options]\napi_token = "sk-secret-1"': "option api_token is not accepted",
-    'task = "cartpole"\n[agent]\neffort = "as much as you can"': "it is one word",
-    'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "a command besides",
+    'task = "cartpole"\nbuget = 3': "buget.*budget",
+    'task = "cartpole"\n[agent.limits]\nmax_cst = 3': r"agent\.limits\.max_cst.*max_cost",
+    'task = "cartpole"\n[agent.price]\ninput = 3': r"agent\.price\.output",
+    'task = "cartpole"\nbudget = "many"': "budget.*integer",
+    "budget = 3": "task",
+    'task = "cartpole"\n[agent]\napi_key = "sk-secret-1"': r"agent\.api_key.*model_key",
+    'task = "cartpole"\n[agent]\nmodel_key = "sk-secret-1"': "model_key",
+    'task = "cartpole"\n[agent]\nmodel_key = "AIzaSecret1"': "model_key",
+    'task = "cartpole"\n[agent.options]\napi_token = "sk-secret-1"': "api_token",
+    'task = "cartpole"\n[agent]\neffort = "as much as you can"': "effort",
+    'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "command",
     'task = "cartpole"\n[agent.limits]\nmax_time = "soon"': "2h30m",
-    'task = "cartpole"\n[agent.limits]\nmax_tokens = 0': "must be a number above 0",
-    'task = "cartpole"\nseed = -1': "A seed of -1 was asked for; whole numbers from 0 to 4294967295 would work",
-    'task = "cartpole"\nseed = 4294967296': "A seed of 4294967296 was asked for",
-    "task = ": "is no TOML",
+    'task = "cartpole"\n[agent.limits]\nmax_tokens = 0': "tokens",
+    'task = "cartpole"\nseed = -1': "-1.* 0 .*4294967295",
+    'task = "cartpole"\nseed = 4294967296': "4294967296",
+    "task = ": r"run\.toml",
 }
 
 
@@ -184,7 +184,7 @@ def test_option_that_an_agent_does_not_know(tmp_path: Path) -> None:
         runs=str(tmp_path / "runs"),
         agent={"command": ["true"], "options": {"memry_mb": 3}},
     )
-    with pytest.raises(UsageError, match="memry_mb = 3; whole numbers from 1 for memory_mb"):
+    with pytest.raises(UsageError, match=r"memry_mb.*memory_mb"):
         play(run, lambda _paths, _state: None, lambda _event, _state: None)
 
     assert not (tmp_path / "runs").exists()

@@ -54,6 +54,6 @@ def test_a_suite_on_two_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
 
 def test_runs_at_once_need_a_share(tmp_path: Path) -> None:
     """Several runs at once on a cluster are refused until it is said how many workers are for one."""
-    with pytest.raises(UsageError, match="say with workers"):
+    with pytest.raises(UsageError, match="workers"):
         plan(suite(tmp_path, "random", executor="ray", jobs=2))
     assert plan(suite(tmp_path, "random", executor="ray", jobs=2, workers=1))

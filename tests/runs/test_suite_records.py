@@ -125,7 +125,7 @@ def test_records_that_tell_nothing(run: PlannedRun, tmp_path: Path) -> None:
     damaged = lay(tmp_path / "records" / "damaged", [opened(run), *PAUSED])
     journal = damaged / "journal.jsonl"
     journal.write_bytes(journal.read_bytes().replace(b'"turn":0', b'"turn":1', 1))
-    with pytest.raises(RecordError, match=f"move {damaged} out of the experiment"):
+    with pytest.raises(RecordError, match=str(damaged)):
         only(run, tmp_path / "records")
 
 
@@ -140,7 +140,7 @@ def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
         result_of_process(run, None, PlannedRunStopped("interrupted"), 1, played=False).verdict
         is PlannedRunVerdict.INTERRUPTED
     )
-    assert result_of_process(run, None, None, -9, played=False).message.endswith("killed by signal 9")
+    assert result_of_process(run, None, None, -9, played=False).message.endswith("signal 9")
     assert result_of_process(run, None, None, 3, played=False).message.endswith("exit code 3")
 
 

@@ -3,14 +3,16 @@
 import json
 import socket
 import ssl
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Semaphore
 from typing import Any
 
 import httpx2
 
 from evopolicygym.core.event import SubmissionCharged
 from evopolicygym.records import journal
-from fakes import OpenRun
+from fakes import PATIENCE_S, OpenRun
 
 Json = dict[str, Any]
 SUBMIT = {"env_instances": [0]}
@@ -27,7 +29,7 @@ def ask(run: OpenRun, method: str, path: str, body: object = None, **changes: An
         changes.pop("base_url", run.door.address.base_url) + path,
         content=changes.pop("content", content),
         headers=headers,
-        timeout=30,
+        timeout=PATIENCE_S,
         trust_env=False,
         verify=TLS,
     )
@@ -49,7 +51,17 @@ def charges(run: OpenRun) -> list[SubmissionCharged]:
     return [event for event in journal.read(run.paths.journal).events if isinstance(event, SubmissionCharged)]
 
 
-def connect(run: OpenRun, patience_s: float = 30.0) -> socket.socket:
+@contextmanager
+def charged(run: OpenRun, count: int = 1) -> Iterator[None]:
+    """Wait, at the end of the block, until so many submissions more have been charged."""
+    waiting = Semaphore(0)
+    run.writer.listen(lambda event, _state: waiting.release() if isinstance(event, SubmissionCharged) else None)
+    yield
+    for _ in range(count):
+        assert waiting.acquire(timeout=PATIENCE_S)
+
+
+def connect(run: OpenRun, patience_s: float = PATIENCE_S) -> socket.socket:
     """Open a connection to the judge and say nothing yet."""
     address = httpx2.URL(run.door.address.base_url)
     return socket.create_connection((address.host, address.port or 0), timeout=patience_s)
@@ -71,7 +83,7 @@ def heard(connection: socket.socket) -> bytes:
     return heard
 
 
-def spoken(run: OpenRun, said: bytes, patience_s: float = 30.0) -> bytes:
+def spoken(run: OpenRun, said: bytes, patience_s: float = PATIENCE_S) -> bytes:
     """Say something, however odd, and return all that comes until the judge closes."""
     with connect(run, patience_s) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):  # it may have heard enough

@@ -1,7 +1,8 @@
-"""Goes through every verb that reads a record, in a process with little memory: ``python hostile_reader.py RUNS OUT``.
+"""Goes through verbs that read a record, in a process with little memory.
 
-Prints, as the last line, a JSON object: what each verb printed and with which code it left, by verb and run, and the
-largest memory of this process. A verb is read from the program's own table: a new one is tried as ``VERB RUN``.
+``python hostile_reader.py RUNS OUT [VERB …]`` tries these verbs, or without one all of them and what reads all runs at
+once. It prints, as the last line, a JSON object: what each verb printed and with which code it left, by verb and run,
+and the largest memory of this process. A verb is read from the program's own table: a new one is tried as ``VERB RUN``.
 """
 
 import contextlib
@@ -116,24 +117,32 @@ def loaded(runs: Path) -> tuple[int, str]:
         return 1, ascii(error)
 
 
-def main(runs: Path, out: Path) -> None:
-    """Try everything on every run, and tell."""
+def main(runs: Path, out: Path, some: list[str]) -> None:
+    """Try everything, or some verbs, on every run, and tell."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     told: dict[str, tuple[int, str]] = {}
     roots = sorted({path.parent for path in runs.rglob("checkpoints*")})
     for run in roots:
         asked = commands(runs, out, run)
-        for verb in verbs():
+        for verb in some or verbs():
             for arguments in asked.get(verb, [[run]]):
                 told[" ".join(map(str, (verb, *arguments)))] = typed(verb, *arguments)
+    if not some:
+        told |= told_of_all(runs, out)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    sys.__stdout__.write(json.dumps({"told": told, "memory": most}) + "\n")  # type: ignore[union-attr]
+
+
+def told_of_all(runs: Path, out: Path) -> dict[str, tuple[int, str]]:
+    """Return what is said of all runs at once."""
+    told: dict[str, tuple[int, str]] = {}
     whole: dict[str, Callable[[Path], tuple[int, str]]] = {"view": viewed, "load_runs": loaded}
     for name, tried in whole.items():
         told[name] = tried(runs)
     for verb, *arguments in (["leaderboard"], ["report", "-o", out / "all", "--no-figures", "--episodes", "all"]):
         told[f"{verb} of all"] = typed(verb, runs, *arguments)
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    sys.__stdout__.write(json.dumps({"told": told, "memory": most}) + "\n")  # type: ignore[union-attr]
+    return told
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])

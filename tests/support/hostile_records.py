@@ -159,6 +159,12 @@ def in_place_of(path: Path, kind: Callable[[Path, Outside], None], outside: Outs
     kind(path, outside)
 
 
+def lay_deep(root: Path, kind: Callable[[Path, Outside], None], outside: Outside) -> None:
+    """Lay a run in which one kind of thing stands in place of all that lies deeper than its journal and run.json."""
+    for path in _deep(foreign(root, outside)):
+        in_place_of(path, kind, outside)
+
+
 def lay_all(runs: Path, kind: Callable[[Path, Outside], None], outside: Outside) -> None:
     """Lay runs in which one kind of thing stands in place of the journal, of run.json, and of all that lies deeper."""
     in_place_of(foreign(runs / "journal", outside).journal, kind, outside)
@@ -166,9 +172,7 @@ def lay_all(runs: Path, kind: Callable[[Path, Outside], None], outside: Outside)
     only = RunPaths(runs / "only-document")
     foreign(only.root, outside).journal.unlink()
     in_place_of(only.document, kind, outside)
-    deep = foreign(runs / "deep", outside)
-    for path in _deep(deep):
-        in_place_of(path, kind, outside)
+    lay_deep(runs / "deep", kind, outside)
     going = unfinished(runs / "going", outside)
     for path in (going.lock, going.transcript, going.logs / "simulators.log"):
         in_place_of(path, kind, outside)

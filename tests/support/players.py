@@ -11,6 +11,7 @@ from threading import Event
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Step, Submit, Write
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
+from evopolicygym.runs import turns
 
 PAPER_CLIENT = Path(__file__).with_name("paper_client.py")
 
@@ -45,14 +46,40 @@ class Player:
         return self.turn(desk, door)
 
 
+HALT = "EVOPOLICYGYM_TESTS_HALT"
+"""A variable that has a ``Halter`` wait in the middle of its turn, so that a run is found in play for sure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Halter:
+    """Takes steps; in between it waits until it is stopped, where the variable ``HALT`` is set."""
+
+    steps: tuple[Step, ...]
+    before: int
+    """How many steps come before it waits."""
+    max_turns: int = 1
+
+    def play(self, desk: Workspace, door: JudgeEndpoint, stop: Event) -> Turn:
+        """Play one turn; a step that was taken before has its key, so it is not charged again."""
+        if HALT not in os.environ:
+            return ScriptedAgent(self.steps).play(desk, door, stop)
+        ScriptedAgent(self.steps[: self.before]).play(desk, door, stop)
+        stop.wait()
+        return Turn(AgentEnd.STOPPED)
+
+
 def _submit(policy: str, count: int) -> tuple[Step, Step]:
     return Write("policy.py", policy), Submit(tuple(range(count)))
 
 
-def make_evolver(_config: AgentConfig) -> ScriptedAgent:
+EVOLVER_HALTS_AFTER = 3
+"""Submissions of the evolver, before it waits where it is to."""
+
+
+def make_evolver(_config: AgentConfig) -> Halter:
     """Spend a budget of 10: a bad policy, a good one twice, its equal, a broken one."""
     plan = ((BAD, 2), (GOOD, 3), (GOOD, 1), (WORSE_IS_EQUAL, 2), (BROKEN, 2))
-    return ScriptedAgent([step for policy, count in plan for step in _submit(policy, count)])
+    return Halter(tuple(step for policy, count in plan for step in _submit(policy, count)), 2 * EVOLVER_HALTS_AFTER)
 
 
 def make_faller(_config: AgentConfig) -> ScriptedAgent:
@@ -85,6 +112,8 @@ def make_breaker(_config: AgentConfig) -> ScriptedAgent:
 
 LEAVE = Event()
 """What a lingerer waits for."""
+LONGEST_S = 600
+"""Seconds after which it leaves even so."""
 
 
 def make_lingerer(_config: AgentConfig) -> Player:
@@ -92,10 +121,16 @@ def make_lingerer(_config: AgentConfig) -> Player:
 
     def play(desk: Workspace, door: JudgeEndpoint) -> Turn:
         turn = ScriptedAgent(_submit(GOOD, 2)).play(desk, door, Event())
-        LEAVE.wait(60)
+        LEAVE.wait(LONGEST_S)
         return turn
 
     return Player(play)
+
+
+def make_stayer(config: AgentConfig) -> Player:
+    """Stay as a lingerer does, in a process that waits for it as long; never made in the tests' own process."""
+    turns.AGENT_GRACE_S = LONGEST_S
+    return make_lingerer(config)
 
 
 def make_raiser(_config: AgentConfig) -> Player:

@@ -5,7 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -18,7 +19,7 @@ from evopolicygym.records.lock import locked
 from evopolicygym.runs.suites.suite import SuiteConfig, entry, load
 
 TESTS = Path(__file__).parent
-PATIENCE_S = 600.0
+PATIENCE_S = 300.0
 """Within which anything comes that is waited for, however busy the machine is."""
 SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out": 2, "split": "public"}
 
@@ -49,9 +50,10 @@ class Program:
         """Where the suite's runs lie."""
         return self.runs / "smoke"
 
-    def start(self) -> "subprocess.Popen[str]":
-        """Start it in a process group of its own."""
-        return subprocess.Popen(
+    @contextmanager
+    def start(self) -> Iterator["subprocess.Popen[str]"]:
+        """Start it in a process group of its own, which is killed at the end where it is still there."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "evopolicygym", "suite", "smoke", *self.arguments, "--runs", self.runs, "--json"],
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
             stdout=subprocess.PIPE,
@@ -59,16 +61,19 @@ class Program:
             text=True,
             start_new_session=True,
         )
+        with killed_at_the_end(process):
+            yield process
 
     def played(self) -> tuple[int, list[dict[str, Any]], str]:
         """Run it to its end; return its exit code, the runs that it tells of, and its complaints."""
-        return ended(self.start())
+        with self.start() as process:
+            return ended(process)
 
     def interrupted(self, come: Callable[[], bool], how: signal.Signals) -> int:
         """Run it until something is so, and end it; return its exit code once all of it is gone."""
         with self.start() as process:
-            wait_for(lambda: come() or process.poll() is not None, "the moment to end the suite")
-            assert process.poll() is None
+            wait_for(lambda: come() or is_over(process.pid), "the moment to end the suite")
+            assert not is_over(process.pid)
             os.killpg(process.pid, how)
             process.communicate()
         wait_for(self.free, "the end of all runs")
@@ -77,11 +82,6 @@ class Program:
     def journaled(self) -> int:
         """Return how many bytes stand in the journals of all runs."""
         return sum(file.stat().st_size for file in self.directory.glob("*/*/*/journal.jsonl"))
-
-    def is_playing(self) -> bool:
-        """Return whether an agent's submission is played now, so that what ends the program finds a run under way."""
-        journals = [file.read_bytes() for file in self.directory.glob("*/*/*/journal.jsonl")]
-        return any(b"submission_charged" in one and b"run_closed" not in one for one in journals)
 
     def free(self) -> bool:
         """Return whether nobody plays the suite."""
@@ -92,10 +92,26 @@ class Program:
         return True
 
 
+@contextmanager
+def killed_at_the_end(process: "subprocess.Popen[str]") -> Iterator[None]:
+    """Kill a process and its group at the end of the block, where it is still there."""
+    with process:
+        try:
+            yield
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 def ended(process: "subprocess.Popen[str]") -> tuple[int, list[dict[str, Any]], str]:
     """Wait for the program's end; return as ``Program.played`` does."""
     out, complaints = process.communicate(timeout=PATIENCE_S)
     return process.returncode, json.loads(out or "[]"), complaints
+
+
+def is_over(child: int) -> bool:
+    """Return whether a child of this process has ended; it is left to be reaped, so its number is still its own."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def children(process: int) -> list[int]:
