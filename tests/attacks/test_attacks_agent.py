@@ -17,7 +17,7 @@ from evopolicygym.runs.verify import findings
 from fakes import OpenRun, RunMaker
 from whole_runs import all_seeds, numbers
 
-pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
+pytestmark = needs_bubblewrap
 
 SEARCH = """
 import os, pathlib, subprocess, sys
@@ -50,6 +50,7 @@ subprocess.run(["./judge", "wait", "0"], check=False)
 """
 
 
+@pytest.mark.needs_root
 def test_hidden_cases_are_not_to_be_found(tmp_path: Path) -> None:
     """A01: no file or process that an agent can read holds a hidden seed, a secret, or a place of the record.
 
@@ -107,6 +108,7 @@ subprocess.run(["./judge", "wait", "0"], check=False)
 """
 
 
+@pytest.mark.needs_root
 def test_our_processes_are_out_of_reach(tmp_path: Path) -> None:
     """A02: neither signals nor traces reach the judge or what it started; the run scores as if nothing was tried."""
     told = played_by(tmp_path / "runs", "python3", "-c", TAKEOVER, "GOOD", str(os.getpid()), budget=4)
@@ -121,6 +123,7 @@ def test_our_processes_are_out_of_reach(tmp_path: Path) -> None:
     assert [one.name for one in findings(told.paths.root) if not one.ok] == []
 
 
+@pytest.mark.needs_root
 def test_the_kernel_is_out_of_reach(new_run: RunMaker) -> None:
     """A02: no knob of the kernel can be turned, by which a program would run outside; no risky call is answered."""
     script = """

@@ -14,7 +14,7 @@ from evopolicygym.runs.verify import findings
 from fakes import RunMaker
 from whole_runs import events
 
-pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
+pytestmark = needs_bubblewrap
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ ls feedback
 """
 
 
+@pytest.mark.needs_root
 def test_feedback_is_not_the_agents_to_change(new_run: RunMaker, victim: Path) -> None:
     """A03: every edit, deletion, chmod, link and planted name fails; the next submission is ok, a victim untouched."""
     run = new_run()
@@ -107,6 +108,7 @@ subprocess.run(["./judge", "submit", "0-1"], check=True)
 """
 
 
+@pytest.mark.needs_root
 def test_record_is_out_of_a_daemons_reach(tmp_path: Path) -> None:
     """A04: a daemon that outlives its program reaches nothing of the record, and verifying finds every byte in place.
 
@@ -170,6 +172,7 @@ subprocess.run(["python3", "-I", "judge", "submit", "0-1"], check=True, env=envi
 """
 
 
+@pytest.mark.needs_root
 def test_our_python_is_not_poisoned(tmp_path: Path) -> None:
     """A09: modules, .pth files, bytecode, libraries and git hooks planted anywhere are never run by our side."""
     marker = tmp_path / "poisoned"

@@ -87,7 +87,6 @@ def test_p26_the_judge_keeps_its_own_clock(walled: AttackedRun) -> None:
 
     assert came.endings == ("timeout", "error")
     assert (came.summary["timeouts"], came.summary["errors"]) == ([0], [1])
-    assert came.seconds > LIMITS.act_s
 
 
 def test_p37_no_raise_is_free(walled: AttackedRun) -> None:

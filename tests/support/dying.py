@@ -23,7 +23,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.run import play
-from fakes import SECRET, FakeExecutor, mark_beside, open_run, opening, task
+from fakes import PATIENCE_S, SECRET, FakeExecutor, mark_beside, open_run, opening, task
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
@@ -57,7 +57,7 @@ def spend(session: JudgeSession, system: Path, refused: Callable[[RequestRefused
                 raise
             refused(refusal)
             submission = session.accept(request)
-        session.published(submission.index).result(30)
+        session.published(submission.index).result(PATIENCE_S)
     session.close()
 
 

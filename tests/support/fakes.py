@@ -46,7 +46,7 @@ from evopolicygym.rollout.checkpoint import capture
 
 SECRET = bytes(range(32))
 TIME = "2026-01-01T00:00:00.000Z"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 """Seconds after which a test that waits for a thread gives up."""
 
 TOY = EnvironmentSpec(

@@ -24,7 +24,7 @@ from evopolicygym.records.durable import Disk
 KILLED, ALIVE = 9, 0
 CALLS = {"write": 33, "flush": 149, "rename": 27, "link": 1}
 """The writes of the fake's run. Whoever adds one adds it here, and so to the moments of the tests."""
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 
 
 class WatchedDisk(Disk):
