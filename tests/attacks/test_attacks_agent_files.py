@@ -89,8 +89,7 @@ if os.fork() == 0:
         signal.signal(number, signal.SIG_IGN)
     places = [root, "/workspace/..", "/workspace/system/../..", "/proc/1/root" + root, "/proc/self/cwd/..", "/", "."]
     names = ["journal.jsonl", "run.json", "lock", "checkpoints", "evaluation", "feedback", "staging", "logs", "state"]
-    begun = time.monotonic()
-    while time.monotonic() < begun + 60:
+    while True:
         for path in (os.path.join(place, name) for place in places for name in names):
             try:
                 if os.path.isdir(path):
@@ -103,8 +102,9 @@ if os.fork() == 0:
                 pass
         pathlib.Path("system/beat").write_text(str(time.monotonic()))
         time.sleep(0.01)
-    os._exit(0)
-subprocess.run(["./judge", "submit", "0-1"], check=True)
+for _ in range(1000):  # a file that is written to while it is copied is refused
+    if subprocess.run(["./judge", "submit", "0-1"]).returncode == 0:
+        break
 """
 
 

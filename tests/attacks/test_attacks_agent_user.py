@@ -102,7 +102,7 @@ time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("level", ["bubblewrap", "process"])
+@pytest.mark.parametrize("level", ["bubblewrap", pytest.param("process", marks=pytest.mark.nightly)])
 def test_shared_memory_as_an_ordinary_user(level: str, home: Path) -> None:
     """What an agent's processes share, mapped and not, counts where an ordinary user can make no control group, too."""
     played(home, "--isolation", level, "--option", "memory_mb=250", "--", "python3", "-c", SHARES)

@@ -70,6 +70,8 @@ class AttackedRun:
     paths: RunPaths
     decoys: Decoys
     cases: CaseSet
+    outcomes: dict[str, SubmissionOutcome] = field(default_factory=dict)
+    """What came of each attack that was held, by its id."""
     _processes: int = 0
     """How many there are below this one between attacks."""
     _marks: set[str] = field(default_factory=marks)
@@ -138,6 +140,7 @@ class AttackedRun:
         assert len(came.endings) == (attack.episodes if attack.submission == "ok" else 0)
         self.assert_sealed(came)
         self.assert_clean()
+        self.outcomes[attack.id] = came
         after = self.honest()
         assert (after.summary["status"], after.endings, after.charged) == ("ok", ("ok",), 1)
         return came
