@@ -98,7 +98,7 @@ import mmap, os, time
 kept = [mmap.mmap(-1, 150 << 20), os.memfd_create("kept")]
 kept[0].write(bytes(150 << 20))
 os.write(kept[1], bytes(150 << 20))
-time.sleep(60)
+time.sleep(600)
 """
 
 

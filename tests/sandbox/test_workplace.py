@@ -227,8 +227,9 @@ def test_exit_code_is_told(run: OpenRun) -> None:
     assert ("exit code 7" in ended.message, "no model" in ended.message) == (True, True)
 
 
-def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
+def test_polite_program_can_say_goodbye(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that is stopped is asked first."""
+    monkeypatch.setattr("evopolicygym.agents.kit.program.GRACE_S", PATIENCE_S)
     stop = stop_once_printed(run, "ready")
     script = "trap 'echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     ended = turn(run, "sh", "-c", script, stop=stop)

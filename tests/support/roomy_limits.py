@@ -15,7 +15,6 @@ def _found(limit: str) -> tuple[ModuleType, str]:
 
 LIMITS = (
     "agents.kit.judge_client:TIMEOUT_S",
-    "agents.kit.program:GRACE_S",
     "agents.kit.relay:CONNECT_S",
     "checks.environment_contract.trace:_PATIENCE_S",
     "checks.inspection.leftover_processes:GONE_S",
