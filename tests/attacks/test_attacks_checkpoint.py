@@ -130,6 +130,7 @@ UNREADABLE = [unreadable_file, unreadable_directory]
 
 
 @pytest.mark.nightly
+@pytest.mark.usefixtures("real_limits")
 @pytest.mark.parametrize("spoil", [*SPOILED, *CROWDS])
 def test_what_can_not_be_taken_is_refused_in_time(new_run: RunMaker, spoil: Callable[[Path], None]) -> None:
     """Whatever lies there, it is refused within two seconds."""
