@@ -15,6 +15,7 @@ from evopolicygym.cli import console
 from fakes import RunMaker
 from ordinary_user import ordinary_user
 from played_runs import PlayedRun, play_at
+from roomy_limits import raise_limits, restore_limits
 from shell import Shell
 
 if TYPE_CHECKING:
@@ -45,6 +46,20 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     deals = not hasattr(session.config, "workerinput")
     with busy(session.config.getoption("--beside")) if deals else nullcontext():
         return (yield)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _roomy_limits() -> Iterator[None]:
+    """Raise limits of ours that no test is about; one that is sets its limit itself, or uses ``real_limits``."""
+    with pytest.MonkeyPatch.context() as patch:
+        raise_limits(patch)
+        yield
+
+
+@pytest.fixture
+def real_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the limits as users have them."""
+    restore_limits(monkeypatch)
 
 
 @pytest.fixture(autouse=True)

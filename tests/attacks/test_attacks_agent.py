@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,12 @@ from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES
 from evopolicygym.core.event import RunStatus
 from evopolicygym.core.places import state_directory
 from evopolicygym.runs import experiment
+from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.verify import findings
 from fakes import OpenRun, RunMaker
-from whole_runs import all_seeds, numbers
+from whole_runs import Told, all_seeds, numbers, state_kept_in
 
-pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
+pytestmark = needs_bubblewrap
 
 SEARCH = """
 import os, pathlib, subprocess, sys
@@ -50,14 +52,32 @@ subprocess.run(["./judge", "wait", "0"], check=False)
 """
 
 
-def test_hidden_cases_are_not_to_be_found(tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class SearchedRun:
+    """A run whose agent searched for what is hidden."""
+
+    told: Told
+    owner: Experiment
+    state_directory: Path
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> SearchedRun:
+    """Play a run whose agent searches."""
+    root = tmp_path_factory.mktemp("searched")
+    with state_kept_in(root / "state"):
+        told = played_by(root / "runs", "python3", "-c", SEARCH, "GOOD", budget=4)
+        return SearchedRun(told, experiment.of_run(told.paths.root, told.state.opened), state_directory())
+
+
+@pytest.mark.needs_root
+def test_hidden_cases_are_not_to_be_found(searched: SearchedRun) -> None:
     """A01: no file or process that an agent can read holds a hidden seed, a secret, or a place of the record.
 
     What remains is ``/proc/self/mountinfo``, where the kernel names the places that mounts come from; they can't be
     reached by those names.
     """
-    told = played_by(tmp_path / "runs", "python3", "-c", SEARCH, "GOOD", budget=4)
-    owner = experiment.of_run(told.paths.root, told.state.opened)
+    told, owner = searched.told, searched.owner
     hidden = owner.cases("cartpole", told.state.opened.split)
     readable = told.paths.transcript.read_text(encoding="utf-8", errors="replace")
     readable += "".join(text for path, text in told.texts() if path.is_relative_to(told.paths.workspace))
@@ -66,21 +86,20 @@ def test_hidden_cases_are_not_to_be_found(tmp_path: Path) -> None:
     assert told.state.finished is not None
     assert told.state.finished.status is RunStatus.SCORED
     assert numbers(readable) & all_seeds(hidden) == set()
-    secrets = (owner.secret.hex(), str(told.paths.root), str(state_directory()), owner.identity, "journal.jsonl")
+    secrets = (owner.secret.hex(), str(told.paths.root), str(searched.state_directory), owner.identity, "journal.jsonl")
     assert [word for word in secrets if word in readable] == []
 
 
-def test_no_guess_makes_the_cases(tmp_path: Path) -> None:
+def test_no_guess_makes_the_cases(searched: SearchedRun) -> None:
     """A01: what an agent knows or guesses derives other cases than the run committed to; the secret has 256 bits."""
-    told = played_by(tmp_path / "runs", "true")
-    opened = told.state.opened
+    opened = searched.told.state.opened
     words = [opened.run_id, opened.commitment, opened.experiment, "", "cartpole", "default", "evopolicygym", "0", "42"]
     guesses = [PUBLIC_KEY, *(word.encode().ljust(SECRET_BYTES, b"\0")[:SECRET_BYTES] for word in words)]
     guesses += [number.to_bytes(SECRET_BYTES, order) for number in range(20) for order in ("big", "little")]
     made = {cases.commitment(cases.derive(one, "cartpole"), cases.salt(one, "cartpole")) for one in guesses}
 
     assert opened.commitment not in made
-    assert len(experiment.of_run(told.paths.root, opened).secret) * 8 == 256
+    assert len(searched.owner.secret) * 8 == 256
 
 
 TAKEOVER = """
@@ -107,6 +126,7 @@ subprocess.run(["./judge", "wait", "0"], check=False)
 """
 
 
+@pytest.mark.needs_root
 def test_our_processes_are_out_of_reach(tmp_path: Path) -> None:
     """A02: neither signals nor traces reach the judge or what it started; the run scores as if nothing was tried."""
     told = played_by(tmp_path / "runs", "python3", "-c", TAKEOVER, "GOOD", str(os.getpid()), budget=4)
@@ -121,6 +141,7 @@ def test_our_processes_are_out_of_reach(tmp_path: Path) -> None:
     assert [one.name for one in findings(told.paths.root) if not one.ok] == []
 
 
+@pytest.mark.needs_root
 def test_the_kernel_is_out_of_reach(new_run: RunMaker) -> None:
     """A02: no knob of the kernel can be turned, by which a program would run outside; no risky call is answered."""
     script = """

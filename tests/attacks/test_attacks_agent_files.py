@@ -14,7 +14,7 @@ from evopolicygym.runs.verify import findings
 from fakes import RunMaker
 from whole_runs import events
 
-pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
+pytestmark = needs_bubblewrap
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ ls feedback
 """
 
 
+@pytest.mark.needs_root
 def test_feedback_is_not_the_agents_to_change(new_run: RunMaker, victim: Path) -> None:
     """A03: every edit, deletion, chmod, link and planted name fails; the next submission is ok, a victim untouched."""
     run = new_run()
@@ -88,8 +89,7 @@ if os.fork() == 0:
         signal.signal(number, signal.SIG_IGN)
     places = [root, "/workspace/..", "/workspace/system/../..", "/proc/1/root" + root, "/proc/self/cwd/..", "/", "."]
     names = ["journal.jsonl", "run.json", "lock", "checkpoints", "evaluation", "feedback", "staging", "logs", "state"]
-    begun = time.monotonic()
-    while time.monotonic() < begun + 60:
+    while True:
         for path in (os.path.join(place, name) for place in places for name in names):
             try:
                 if os.path.isdir(path):
@@ -102,11 +102,13 @@ if os.fork() == 0:
                 pass
         pathlib.Path("system/beat").write_text(str(time.monotonic()))
         time.sleep(0.01)
-    os._exit(0)
-subprocess.run(["./judge", "submit", "0-1"], check=True)
+for _ in range(1000):  # a file that is written to while it is copied is refused
+    if subprocess.run(["./judge", "submit", "0-1"]).returncode == 0:
+        break
 """
 
 
+@pytest.mark.needs_root
 def test_record_is_out_of_a_daemons_reach(tmp_path: Path) -> None:
     """A04: a daemon that outlives its program reaches nothing of the record, and verifying finds every byte in place.
 
@@ -170,6 +172,7 @@ subprocess.run(["python3", "-I", "judge", "submit", "0-1"], check=True, env=envi
 """
 
 
+@pytest.mark.needs_root
 def test_our_python_is_not_poisoned(tmp_path: Path) -> None:
     """A09: modules, .pth files, bytecode, libraries and git hooks planted anywhere are never run by our side."""
     marker = tmp_path / "poisoned"

@@ -12,7 +12,7 @@ from time import monotonic
 
 import pytest
 
-from asking import ask, assert_unharmed, refusal, submit
+from asking import ask, ask_until, assert_unharmed, refusal, submit
 from evopolicygym.core.task import Limits
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.paths import RunPaths
@@ -123,25 +123,40 @@ SPOILED = [
     *(link_to_a_file, link_to_a_directory, link_to_itself, link_to_above, link_to_nothing, policy_is_a_link),
     *(system_is_a_link, hard_link, sparse_terabyte, large_file, many_files, many_directories, unreadable_file),
     *(unreadable_directory, policy_is_missing, policy_is_a_directory, policy_of_eighty_megabytes),
-    pytest.param(two_hundred_thousand_files, marks=pytest.mark.nightly),
-    pytest.param(fifty_thousand_directories, marks=pytest.mark.nightly),
 ]
+CROWDS = [two_hundred_thousand_files, fifty_thousand_directories]
+UNREADABLE = [unreadable_file, unreadable_directory]
+"""Of which root can be denied nothing."""
 
 
-@pytest.mark.parametrize("spoil", SPOILED)
+@pytest.mark.nightly
+@pytest.mark.usefixtures("real_limits")
+@pytest.mark.parametrize("spoil", [*SPOILED, *CROWDS])
 def test_what_can_not_be_taken_is_refused_in_time(new_run: RunMaker, spoil: Callable[[Path], None]) -> None:
-    """Links, crowds, giants and what can't be read are refused within two seconds; nothing outside is read."""
-    crowd = spoil in {two_hundred_thousand_files, fifty_thousand_directories}
-    run = new_run(limits=Limits() if crowd else Limits(checkpoint_files=FEW))
-    before, system = run.journal(), run.paths.system
-    spoil(system)
+    """Whatever lies there, it is refused within two seconds."""
+    run = new_run(limits=Limits() if spoil in CROWDS else Limits(checkpoint_files=FEW))
+    spoil(run.paths.system)
     began = monotonic()
     answer = submit(run)
     seconds = monotonic() - began
-    repair(run.paths)
 
     assert refusal(answer) == REFUSED
     assert seconds < REFUSED_WITHIN_S
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [pytest.param(spoil, marks=[pytest.mark.needs_root] * (spoil in UNREADABLE)) for spoil in SPOILED],
+)
+def test_what_can_not_be_taken_is_refused(new_run: RunMaker, spoil: Callable[[Path], None]) -> None:
+    """Links, crowds, giants and what can't be read are refused, and nothing outside is read."""
+    run = new_run(limits=Limits(checkpoint_files=FEW))
+    before, system = run.journal(), run.paths.system
+    spoil(system)
+    answer = submit(run)
+    repair(run.paths)
+
+    assert refusal(answer) == REFUSED
     assert HIDDEN not in answer.text
     assert str(run.paths.root) not in answer.text
     assert_unharmed(run, before)
@@ -186,6 +201,7 @@ def descended(directory: int, name: str, levels: int) -> Iterator[None]:
         os.close(directory)
 
 
+@pytest.mark.needs_root
 def test_rights_and_attributes_are_not_carried(new_run: RunMaker) -> None:
     """Special rights, attributes, odd owners and access lists stay behind: a checkpoint's modes are always the same."""
     run = new_run()
@@ -242,6 +258,7 @@ def silent_file_system(place: Path) -> Iterator[None]:
         libc.umount2(os.fsencode(place), 2)
 
 
+@pytest.mark.needs_root
 def test_a_directory_that_holds_up_whoever_opens_it(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opens what never answers is not waited for: the request is refused, and others are answered meanwhile."""
     monkeypatch.setattr(checkpoint, "TAKE_S", 0.3)
@@ -255,8 +272,7 @@ def test_a_directory_that_holds_up_whoever_opens_it(new_run: RunMaker, monkeypat
         asking.start()
         assert ask(run, "GET", "/info").status_code == 200
         asking.join()
-    while run.paths.checkpoints in checkpoint._under_way:
-        ask(run, "GET", "/info")
+    ask_until(run, lambda: run.paths.checkpoints not in checkpoint._under_way)
     (run.paths.system / "silent").rmdir()
     monkeypatch.undo()
 

@@ -15,7 +15,6 @@ from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import find_runs
-from evopolicygym.rollout.executors import local
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import resume
 from places import SUPPORT
@@ -62,15 +61,12 @@ def take_up(root: Path) -> RunState:
 @pytest.mark.parametrize(("seed", "code"), [(SEGFAULTS, -11), (IS_KILLED, -9)])
 def test_a_simulator_whose_process_is_killed(tmp_path: Path, seed: int, code: int) -> None:
     """A segmentation fault or the kernel's killer is met by a new process twice, then it is the environment's fault."""
-    why = f"the simulator's process ended by itself, exit code {code}"
     with local_executor("process", spec("Faulty", marker=str(tmp_path / "marker")), tmp_path) as ground:
-        with pytest.raises(
-            EnvironmentFault, match=rf"^Case 0 of [a-z]+ was played 3 times and failed each time: {why}$"
-        ):
+        with pytest.raises(EnvironmentFault, match=rf"Case 0 of faulty .*{ATTEMPTS} times.*exit code {code}"):
             ground.play(policy(), seed)
         after = ground.play_one(policy(), FINE)
 
-    assert [why] * (ATTEMPTS - 1) == ground.repeated
+    assert [f"exit code {code}" in why for why in ground.repeated] == [True] * (ATTEMPTS - 1)
     assert (after.episode.length, after.episode.failure) == (STEPS, None)
 
 
@@ -97,7 +93,7 @@ def test_a_run_whose_simulator_keeps_dying(tmp_path: Path, train: int, held_out:
     """The run stops with what to do and says why; when the simulator is mended it ends as if nothing had happened."""
     asked = config_on(tmp_path, train, held_out)
     with pytest.raises(
-        EnvironmentFault, match=r"played 3 times and failed each time(.|\n)*evopolicygym resume "
+        EnvironmentFault, match=rf"(?s)Case 1 of faulty .*{ATTEMPTS} times.*evopolicygym resume "
     ) as caught:
         played(asked)
     (root,) = find_runs(tmp_path / "runs")
@@ -117,9 +113,8 @@ def test_a_run_whose_simulator_keeps_dying(tmp_path: Path, train: int, held_out:
 
 @pytest.mark.usefixtures("simulators_found")
 @pytest.mark.nightly
-def test_a_run_whose_simulator_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_whose_simulator_hangs(tmp_path: Path) -> None:
     """A simulator that answers no more is killed and the case played again, as if it had died."""
-    monkeypatch.setattr(local, "HANG_S", 3.0)
     with pytest.raises(EnvironmentFault, match="exit code -14"):
         played(config_on(tmp_path, HANGS))
     (root,) = find_runs(tmp_path / "runs")

@@ -40,7 +40,7 @@ QUIET = [one for one in attacks() if one.submission == OK and one.endings == {OK
 """Those that are held without a failure: what they try to reach is not there."""
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "process"])
+@pytest.fixture(scope="module", params=["bubblewrap", pytest.param("process", marks=pytest.mark.nightly)])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedRun]:
     with attacked_run(request.param, tmp_path_factory.mktemp("attacked")) as opened:
         yield opened

@@ -39,7 +39,7 @@ def test_a_draft_passes_the_check(
     found = list(examine(file))
 
     assert [(one.name, one.detail) for one in found if not one.ok] == []
-    assert any("still to be written" in one.detail for one in found)
+    assert any("to be written" in one.detail for one in found)
 
 
 def test_what_is_left_to_write() -> None:
@@ -106,9 +106,9 @@ def test_names_of_files(asked: str, name: str) -> None:
 
 def test_what_can_not_be_drafted() -> None:
     """An id that nobody registered and arguments that the simulator refuses are said, each by its own error."""
-    with pytest.raises(UsageError, match="'NoSuchThing-v0', which is not known"):
+    with pytest.raises(UsageError, match="NoSuchThing-v0"):
         draft("NoSuchThing-v0")
-    with pytest.raises(EnvironmentFault, match=r"CartPole-v1 can't be played: TypeError: .*colour"):
+    with pytest.raises(EnvironmentFault, match=r"CartPole-v1.*TypeError.*colour"):
         draft("CartPole-v1", (), {"colour": "red"})
 
 
@@ -122,16 +122,16 @@ def test_the_verb(shell: Shell, tmp_path: Path) -> None:
     assert "observation (3), action" in told
     assert f"check environment {file}" in told
     assert told.splitlines()[-1].split() == ["next", "evopolicygym", "anchors", str(file)]
-    assert (again.code, "already exists" in again.err) == (2, True)
+    assert (again.code, file.name in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("NoSuchThing-v0",), "--import MODULE or MODULE:ID names one"),
+        (("NoSuchThing-v0",), "--import"),
         (("CartPole-v1", "--import", "no_such_module"), "no_such_module"),
-        (("CartPole-v1", "--make", "colour"), "is not of the form NAME=VALUE"),
-        (("CartPole-v1", "-o", "mine.txt"), "its name must end with .toml"),
+        (("CartPole-v1", "--make", "colour"), "NAME=VALUE"),
+        (("CartPole-v1", "-o", "mine.txt"), ".toml"),
     ],
 )
 def test_what_the_verb_refuses(

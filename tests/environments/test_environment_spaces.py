@@ -44,7 +44,7 @@ def test_every_space_has_our_form(space: theirs.Space[Any], expected: ours.Space
 )
 def test_a_space_that_no_policy_can_be_handed_is_refused(space: theirs.Space[Any]) -> None:
     """A space without a schema is refused with those that have one."""
-    with pytest.raises(UsageError, match="These can: Discrete, Box"):
+    with pytest.raises(UsageError, match="Discrete, Box"):
         from_gymnasium(space)
 
 
@@ -112,17 +112,17 @@ def test_json_of_another_space_is_refused(space: ours.Space, value: Any) -> None
     ("space", "value", "words"),
     [
         (ours.Discrete(2), np.int64(1), ""),
-        (ours.Discrete(2), 2, "outside 0 to 1"),
-        (ours.Discrete(2), 1.0, "expected an int"),
+        (ours.Discrete(2), 2, "0 to 1"),
+        (ours.Discrete(2), 1.0, "int"),
         (ours.Box((2,), "float32", 0.0, 1.0), np.array([7, 7], np.float32), ""),
         (ours.Box((2,), "float32", 0.0, 1.0), np.zeros(2), "float64"),
         (ours.Box((2,), "float32", 0.0, 1.0), np.zeros(3, np.float32), "(3,)"),
-        (ours.Box((2,), "float32", 0.0, 1.0), [0.0, 0.0], "a list stands"),
+        (ours.Box((2,), "float32", 0.0, 1.0), [0.0, 0.0], "list"),
         (ours.MultiDiscrete((2,), (0,)), np.array([1]), ""),
         (ours.MultiBinary((1,)), np.array([1]), "int64"),
-        (ours.Text(3), "four", "at most 3"),
-        (PAIR, (0, "four"), "1: 'four'"),
-        (NAMED, {"a": 0}, "not the parts"),
+        (ours.Text(3), "four", "3"),
+        (PAIR, (0, "four"), "four"),
+        (NAMED, {"a": 0}, "parts"),
     ],
 )
 def test_a_value_is_held_to_its_space(space: ours.Space, value: Any, words: str) -> None:

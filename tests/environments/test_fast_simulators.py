@@ -37,7 +37,14 @@ RESTS_ON = {
 """What settles the bits of each environment."""
 
 
-@pytest.mark.parametrize(("name", "other"), [(name, other) for name in SHORTENED for other in RESTS_ON[name]])
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        pytest.param(name, other, marks=[pytest.mark.nightly] * (name not in {"car_racing", "parking", "door_key"}))
+        for name in SHORTENED
+        for other in RESTS_ON[name]
+    ],
+)
 def test_with_another_version_of_anything_the_simulator_plays_as_it_is(
     name: str, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,7 +73,11 @@ def test_a_package_under_another_is_not_the_one_of_the_comparison(monkeypatch: p
 
 @pytest.mark.parametrize(
     ("name", "seeds", "steps"),
-    [("car_racing", 1, 120), ("parking", 3, 80), ("roundabout", 8, 11), *((name, 6, 250) for name in MINIGRID)],
+    [
+        *(("car_racing", 1, 60), ("parking", 2, 60), ("door_key", 3, 250)),
+        *(pytest.param(name, 6, 250, marks=pytest.mark.nightly) for name in MINIGRID),
+        pytest.param("roundabout", 8, 11, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_shortcut_plays_the_same_episodes(name: str, seeds: int, steps: int) -> None:
     """Observations, rewards, endings and what info tells are those of ``gymnasium.make``."""

@@ -13,18 +13,29 @@ from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.environments.splits import FILES, RELEASE_NAMES
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.specs import catalog
-from playground import policy
+from playground import one_worker, policy
+from specs import FAMILIES
 from whole_runs import events, played
 
-pytestmark = pytest.mark.nightly
-
 RELEASED = tomllib.loads(Path(__file__).with_name("released_returns.toml").read_text(encoding="utf-8"))
-SLOW = {"car_racing"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(one, marks=[pytest.mark.nightly] * (one in SLOW)) for one in RELEASED])
-def test_a_case_of_the_release_pays_the_same_here(name: str, tmp_path: Path) -> None:
-    """A fixed policy gets in a case of the release's files what the release's own code gives it, to 1e-9."""
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_train_case_of_the_release_pays_the_same_here(name: str, tmp_path: Path) -> None:
+    """Of each family of simulators one plays a case of the release, and pays what the release's own code pays."""
+    released = RELEASED[name]
+    ((seed, paid),) = released["train"].items()
+    with one_worker("bubblewrap", catalog.load(name), tmp_path) as ground:
+        played = ground.play_one(policy(released["act"], reset=released.get("reset", "pass")), int(seed))
+
+    assert played.episode.failure is None
+    assert played.episode.episode_return == pytest.approx(paid, rel=0, abs=1e-9)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", RELEASED)
+def test_cases_of_the_release_pay_the_same_here(name: str, tmp_path: Path) -> None:
+    """A fixed policy gets in a whole run on the release's files what the release's own code gives it, to 1e-9."""
     released, spec = RELEASED[name], catalog.load(name)
     project, cases = tmp_path / "project", tmp_path / "cases"
     project.mkdir()

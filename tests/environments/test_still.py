@@ -28,5 +28,5 @@ def test_a_simulator_that_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     pack = pack_catalog.load(own_pack.NAME)
     (blind,) = (task for task in pack.tasks if task.id == "Blind-v0")
 
-    with pytest.raises(EnvironmentFault, match=r"(?s)Blind-v0 drew no picture: .*but 'None'"):
+    with pytest.raises(EnvironmentFault, match=r"(?s)Blind-v0.*None"):
         still(pack_spec(pack, blind), steps=1)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -60,7 +60,6 @@ def plain(value: Any) -> Any:
             return value
 
 
-@settings(deadline=None)
 @given(SPACES, st.integers(0, 2**32))
 def test_an_observation_arrives_as_it_was(space: Space, seed: int) -> None:
     """What is written is read back with its own dtype, shape and type, for every space."""
@@ -71,7 +70,6 @@ def test_an_observation_arrives_as_it_was(space: Space, seed: int) -> None:
     assert plain(value) == plain(binding.read())
 
 
-@settings(deadline=None)
 @given(SPACES, st.integers(0, 2**32))
 def test_an_action_arrives_as_it_was(space: Space, seed: int) -> None:
     """An action travels wide, and the reader of actions gives back what the policy returned, unclipped."""
@@ -83,7 +81,6 @@ def test_an_action_arrives_as_it_was(space: Space, seed: int) -> None:
     assert (plain(value), False) == (plain(action), clipped)
 
 
-@settings(deadline=None)
 @given(SPACES, st.integers(0, 2**32), st.integers(1, 4))
 def test_columns_are_the_rows(space: Space, seed: int, steps: int) -> None:
     """Reading many steps at once gives what reading them one by one gives."""

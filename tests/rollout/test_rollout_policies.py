@@ -3,6 +3,8 @@
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,20 +14,25 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.attendant import CUT_MARK
-from playground import Playground, one_worker, policy
+from playground import ROOMY, Playground, one_worker, policy
 from simulators import STEPS, spec
 
-HASTY = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=1.0, memory_mb=1024, output_kb=1)
-"""For tests of limits; loading is given more time than it ever takes, but where a test is about it."""
+SMALL = replace(ROOMY, memory_mb=1024, output_kb=1)
+HASTY = {
+    "act": replace(ROOMY, act_s=0.3),
+    "reset": replace(ROOMY, reset_s=0.3),
+    "episode": replace(ROOMY, episode_s=1.0),
+    "load": replace(ROOMY, load_s=0.3),
+}
+"""Limits of which one is short, for policies that reach it whatever the machine does."""
 SPIN = """
 import threading
-def spin(seconds):
-    began = time.process_time()
-    while time.process_time() - began < seconds:
-        pass
+def spin():
+    while True: pass
 """
-"""Uses so many seconds of processor time, however long that takes."""
-THREADED = "threading.Thread(target=spin, args=(60,)).start()"
+THREADED = "threading.Thread(target=spin).start()"
+SPEND = "began = time.process_time()\nwhile time.process_time() - began < 0.4: pass"
+"""Takes so much processor time, however long that takes."""
 NO_BOX_ACTIONS = (
     "None", "'up'", "b'up'", "[np.nan, 0.0]", "[0.0, -np.inf]", "np.zeros(3)", "0.0", "[True, False]", "[1j, 0]",
     "object()", "np.array([None, 0])", "{'a': 1}", "(x for x in 'ab')", "Hostile()",
@@ -48,9 +55,16 @@ def yard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
-    """The same with little time, memory and output."""
-    with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("hasty"), HASTY) as ground:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """The same with little memory and output."""
+    with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("small"), SMALL) as ground:
+        yield ground
+
+
+@pytest.fixture(scope="module")
+def hasty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """The same with little time for one thing."""
+    with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("hasty"), HASTY[request.param]) as ground:
         yield ground
 
 
@@ -180,9 +194,9 @@ def test_numpy_integers_are_choices(chooser: Playground) -> None:
         ("np.ones(1 << 30)", FailureReason.MEMORY),
         ("os._exit(0)", FailureReason.DIED),
         ("import ctypes; ctypes.string_at(0)", FailureReason.DIED),
-        ("os.close(4); time.sleep(60)", FailureReason.DIED),
+        ("os.close(4); time.sleep(600)", FailureReason.DIED),
         ("os.close(3); return self.still", FailureReason.DIED),
-        ("os.write(4, b'x' * 4096); time.sleep(60)", FailureReason.DIED),
+        ("os.write(4, b'x' * 4096); time.sleep(600)", FailureReason.DIED),
         ("os.write(4, b'\\x04\\0\\0\\0\\x09\\0\\0\\0' + bytes(16) + b'[1, 2, 3]'); os._exit(0)", FailureReason.DIED),
         ("os.write(4, b'\\x04\\0\\0\\0\\xff\\xff\\xff\\xff' + bytes(16)); os._exit(0)", FailureReason.DIED),
     ],
@@ -206,65 +220,73 @@ def test_a_failure_is_shown_with_its_traceback(yard: Playground) -> None:
     """What a policy's process says of its failure is written down for the agent."""
     error = yard.play_one(policy("raise ValueError('wrong turn')")).read("error.txt")
 
-    assert error.splitlines()[0] == "error at step 0: ValueError: wrong turn"
+    assert "ValueError: wrong turn" in error.splitlines()[0]
     assert 'File "policy.py"' not in error.splitlines()[1]
     assert "raise ValueError('wrong turn')" in error
 
 
-COMPUTED = "it took more than the 0.5 s of processor time allowed"
-SLEPT = "it was asleep or blocked and took more than the 1.5 s allowed"
+COMPUTED, SLEPT = "processor time", "asleep"
 
 
 @pytest.mark.parametrize(
-    ("bodies", "what"),
+    ("hasty", "bodies", "where", "how"),
     [
-        ({"act": "time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
-        ({"act": "while True: pass"}, f"in act at step 0: {COMPUTED}"),
-        ({"act": "os.close(1); os.close(2); time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
-        ({"act": "os.write(4, b'xyz'); time.sleep(60)"}, f"in act at step 0: {SLEPT}"),
-        ({"reset": "time.sleep(60)"}, f"in reset: {SLEPT}"),
-        ({"act": f"{THREADED}; time.sleep(60)", "top": SPIN}, f"in act at step 0: {COMPUTED}"),
-        (
-            {"act": "spin(0.4); return self.still", "top": SPIN},
-            "in act at step 2: it took more than the 1 s of processor time allowed over a whole episode",
-        ),
-        (
-            {"act": "time.sleep(1.2); return self.still"},
-            "in act at step 2: it was asleep or blocked and took more than the 3 s allowed over a whole episode",
-        ),
+        ("act", {"act": "time.sleep(600)"}, "in act at step 0", SLEPT),
+        ("act", {"act": "while True: pass"}, "in act at step 0", COMPUTED),
+        ("act", {"act": "os.close(1); os.close(2); time.sleep(600)"}, "in act at step 0", SLEPT),
+        ("act", {"act": "os.write(4, b'xyz'); time.sleep(600)"}, "in act at step 0", SLEPT),
+        ("act", {"act": f"{THREADED}; time.sleep(600)", "top": SPIN}, "in act at step 0", COMPUTED),
+        ("reset", {"reset": "time.sleep(600)"}, "in reset", SLEPT),
+        ("reset", {"reset": "while True: pass"}, "in reset", COMPUTED),
+        ("episode", {"act": "while True: pass"}, "over a whole episode", COMPUTED),
+        pytest.param("episode", {"act": "time.sleep(600)"}, "over a whole episode", SLEPT, marks=pytest.mark.nightly),
     ],
+    indirect=["hasty"],
 )
-def test_time_runs_out(hasty: Playground, bodies: dict[str, str], what: str) -> None:
+def test_time_runs_out(hasty: Playground, bodies: dict[str, str], where: str, how: str) -> None:
     """A policy that takes too long is killed from outside, whatever it does, and told which limit it reached."""
     failure = hasty.play_one(policy(**bodies)).episode.failure
 
-    assert (FailureReason.TIMEOUT, what) == (failure and failure.reason, failure and failure.message)
+    assert failure
+    assert (failure.reason, where in failure.message, how in failure.message) == (FailureReason.TIMEOUT, True, True)
 
 
-def test_a_worker_never_waits_for_room_to_ask(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.nightly
+@pytest.mark.parametrize("act", [f"{SPEND}\nreturn self.still", "time.sleep(1.2); return self.still"])
+def test_the_time_of_an_episode_runs_out(act: str, tmp_path: Path) -> None:
+    """Acts that are each in time are ended at the one that takes the last of the episode's time."""
+    limits = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=1.0)
+    with one_worker("bubblewrap", spec("Plain"), tmp_path, limits) as ground:
+        failure = ground.play_one(policy(act)).episode.failure
+
+    assert failure
+    assert (failure.reason, failure.step) == (FailureReason.TIMEOUT, 2)
+
+
+def test_a_worker_never_waits_for_room_to_ask(tmp_path: Path) -> None:
     """A policy that answers ahead and reads no question is out of time once the questions fill their pipe."""
     ahead = """
         import struct
         for step in range(1, 6000):
             os.write(4, struct.pack('<IIdd', 3, step, 0.0, 0.0))
-        time.sleep(60)
+        time.sleep(600)
     """
-    with one_worker("bubblewrap", spec("Plain", 6000), tmp_path_factory.mktemp("long"), HASTY) as ground:
+    with one_worker("bubblewrap", spec("Plain", 6000), tmp_path, HASTY["act"]) as ground:
         failure = ground.play_one(policy(ahead)).episode.failure
 
     assert (failure and failure.reason) == FailureReason.TIMEOUT
 
 
-def test_memory_runs_out(hasty: Playground) -> None:
+def test_memory_runs_out(small: Playground) -> None:
     """A policy's memory is bounded by its own limit."""
-    failure = hasty.play_one(policy("return bytes(1 << 30)")).episode.failure
+    failure = small.play_one(policy("return bytes(1 << 30)")).episode.failure
 
     assert (failure and failure.reason) == FailureReason.MEMORY
 
 
-def test_printing_is_cut(hasty: Playground) -> None:
+def test_printing_is_cut(small: Playground) -> None:
     """A flood of output is kept up to the limit, and the place says that it was cut."""
-    played = hasty.play_one(policy("print('x' * 100_000); print('y' * 5000, file=sys.stderr)\nreturn self.still"))
+    played = small.play_one(policy("print('x' * 100_000); print('y' * 5000, file=sys.stderr)\nreturn self.still"))
 
     assert ("x" * 1024 + CUT_MARK.decode(), "y" * 1024 + CUT_MARK.decode()) == (
         played.read(),
@@ -281,33 +303,29 @@ def test_printing_is_made_safe(yard: Playground) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "message"),
+    ("text", "status", "named"),
     [
-        ("x = 1", SubmissionStatus.MISSING_POLICY, "PolicyMissing: policy.py defines no class Policy"),
-        ("Policy = 3", SubmissionStatus.MISSING_POLICY, "PolicyMissing: policy.py defines no class Policy"),
-        ("import nowhere", SubmissionStatus.IMPORT_ERROR, "ModuleNotFoundError: No module named 'nowhere'"),
-        ("def broken(:", SubmissionStatus.IMPORT_ERROR, "SyntaxError: invalid syntax (policy.py, line 1)"),
+        ("x = 1", SubmissionStatus.MISSING_POLICY, "policy.py"),
+        ("Policy = 3", SubmissionStatus.MISSING_POLICY, "policy.py"),
+        ("import nowhere", SubmissionStatus.IMPORT_ERROR, "ModuleNotFoundError"),
+        ("def broken(:", SubmissionStatus.IMPORT_ERROR, "SyntaxError"),
         ("raise SystemExit(3)", SubmissionStatus.IMPORT_ERROR, "SystemExit: 3"),
         (policy(init="1 / 0"), SubmissionStatus.INIT_ERROR, "ZeroDivisionError: division by zero"),
-        (
-            "import os; os._exit(0)",
-            SubmissionStatus.INIT_ERROR,
-            "while loading: its process ended or broke the channel",
-        ),
+        ("import os; os._exit(0)", SubmissionStatus.INIT_ERROR, "while loading"),
     ],
 )
-def test_why_a_policy_can_not_be_loaded(yard: Playground, text: str, status: SubmissionStatus, message: str) -> None:
+def test_why_a_policy_can_not_be_loaded(yard: Playground, text: str, status: SubmissionStatus, named: str) -> None:
     """A policy that can't be constructed is told at which stage, and why."""
     error = yard.load(text)
 
-    assert (status, message) == (error and error.status, error and error.message)
+    assert error
+    assert (error.status, named in error.message) == (status, True)
 
 
-def test_loading_takes_too_long(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize("hasty", ["load"], indirect=True)
+def test_loading_takes_too_long(hasty: Playground) -> None:
     """Import and construction together have a limit."""
-    limits = Limits(load_s=1.0)
-    with one_worker("bubblewrap", spec("Plain"), tmp_path_factory.mktemp("slow"), limits) as ground:
-        error = ground.load("while True: pass")
+    error = hasty.load("while True: pass")
 
     assert (error and error.status) == SubmissionStatus.INIT_TIMEOUT
 
@@ -333,7 +351,7 @@ def test_names_of_ours_may_be_taken(yard: Playground) -> None:
         text, numpy=broken, random=broken, json=broken, traceback=broken, guest=broken, struct=broken
     )
 
-    assert played.read("error.txt").splitlines()[0] == "error at step 0: ValueError: as usual"
+    assert "ValueError: as usual" in played.read("error.txt").splitlines()[0]
 
 
 def test_scipy_is_at_hand(yard: Playground) -> None:

@@ -14,13 +14,11 @@ from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageE
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
 from evopolicygym.judge.rollouts import STOPPED_MESSAGE, RolloutStopped
 from evopolicygym.rollout.executors import local
+from fakes import PATIENCE_S
 from playground import Playground, local_executor, policy
 from simulators import EXITS, GIVES_NAN, GIVES_NONSENSE, HANGS, RAISES, RAISES_ONCE, STEPS, spec
 
 NOISY = policy("return np.random.uniform(-2, 2, 2)")
-SLEEPY = policy("import time; time.sleep(60)")
-ENDED_S = 10.0
-"""Seconds within which what was killed is gone."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
 
 def test_a_rollout_may_be_left(pair: Playground) -> None:
     """A rollout that nobody wants any more is stopped in the middle, and the next one plays as ever."""
-    second_is_slow = policy("time.sleep(self.wait_s); return self.still", reset="self.wait_s = 30 * episode_index")
+    second_is_slow = policy("time.sleep(self.wait_s); return self.still", reset="self.wait_s = 150 * episode_index")
     checkpoint = pair.checkpoint(second_is_slow)
     playing = pair.executor.play(checkpoint, pair.context, pair.jobs(0, 1), print)
     first, _ = next(playing)
@@ -81,11 +79,11 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """When an executor is closed, all processes that it started are gone, and its directory too."""
     with local_executor("bubblewrap", spec("Plain"), tmp_path, workers=2) as ground:
         ground.play(
-            policy("import threading; threading.Thread(target=time.sleep, args=(60,)).start(); return [0, 0]"), 0
+            policy("import threading; threading.Thread(target=time.sleep, args=(600,)).start(); return [0, 0]"), 0
         )
         workers = [seat.process.pid for seat in ground.executor._seats]  # type: ignore[attr-defined] # looks inside
         handles = [os.pidfd_open(number) for worker in workers for number in (worker, *_descendants(worker))]
-    gone = [bool(select.select([handle], [], [], ENDED_S)[0]) for handle in handles]
+    gone = [bool(select.select([handle], [], [], PATIENCE_S)[0]) for handle in handles]
 
     assert (all(gone), (tmp_path / "scratch").exists()) == (True, False)
     assert len(gone) >= 4
@@ -118,27 +116,23 @@ def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
     ("seed", "why"),
     [
         (RAISES, "RuntimeError: the simulator broke"),
-        (EXITS, "the simulator's process ended by itself, exit code 3"),
-        (GIVES_NAN, "Faulty-v0 gave rewards that are no finite numbers on valid actions."),
-        (GIVES_NONSENSE, "Unreadable: an array of shape (2,) is due, not of shape (7,)"),
+        (EXITS, "exit code 3"),
+        (GIVES_NAN, "Faulty-v0"),
+        (GIVES_NONSENSE, "(7,)"),
     ],
 )
 def test_a_simulator_that_keeps_failing_is_an_error(faulty: Playground, seed: int, why: str) -> None:
     """After three attempts it is the environment's fault; the policy's record stays clean, and others play on."""
     faulty.repeated.clear()
-    with pytest.raises(
-        EnvironmentFault, match=r"^Case 0 of [a-z]+ was played 3 times and failed each time: "
-    ) as caught:
+    with pytest.raises(EnvironmentFault, match=f"Case 0 of faulty .*{ATTEMPTS} times") as caught:
         faulty.play(policy(), seed)
 
-    assert [why] * (ATTEMPTS - 1) == faulty.repeated
-    assert str(caught.value).endswith(why)
+    assert [why in one for one in (*faulty.repeated, str(caught.value))] == [True] * ATTEMPTS
     assert faulty.play_one(policy()).episode.length == STEPS
 
 
 def test_a_simulator_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that makes no progress is killed with its worker, and the case counts as failed."""
-    monkeypatch.setattr(local, "HANG_S", 4.0)
     monkeypatch.setattr(local, "ATTEMPTS", 1)
     with (
         local_executor("process", spec("Faulty"), tmp_path) as ground,
@@ -186,18 +180,25 @@ def _descendants(number: int) -> Iterator[int]:
 
 def test_a_closed_executor_starts_nobody(tmp_path: Path) -> None:
     """Closed while an episode plays, it has no worker any more, and who waited for the episode is told."""
+    acting = tmp_path / "acting"
+    os.mkfifo(acting)
+    sleepy = policy(f"open({str(acting)!r}, 'w').close(); time.sleep(600)")
     with local_executor("none", spec("Plain"), tmp_path) as ground:
         executor = ground.executor
         assert isinstance(executor, local.LocalExecutor)
-        ground.play_one(policy())  # its worker is ready
-        closing = threading.Timer(1.0, executor.close)
+
+        def close() -> None:
+            acting.read_bytes()  # there is nothing, and it comes when the policy acts
+            executor.close()
+
+        closing = threading.Thread(target=close)
         closing.start()
 
         def repeated(_job: EpisodeJob, _why: str) -> None:
             raise RolloutStopped(STOPPED_MESSAGE)
 
         with pytest.raises(RolloutStopped):
-            list(executor.play(ground.checkpoint(SLEEPY), ground.context, ground.jobs(0), repeated))
+            list(executor.play(ground.checkpoint(sleepy), ground.context, ground.jobs(0), repeated))
         closing.join()
 
         assert [seat.process.poll() is None for seat in executor._seats] == [False]

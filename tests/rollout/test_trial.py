@@ -35,11 +35,10 @@ def test_a_policy_that_can_t_be_loaded(yard: Playground) -> None:
 
 def test_how_long_it_took(yard: Playground) -> None:
     """A trial says how long it took to be constructed and to act, as far as it came to that."""
-    slow, broken = yard.check(policy("import time; time.sleep(0.05); return self.still")), yard.check("1 / 0")
+    fine, broken = yard.check(policy()), yard.check("1 / 0")
 
-    assert slow.load_s is not None
-    assert slow.act_s is not None
-    assert slow.act_s >= 0.05
+    assert fine.load_s
+    assert fine.act_s
     assert (broken.load_s, broken.act_s) == (None, None)
 
 

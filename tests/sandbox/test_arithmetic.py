@@ -31,6 +31,8 @@ STAND_INS = (
     {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"},
 )
 """Variables by which this machine computes as other processors do."""
+TOGETHER = {name: value for stand_in in STAND_INS for name, value in stand_in.items()}
+EACH = [pytest.param(TOGETHER, id="all"), *(pytest.param(one, marks=pytest.mark.nightly) for one in STAND_INS)]
 PROGRAM = f"import numpy as np\n{COMPUTE}\nprint(bits())"
 
 
@@ -50,7 +52,7 @@ def computed(environment: dict[str, str], program: str = PROGRAM) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("stand_in", STAND_INS, ids=" ".join)
+@pytest.mark.parametrize("stand_in", EACH)
 def test_a_policy_computes_the_same_on_any_processor(
     stand_in: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,7 +65,7 @@ def test_a_policy_computes_the_same_on_any_processor(
     assert said == computed(dict(arithmetic.variables()))
 
 
-@pytest.mark.parametrize("stand_in", STAND_INS, ids=" ".join)
+@pytest.mark.parametrize("stand_in", EACH)
 def test_a_simulator_computes_the_same_on_any_processor(
     stand_in: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

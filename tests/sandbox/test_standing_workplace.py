@@ -69,7 +69,8 @@ def shell(workplace: StandingWorkplace, line: str, data: bytes = b"") -> Executi
 
 def test_commands_one_after_another(workplace: StandingWorkplace) -> None:
     """Each command has its input, outputs and exit code; files and processes of one are there for others."""
-    first = shell(workplace, "cat; echo aside >&2; touch /tmp/left; sleep 1000 >/dev/null 2>&1 & exit 7", b"given")
+    sleeps = "sleep 1000 >/dev/null 2>&1 & until grep -qx sleep /proc/$!/comm; do :; done"
+    first = shell(workplace, f"cat; echo aside >&2; touch /tmp/left; {sleeps}; exit 7", b"given")
     second = shell(workplace, "ls /tmp/left && grep -xl sleep /proc/[0-9]*/comm | wc -l && pwd")
 
     assert first == Execution(7, b"given", b"aside\n")
@@ -206,8 +207,8 @@ def test_left(isolation: str, run: OpenRun) -> None:
     started: list[RunningCommand] = []
     seconds = f"4{os.getpid()}{len(isolation)}"  # no other test's
     with run_workplace(replace(desk(run), isolation=isolation), run.door) as workplace:
-        started.append(workplace.start(["bash", "-c", f"echo $$ > system/number; sleep {seconds}; :"]))
-        shell(workplace, "until test -s system/number; do sleep 0.05; done")
+        started.append(workplace.start(["bash", "-c", f"sleep {seconds}; :"]))
+        shell(workplace, f"until grep -zqx '[4]{seconds[1:]}' /proc/[0-9]*/cmdline 2>/dev/null; do sleep 0.05; done")
         inside = set(command_numbers(f"sleep\000{seconds}"))
 
     assert inside

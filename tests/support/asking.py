@@ -3,9 +3,10 @@
 import json
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Semaphore
+from time import monotonic
 from typing import Any
 
 import httpx2
@@ -47,6 +48,14 @@ def refusal(answer: httpx2.Response) -> tuple[int, str]:
     return answer.status_code, document["status"]
 
 
+def ask_until(run: OpenRun, condition: Callable[[], object]) -> None:
+    """Ask the judge, which must answer each time, until a condition holds."""
+    give_up = monotonic() + PATIENCE_S
+    while not condition():
+        assert monotonic() < give_up, "it never came to that"
+        assert ask(run, "GET", "/info").status_code == 200
+
+
 def charges(run: OpenRun) -> list[SubmissionCharged]:
     return [event for event in journal.read(run.paths.journal).events if isinstance(event, SubmissionCharged)]
 
@@ -61,10 +70,10 @@ def charged(run: OpenRun, count: int = 1) -> Iterator[None]:
         assert waiting.acquire(timeout=PATIENCE_S)
 
 
-def connect(run: OpenRun, patience_s: float = PATIENCE_S) -> socket.socket:
+def connect(run: OpenRun) -> socket.socket:
     """Open a connection to the judge and say nothing yet."""
     address = httpx2.URL(run.door.address.base_url)
-    return socket.create_connection((address.host, address.port or 0), timeout=patience_s)
+    return socket.create_connection((address.host, address.port or 0), timeout=PATIENCE_S)
 
 
 def head(run: OpenRun, *headers: str, call: str = "POST /submit") -> bytes:
@@ -83,9 +92,9 @@ def heard(connection: socket.socket) -> bytes:
     return heard
 
 
-def spoken(run: OpenRun, said: bytes, patience_s: float = PATIENCE_S) -> bytes:
+def spoken(run: OpenRun, said: bytes) -> bytes:
     """Say something, however odd, and return all that comes until the judge closes."""
-    with connect(run, patience_s) as connection:
+    with connect(run) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):  # it may have heard enough
             connection.sendall(said)
         return heard(connection)

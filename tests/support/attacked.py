@@ -8,11 +8,10 @@ asks the judge. Nothing is validated at the end, so a run takes as many attacks 
 import json
 import os
 import re
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +35,9 @@ from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, run, workspace
 from evopolicygym.sandbox.levels import choose
+from fakes import PATIENCE_S
 from whole_runs import all_seeds, config, numbers, state_kept_in
 
-ANSWERS_S = 10.0
-"""Seconds within which the judge answers; it usually takes a few milliseconds."""
 LEAK_LINE = re.compile(r"^LEAK.*", re.MULTILINE)
 
 
@@ -56,7 +54,6 @@ class SubmissionOutcome:
     episodes: tuple[Episode, ...]
     files: dict[str, bytes]
     """Its feedback by path, with every other file below ``feedback/`` that came to be meanwhile."""
-    seconds: float
 
     def text(self, name: str, local: int = 0) -> str:
         """Return a file of one episode."""
@@ -73,26 +70,32 @@ class AttackedRun:
     paths: RunPaths
     decoys: Decoys
     cases: CaseSet
+    outcomes: dict[str, SubmissionOutcome] = field(default_factory=dict)
+    """What came of each attack that was held, by its id."""
     _processes: int = 0
+    """How many there are below this one between attacks."""
+    _marks: set[str] = field(default_factory=marks)
+    """What was left on this machine before."""
 
     def ask(self, path: str, body: object = None) -> Any:
         """Ask the judge."""
         url, data = self.door.address.base_url + path, None if body is None else json.dumps(body).encode()
-        with urllib.request.urlopen(url, data, timeout=ANSWERS_S) as answer:  # noqa: S310 - http
+        with urllib.request.urlopen(url, data, timeout=PATIENCE_S) as answer:  # noqa: S310 - http
             return json.loads(answer.read())
 
     def submit(self, source: str, episodes: int, **beside: str) -> SubmissionOutcome:
-        """Submit a policy and wait for its feedback; the judge is asked all the while, and must answer."""
+        """Submit a policy and wait for its feedback; the judge is asked meanwhile, and must answer."""
         for path in self.paths.system.iterdir():
             path.unlink()
         for name, content in {"policy.py": source, **beside}.items():
             (self.paths.system / name).write_text(content)
         self.decoys.lay(self.paths.system)
-        before, files, began = self.session.state.remaining, set(self._feedback()), time.monotonic()
+        before, files = self.session.state.remaining, set(self._feedback())
         asked = self.ask("/submit", {"env_instances": list(range(episodes)), "wait": False})
         index = asked["submit_id"]
-        while asked["status"] == "playing":
-            time.sleep(0.02)
+        if asked["status"] == "playing":
+            self.ask(f"/submissions/{index}")
+            self.session.published(index).result(PATIENCE_S)
             asked = self.ask(f"/submissions/{index}")
         played = tuple(one for one in self.session.state.submissions[index].episodes if one)
         return SubmissionOutcome(
@@ -102,7 +105,6 @@ class AttackedRun:
             tuple(one.failure.reason.value if one.failure else "ok" for one in played),
             played,
             {name: path.read_bytes() for name, path in self._feedback().items() if name not in files},
-            time.monotonic() - began,
         )
 
     def honest(self) -> SubmissionOutcome:
@@ -122,9 +124,9 @@ class AttackedRun:
         assert self.decoys.taken() == []
 
     def assert_clean(self) -> None:
-        """Assert that within two seconds no process of a policy is left, and no file or IPC object outside."""
+        """Assert that no process of a policy is left, and no file or IPC object outside."""
         assert leftover_processes.left_beyond(self._processes) == 0
-        assert marks() == set()
+        assert marks() - self._marks == set()
         assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
 
     def assert_held(self, attack: Attack) -> SubmissionOutcome:
@@ -138,6 +140,7 @@ class AttackedRun:
         assert len(came.endings) == (attack.episodes if attack.submission == "ok" else 0)
         self.assert_sealed(came)
         self.assert_clean()
+        self.outcomes[attack.id] = came
         after = self.honest()
         assert (after.summary["status"], after.endings, after.charged) == ("ok", ("ok",), 1)
         return came

@@ -14,7 +14,7 @@ if __name__ == "__main__":
     waited_s = []
     while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
         began = perf_counter()
-        client = http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)
+        client = http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)
         client.request("GET", f"{address.path}/info")
         answer = client.getresponse()
         answer.read()

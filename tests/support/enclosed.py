@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.run import RunState
 from evopolicygym.sandbox.backends.bubblewrap import Backend
-from fakes import OpenRun
+from fakes import PATIENCE_S, OpenRun
 from players import GOOD
 from whole_runs import Told, config, played
 from workspace_client import lay_client
@@ -64,7 +65,8 @@ def stop_once_printed(run: OpenRun, word: str) -> Event:
     stop, pause = Event(), Event()
 
     def watch() -> None:
-        for _ in range(1500):
+        give_up = monotonic() + PATIENCE_S
+        while monotonic() < give_up:
             if run.paths.transcript.exists() and word in run.paths.transcript.read_text(encoding="utf-8"):
                 break
             pause.wait(0.02)

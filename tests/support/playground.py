@@ -1,7 +1,8 @@
-"""Where tests of rollouts play: policies written as text, behind a real wall, by one worker or by an executor."""
+"""Where tests of rollouts play: policies written as text, in a real sandbox, by workers in processes of their own."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent, indent
@@ -9,19 +10,18 @@ from typing import Any
 
 import pytest
 
+import changed_worker
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording, Trial
+from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+from evopolicygym.rollout import worker_process
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.rollout.messages import Check, Fault, Load, Play, Request, WorkerConfig
-from evopolicygym.rollout.watchdog import HANG_S
-from evopolicygym.rollout.worker import Worker
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.packages import policy_library
+from places import SUPPORT
 
 ROOMY = Limits(load_s=60.0, reset_s=60.0, act_s=60.0)
 """For tests of anything but time: a busy machine is no reason to fail one."""
@@ -101,60 +101,37 @@ class Playground:
         return self.play(text, seed, **beside)[0]
 
 
-class OneWorker:
-    """An executor that is a single worker in this very process, so that a test sees all of it."""
-
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self.grounds: Grounds = worker.describe()
-
-    def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
-        return self._answer(Load(checkpoint, context))
-
-    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
-        return self._answer(Check(checkpoint, context))
-
-    def play(
-        self,
-        checkpoint: Path,
-        context: PolicyContext,
-        jobs: Sequence[EpisodeJob],
-        repeated: Callable[[EpisodeJob, str], None],  # noqa: ARG002 - it plays no case twice
-    ) -> Iterator[tuple[EpisodeJob, Episode]]:
-        for job in jobs:
-            yield job, self._answer(Play(checkpoint, context, job))
-
-    def close(self) -> None:
-        self._worker.close()
-
-    def _answer(self, request: Request) -> Any:  # an Episode, a LoadError or None, by the request
-        reply = self._worker.answer(request)
-        if isinstance(reply, Fault):
-            raise reply.error()
-        return reply
-
-
 @contextmanager
-def one_worker(level: str, spec: EnvironmentSpec, root: Path, limits: Limits = ROOMY) -> Iterator[Playground]:
-    """Open a worker in this process; skip the test where its level can't work here."""
-    _need(level)
-    executor = OneWorker(
-        Worker(WorkerConfig(spec, limits, level, None, root / "worker", HANG_S, library=policy_library()))
-    )
-    try:
-        yield Playground(executor, spec, root)
-    finally:
-        executor.close()
+def local_executor(
+    level: str,
+    spec: EnvironmentSpec,
+    root: Path,
+    workers: int = 1,
+    limits: Limits = ROOMY,
+    *,
+    change: str = "",
+    packages: tuple[str, ...] = (),
+) -> Iterator[Playground]:
+    """Open an executor whose workers find the simulators of the tests; skip the test where its level can't work.
 
-
-@contextmanager
-def local_executor(level: str, spec: EnvironmentSpec, root: Path, workers: int = 1) -> Iterator[Playground]:
-    """Open an executor whose workers find the simulators of the tests; skip the test where its level can't work."""
+    ``change`` names one of ``changed_worker.CHANGES``, ``packages`` what policies may import besides.
+    """
     _need(level)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        with LocalExecutor(spec, ROOMY, level, root / "scratch", root / "log", workers) as executor:
+        patch.setenv("PYTHONPATH", str(SUPPORT), prepend=os.pathsep)
+        if change:
+            patch.setenv(changed_worker.VARIABLE, change)
+            patch.setattr(worker_process, "MODULE", changed_worker.__name__)
+        scratch, log = root / "scratch", root / "log"
+        with LocalExecutor(spec, limits, level, scratch, log, workers, policy_packages=packages) as executor:
             yield Playground(executor, spec, root)
+
+
+def one_worker(
+    level: str, spec: EnvironmentSpec, root: Path, limits: Limits = ROOMY, **options: Any
+) -> AbstractContextManager[Playground]:
+    """Open an executor of one worker; the options are those of ``local_executor``."""
+    return local_executor(level, spec, root, 1, limits, **options)
 
 
 def _need(level: str) -> None:

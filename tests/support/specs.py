@@ -16,7 +16,13 @@ CORE16 = {
     *("fetch_push", "fetch_pick_and_place"),
 }
 MINIGRID = ["door_key", "key_corridor", "four_rooms", "obstructed_maze"]
+FAMILIES = ("acrobot", "bipedal_walker", "half_cheetah", "door_key", "parking", "fetch_push")
+"""One environment for each family of simulators: what the gate plays."""
 every = pytest.mark.parametrize("name", catalog.names())
+each_family = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name not in FAMILIES)) for name in catalog.names()]
+)
+"""In the gate one environment of each family, nightly all."""
 CARTPOLE = catalog.load("cartpole")
 
 

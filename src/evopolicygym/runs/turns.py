@@ -152,6 +152,7 @@ def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: P
     thread.start()
     try:
         session.wait_for_end(future, lambda: meter.look(left.seconds))
+        session.raise_fault()  # after which nobody answers the agent
         if not meter.late:
             wait([future], AGENT_LAST_WORDS_S)
     finally:

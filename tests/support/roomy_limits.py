@@ -1,0 +1,57 @@
+"""Limits of ours that are raised twentyfold in tests, so that a loaded machine reaches none that a test isn't about."""
+
+from importlib import import_module
+from types import ModuleType
+
+import pytest
+
+FACTOR = 20
+
+
+def _found(limit: str) -> tuple[ModuleType, str]:
+    module, _, name = limit.partition(":")
+    return import_module(f"evopolicygym.{module}"), name
+
+
+LIMITS = (
+    "agents.kit.judge_client:TIMEOUT_S",
+    "agents.kit.relay:CONNECT_S",
+    "checks.environment_contract.trace:_PATIENCE_S",
+    "checks.inspection.leftover_processes:GONE_S",
+    "environments.description:PATIENCE_S",
+    "environments.rendering:TRIAL_S",
+    "environments.still:PATIENCE_S",
+    "judge.connection:REQUEST_S",
+    "judge.films:FILM_S",
+    "judge.session:PLAYER_GRACE_S",
+    "model_proxy.endpoint:BODY_S",
+    "model_proxy.forward:WRITE_S",
+    "rollout.checkpoint:TAKE_S",
+    "rollout.executors.local:GONE_S",
+    "rollout.executors.local:HANG_S",
+    "rollout.films.filming:END_S",
+    "rollout.zygote:ANSWER_S",
+    "runs.turns:AGENT_GRACE_S",
+    "runs.turns:AGENT_LAST_WORDS_S",
+    "sandbox.confinement.simulator_walls:PATIENCE_S",
+    "sandbox.program.enclosed:GONE_S",
+    "sandbox.program.handshake:HANDSHAKE_S",
+    "sandbox.program.plain:GONE_S",
+    "sandbox.program.standing:CONNECT_S",
+    "sandbox.program.standing:SEND_S",
+    "sandbox.program.started:GONE_S",
+)
+"""Module of the package and name of each, of those that a process of the tests itself reads when it waits."""
+REAL = [(module, name, getattr(module, name)) for module, name in (_found(limit) for limit in LIMITS)]
+
+
+def raise_limits(patch: pytest.MonkeyPatch) -> None:
+    """Raise all limits."""
+    for module, name, seconds in REAL:
+        patch.setattr(module, name, FACTOR * seconds)
+
+
+def restore_limits(patch: pytest.MonkeyPatch) -> None:
+    """Have all limits as users have them."""
+    for module, name, seconds in REAL:
+        patch.setattr(module, name, seconds)
