@@ -10,7 +10,7 @@ OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
 
-.PHONY: docs help install run test test-root test-loaded test-all test-tools check fix coverage bench anchors tools clean
+.PHONY: docs help install run test test-root test-loaded test-all test-tools mutants check fix coverage bench anchors tools clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -49,6 +49,10 @@ test-all: $(VENV)/.installed-dev ## Run every test, with the optional libraries 
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
 	$(MAKE) test-loaded
+	$(MAKE) mutants
+
+mutants: $(VENV)/.installed-dev ## Plant some thirty defects, one at a time, and see that the gate catches each
+	$(BIN)/python tests/support/run_mutants.py
 
 fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
 	$(BIN)/ruff check --fix .

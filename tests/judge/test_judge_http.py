@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from asking import SUBMIT, Json, ask, charges, submit
+from evopolicygym.core import cases
+from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Failure, FailureReason
-from fakes import FakeExecutor, RunMaker, open_run
+from evopolicygym.judge.finalize import finalize
+from fakes import SECRET, FakeExecutor, RunMaker, open_run
 from removal import remove
 
 
@@ -95,6 +98,34 @@ def test_submissions_are_listed(new_run: RunMaker) -> None:
     assert [(one["submit_id"], one["status"], one["n_episodes"], one["mean_return"]) for one in listed] == [
         (0, "ok", 2, 2.5),
         (1, "import_error", 1, None),
+    ]
+
+
+def test_answers_hold_what_is_documented_and_nothing_else(new_run: RunMaker) -> None:
+    """Answers have the same fields before and after hidden cases were played."""
+    run = new_run()
+    charged = submit(run, {"env_instances": "0-7"}).json()
+    run.session.close()
+    finalize(run.rollouts)
+    fields = {"submit_id", "status", "failed_episodes", "progress"}
+    info, receipt = (ask(run, "GET", path).json() for path in ("/info", "/submissions/0"))
+    (line,) = ask(run, "GET", "/submissions").json()["submissions"]
+
+    assert run.session.state.held_out()
+    assert charged == receipt
+    assert receipt.keys() == fields | {"summary"}
+    assert line.keys() == fields | {"n_episodes", "mean_return"}
+    assert info["state"].keys() == {"remaining_budget", "n_submits", "remaining_films", "is_finalized"}
+
+
+def test_a_job_has_the_case_s_seed_and_another_for_its_policy(new_run: RunMaker) -> None:
+    """An environment is reset by the seed behind an index; the policy's random numbers are derived by the secret."""
+    run = new_run()
+    submit(run, {"env_instances": "3,1"})
+    seeds = cases.derive(SECRET, "toy").seeds[Split.TRAIN]
+
+    assert [(job.seed, job.policy_seed) for _, job, _ in run.executor.played] == [
+        (seeds[index], cases.policy_seed(SECRET, "toy", Split.TRAIN, index, 0)) for index in (3, 1)
     ]
 
 
