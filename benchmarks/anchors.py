@@ -6,16 +6,14 @@
     python benchmarks/anchors.py parking --kinds degenerate --cases 32
     python benchmarks/anchors.py --write                  and put the numbers into specs, shipped table and docs
 
-*random* draws actions uniformly, *idle* plays the zero or no-op action, and *degenerate* ends episodes early on
-purpose, where that pays. All play through the same sandbox and the same rollout as any policy. The fourth anchor,
-*reference*, comes from the runs in ``results/`` (``benchmarks/shipped.py``).
+What is measured, and how, is said in ``runs/anchors``; this writes it where Core16's numbers stand.
+The fourth anchor, *reference*, comes from the runs in ``results/`` (``benchmarks/shipped.py``).
 """
 
 import argparse
 import json
 import math
 import re
-import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,25 +22,19 @@ from rich.console import Console
 from rich.progress import track
 
 from evopolicygym.analysis.published.score_tables import ANCHOR, paper
-from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.environment import Anchor, EnvironmentSpec
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import Recording
-from evopolicygym.core.score import estimate
-from evopolicygym.core.task import Limits
-from evopolicygym.judge.dealer import Dealer
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.runs.anchors.measured import CASES, AnchorKind, measured, repeated
 from evopolicygym.specs import catalog
+from evopolicygym.specs.anchor_lines import anchor_line
 
 ROOT = Path(__file__).resolve().parent.parent
-SPECS = ROOT / "src" / "evopolicygym" / "environments" / "specs"
-STARTER = ROOT / "src" / "evopolicygym" / "runs" / "workspace_template" / "system"
+SPECS = ROOT / "src" / "evopolicygym" / "specs"
 TABLE = ROOT / "docs" / "reference" / "environments.md"
-SHIPPED = ROOT / "src" / "evopolicygym" / "analysis" / "data" / "anchors.toml"
-CASES = 256
-KINDS = ("random", "idle", "degenerate")
+SHIPPED = ROOT / "src" / "evopolicygym" / "analysis" / "published" / "data" / "anchors.toml"
+KINDS = tuple(kind.value for kind in AnchorKind)
 DEGENERATE = {"parking": [1.0, 0.0]}
-"""Actions that, repeated, end an episode early, where that gains more than it costs: full throttle into a wall."""
+"""Actions that, repeated, end an episode early, where that gains more than it costs: full throttle into a wall. They
+are named here, so that the anchors of Core16 are always those of the same policies."""
 SOURCE = "anchors, held-out cases of the public split"
 ENTRIES = {
     "random": ("Uniform random", ANCHOR),
@@ -50,17 +42,6 @@ ENTRIES = {
     "degenerate": ("Ending early", "degenerate"),
 }
 """What each anchor is called in the table that ships, and its kind there."""
-REPEATING_POLICY = """\
-class Policy:
-    def __init__(self, obs_space, action_space, env_meta):
-        pass
-
-    def reset(self, episode_index):
-        pass
-
-    def act(self, obs):
-        return {action!r}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,59 +77,31 @@ def main() -> None:
         print(json.dumps([asdict(one) for one in measured], indent=2))
 
 
-def measure(spec: EnvironmentSpec, kinds: list[str], cases: int) -> Measured:
+def measure(spec: EnvironmentSpec, kinds: Iterable[str], cases: int) -> Measured:
     """Play anchors on the first so many held-out cases of the public split; those that there are not are left out."""
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        policies = {kind: files for kind in kinds if (files := policy_of(spec, kind))}
-        for kind, files in policies.items():
-            (place / kind).mkdir()
-            for name, content in files.items():
-                (place / kind / name).write_bytes(content)
-        with LocalExecutor(spec, Limits(), "auto", place / "workers", place / "log") as executor:
-            return Measured(spec.name, {kind: play(executor, spec, place / kind, cases) for kind in policies})
-
-
-def policy_of(spec: EnvironmentSpec, kind: str) -> dict[str, bytes]:
-    """Return the files of an anchor's policy; none where the environment has no such anchor."""
-    match kind:
-        case "random":
-            return {file.name: file.read_bytes() for file in STARTER.iterdir() if file.is_file()}
-        case "degenerate" if spec.name not in DEGENERATE:
-            return {}
-    action = spec.idle_action if kind == "idle" else DEGENERATE[spec.name]
-    return {"policy.py": REPEATING_POLICY.format(action=action).encode()}
-
-
-def play(executor: LocalExecutor, spec: EnvironmentSpec, policy: Path, cases: int) -> Anchor:
-    """Return how a policy does."""
-    grounds = executor.grounds
-    context = PolicyContext(spec.name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
-    dealer = Dealer(derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, run_seed=0)
-    jobs = [dealer.job(Split.HELD_OUT, index, index, None, Recording.OUTPUT) for index in range(cases)]
-    episodes = [episode for _, episode in executor.play(policy, context, jobs, lambda _job, _why: None)]
-    if failed := [episode.failure for episode in episodes if episode.failure]:
-        raise SystemExit(f"{spec.name}: an anchor failed: {failed[0].message}")
-    known = [episode.success for episode in episodes if episode.success is not None]
-    rate = sum(known) / len(known) if known else None
-    ordered = sorted(episode.episode_return for episode in episodes)  # so that the sum doesn't depend on who was first
-    found = estimate(ordered)
-    return Anchor(found.mean, found.standard_error, found.count, rate)
+    asked = {AnchorKind(kind) for kind in kinds}
+    played = asked - {AnchorKind.DEGENERATE}
+    found = {kind.value: one.anchor for kind, one in measured(spec, cases, played).by_kind.items()} if played else {}
+    if AnchorKind.DEGENERATE in asked and spec.name in DEGENERATE:
+        found[AnchorKind.DEGENERATE.value] = repeated(spec, DEGENERATE[spec.name], cases)
+    return Measured(spec.name, found)
 
 
 def write_anchors(one: Measured) -> None:
     """Put what was measured of an environment into its spec; other anchors stay."""
     file = SPECS / f"{one.name}.toml"
-    text = file.read_text(encoding="utf-8")
-    for kind, found in one.anchors.items():
-        rate = "" if found.success_rate is None else f", success_rate = {found.success_rate:.4g}"
-        line = (
-            f"{kind}_anchor = {{ mean = {found.mean:.6g}, standard_error = {found.standard_error:.3g}, "
-            f"episodes = {found.episodes}{rate} }}\n"
-        )
-        line = re.sub(r"= (-?\d+)([ ,])", r"= \1\2", line)
-        text = re.sub(rf"^{kind}_anchor = .*\n", "", text, flags=re.MULTILINE).rstrip("\n") + "\n" + line
-    file.write_text(text, encoding="utf-8")
+    file.write_text(with_anchors(file.read_text(encoding="utf-8"), one.anchors), encoding="utf-8")
+
+
+def with_anchors(text: str, anchors: dict[str, Anchor]) -> str:
+    """Return a spec with its anchors as they are now: where they stood, or else before its first table."""
+    for kind, found in anchors.items():
+        line = anchor_line(f"{kind}_anchor", found)
+        text, stood = re.subn(rf"^{kind}_anchor = .*\n", line, text, flags=re.MULTILINE)
+        if not stood:
+            top, table, rest = text.partition("\n[") if "\n[" in text else (text.rstrip("\n"), "", "")
+            text = f"{top.rstrip()}\n{line}{table}{rest}"
+    return text
 
 
 def write_tables() -> None:
@@ -245,31 +198,34 @@ def document() -> str:
 HEAD = """\
 # Environments
 
-Mean returns with standard errors over the first 256 held-out cases of the public split, by `make anchors`, which plays
-all anchors through the same sandbox as any policy. *random* draws actions uniformly; *idle* is the zero or no-op action
-at every step; *reference* is the policy that a person wrote ([references](../measure/references.md)), on the cases of
-the runs in `results/`; *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) pays
-more than most driving. *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our
-standard errors ours lies from it; its own is unknown (over 32 cases, some three times as large). Success rates are
-those of random, idle, reference and degenerate, where the environment knows success.
+Mean returns with standard errors over the first 256 held-out cases of the public split, measured by `make anchors`,
+which plays all anchors through the same sandbox as any policy.
+
+- *random* draws actions uniformly; *idle* is the zero or no-op action at every step.
+- *reference* is the policy that a person wrote ([references](../measure/references.md)), on the cases of the runs in
+  `results/`.
+- *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) pays more than most driving.
+- *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our standard errors ours differs
+  from it; its own is unknown (over 32 cases, some three times as large).
+- *success* has the success rates of random, idle, reference and degenerate, if the environment knows success.
 
 | name | gymnasium id | family | kind | steps | random ± s.e. | paper | apart | \
 idle ± s.e. | reference ± s.e. | degenerate ± s.e. | success |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 """
 NOTES = """
-In parking the paper's rule of success is highway-env's `info["is_success"]`, which is true, too, of a car that crashes
-in the very step that brings it into the goal spot. Here such an episode is no success: the rule is `is_success` without
-a crash in the last step. Returns are the same under both. Episodes in which a policy failed are no successes anywhere.
+In parking the paper's rule of success is highway-env's `info["is_success"]`, which is also true of a car that crashes
+in the same step that brings it into the goal spot. Here such an episode is no success: the rule is `is_success` without
+a crash in the last step. Returns are the same under both. An episode in which a policy failed is never a success.
 
-Random play in the Fetch pair never solves a case by itself: a return is 0 where the block happens to start within 5 cm
+Random play in the Fetch pair never solves a case by itself: a return is 0 if the block happens to start within 5 cm
 of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4
-of the paper's 32 were (-43.75 = -50 · 28/32), which lies 1.9 standard errors of such a mean from ours.
+of the paper's 32 were (-43.75 = -50 · 28/32), which is 1.9 standard errors of such a mean away from ours.
 
-Seven of the simulators play with shortcuts: parts of parking, roundabout, car_racing and the MiniGrid four are written
-anew, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
-changes. `tests/environments/test_fast_simulators.py` plays both side by side; with versions of these packages, or of
-numpy, pandas, Box2D or pygame where they have a part in it, that were not compared, the original plays
+Seven of the simulators play as fast simulators: parts of parking, roundabout, car_racing and the MiniGrid four are
+rewritten, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
+changes. `tests/environments/test_fast_simulators.py` plays both side by side. Other versions of these packages, or of
+numpy, pandas, Box2D or pygame if they play a part in it, have not been compared; with them the original plays
 ([decisions/0003-shortcuts.md](../decisions/0003-shortcuts.md)).
 """
 

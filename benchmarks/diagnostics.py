@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
 from diagnosed import FROM_NOTHING, closing, recorded, submitted
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.core.budget import BudgetRule
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.reader import read_run
 from fakes import opening
 

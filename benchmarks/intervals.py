@@ -10,7 +10,7 @@ repeats on endlessly many cases would give.
 
 import argparse
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from draws import Draw, normal, skewed
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
@@ -30,17 +31,6 @@ TASKS, CASES, REPLICATES = 16, 32, 500
 ANCHOR = -6.0
 REPEATS = (2, 3, 5, 10)
 DRAWS = 20_000
-Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
-
-
-def normal(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Return normal draws of mean 0 and variance 1."""
-    return random.normal(size=shape)
-
-
-def skewed(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-    """Return draws of mean 0 and variance 1 with a long tail below."""
-    return 1 - random.exponential(size=shape)
 
 
 @dataclass(frozen=True, slots=True)

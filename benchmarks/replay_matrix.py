@@ -36,7 +36,7 @@ def main() -> int:
     if asked.one:
         print(json.dumps(_played(asked.runs[0], asked.cases)))
         return 0
-    from evopolicygym.records.reader import runs_meant
+    from evopolicygym.records.run_names import runs_meant
 
     runs = runs_meant(asked.runs)
     verdicts = [_row(run, python, asked.cases) for run in runs for python in asked.python or [sys.executable]]
@@ -66,9 +66,9 @@ def _by(cell: dict[str, str]) -> str:
 def _played(run: Path, cases: int) -> dict[str, str]:
     """Play the first cases of a record that come, on one worker; return the verdict and the largest difference."""
     from evopolicygym.runs.replay import judged, replay
-    from evopolicygym.runs.revisit import Means
+    from evopolicygym.runs.revisit import ReplayMeans
 
-    again = replay(run, Means(1))
+    again = replay(run, ReplayMeans(1))
     played = list(islice(again, cases))
     again.close()  # type: ignore[attr-defined] # it is a generator, whose executor is closed with it
     most = max(abs(one.difference) for one in played)

@@ -20,7 +20,7 @@ from evopolicygym.analysis.published.score_tables import AGENT, paper
 from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.score import estimate
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.specs import catalog
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,16 +46,16 @@ COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --form
 HEAD = f"""\
 # Results
 
-What was measured, as
+These results were measured; the command
 
 ```sh
 evopolicygym {COMMAND}
 ```
 
-prints it from what ships: the paper's four agents (means over 32 cases), anchors
+prints them from shipped data: the paper's four agents (means over 32 cases), anchors
 ([environments](../reference/environments.md)), policies that people wrote ([references](references.md)), trained ones
-([baselines](baselines.md)), and optimisers that had an agent's 128 episodes. Where runs ship, their mean is over all
-repeats' held-out cases; their records lie in [results/](../../results/README.md).
+([baselines](baselines.md)), and optimisers that had an agent's 128 episodes. The mean of shipped runs is over all
+repeats' held-out cases; their records are in [results/](../../results/README.md).
 
 """
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,9 +30,10 @@ from cmaes import CMA
 
 from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
+from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.core.spaces import action_reader, to_schema
 from evopolicygym.environments.environment import Environment
-from evopolicygym.specs import catalog
+from evopolicygym.runs.asked_environment import asked_environment
 
 REFERENCES = Path(__file__).resolve().parent.parent / "src" / "evopolicygym" / "references"
 CHECKED_CASES = 16
@@ -97,7 +99,7 @@ def tune(file: Path, options: argparse.Namespace, pool: ProcessPoolExecutor) -> 
 
 def episode_return(name: str, numbers: Numbers | None, seed: int, steps: int | None) -> float:
     """Play one episode in a fresh environment (some remember the episode before), with its own numbers for None."""
-    spec = catalog.load(name)
+    spec = asked(name)
     environment = Environment(spec)
     observation = environment.reset(seed)
     observation_space, action_space = environment.observation_space, environment.action_space
@@ -113,6 +115,12 @@ def episode_return(name: str, numbers: Numbers | None, seed: int, steps: int | N
         total, steps_left, done = total + reward, steps_left - 1, terminated or truncated
     environment.close()
     return total
+
+
+@cache
+def asked(name: str) -> EnvironmentSpec:
+    """Return what is played: an environment of ours, or a task of a pack that plays on this Python."""
+    return asked_environment(name, TaskText.FULL)[0]
 
 
 def load(name: str, loaded: dict[str, ModuleType] = {}) -> ModuleType:  # noqa: B006 - once a process

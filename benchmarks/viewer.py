@@ -21,9 +21,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from browsers import ARGUMENTS, browser_path
 from diagnosed import FROM_NOTHING, closing, recorded, submitted
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import EPISODES, RunPaths, episode_name
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.viewer.site.document_cache import Episodes

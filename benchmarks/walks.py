@@ -3,7 +3,8 @@
 The walks are a submission over HTTP, ``evopolicygym run`` and ``evopolicygym leaderboard --with paper``. Each is done
 twice, so that modules are loaded and calls alone are seen the second time. All threads of this process are traced, and
 none of the processes that it starts. A *step* leads from one file into another by a call; a step that is made again, as
-in a loop, counts once. A *return* is a step into a file that was passed before. ``PYTHONPATH`` says which checkout is
+in a loop, counts once, and properties, which read like fields, and what is written in the calling line are no steps. A
+*return* is a step into a file that was passed before. ``PYTHONPATH`` says which checkout is
 walked through::
 
     PYTHONPATH=src python benchmarks/walks.py
@@ -21,7 +22,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from io import StringIO
 from pathlib import Path
 from threading import Event
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -37,6 +38,10 @@ SUBMISSION, RUNNING, LEADERBOARD = (
 )
 
 
+INLINE = {"<genexpr>", "<lambda>", "<listcomp>", "<setcomp>", "<dictcomp>"}
+"""Calls of what a reader sees in the line that makes it."""
+
+
 class Walk:
     """The files of the package that are passed while it is going on."""
 
@@ -47,8 +52,8 @@ class Walk:
         """Each step from a file into another, and whether that one had been passed before."""
         self.is_going_on = False
         self._lock = threading.Lock()
-        self._here: dict[int, str] = {}
         self._names: dict[str, str] = {}
+        self._fields = set(code_of_properties())
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
@@ -61,15 +66,14 @@ class Walk:
 
     def see(self, frame: FrameType, event: str, _: object) -> None:
         """Take note of a call."""
-        if event != "call" or not self.is_going_on:
+        if event != "call" or not self.is_going_on or frame.f_code.co_name in INLINE or frame.f_code in self._fields:
             return
         file = self._name(frame.f_code.co_filename)
-        thread = threading.get_ident()
-        if not file or self._here.get(thread) == file:
+        caller = self._caller(frame)
+        if not file or caller == file:
             return
         with self._lock:
-            before, self._here[thread] = self._here.get(thread, ""), file
-            self.steps.setdefault((before, file), file in self.files)
+            self.steps.setdefault((caller, file), file in self.files)
             if file not in self.files:
                 self.files.append(file)
 
@@ -78,11 +82,29 @@ class Walk:
         """How many steps led into a file that had been passed."""
         return sum(self.steps.values())
 
+    def _caller(self, frame: FrameType) -> str:
+        """Return the nearest file of the package that the call comes from; empty where there is none."""
+        above = frame.f_back
+        while above:
+            if file := self._name(above.f_code.co_filename):
+                return file
+            above = above.f_back
+        return ""
+
     def _name(self, file: str) -> str:
         if file not in self._names:
             path = Path(file)
             self._names[file] = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else ""
         return self._names[file]
+
+
+def code_of_properties() -> Iterator[CodeType]:
+    """Yield the code of all properties of the package's classes, which read like fields."""
+    modules = [one for name, one in sys.modules.items() if name.startswith(PACKAGE.name)]
+    classes = {one for module in modules for one in vars(module).values() if isinstance(one, type)}
+    for attribute in (attribute for one in classes for attribute in vars(one).values()):
+        if isinstance(attribute, property) and attribute.fget:
+            yield attribute.fget.__code__
 
 
 WALK = Walk()

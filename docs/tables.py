@@ -1,17 +1,50 @@
-"""Writes those tables of the docs that follow from declarations: ``python docs/tables.py``, or ``make docs``.
+"""Writes tables of the docs that follow from declarations or records: ``python docs/tables.py``, or ``make docs``.
 
 Each stands between a line ``<!-- table: NAME -->`` and a line ``<!-- end of table -->``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS
+from evopolicygym.analysis.tables.formats import in_markdown, shown, written
+from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
+from evopolicygym.analysis.tables.table import Table
+from evopolicygym.api.headroom import headroom
+from evopolicygym.core.environment import Anchor
+from evopolicygym.core.number_text import plus_minus
 from evopolicygym.core.option import DeclaredOption
 from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.suites.contents import SuiteTask, suite_task
+from evopolicygym.runs.suites.suite import load as load_suite
+from evopolicygym.specs import pack_catalog
 
-PAGE = Path(__file__).parent / "reference" / "command_line.md"
-OPTIONS = re.compile(r"(<!-- table: options of a run -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
+DOCS = Path(__file__).parent
+EXAMPLES = DOCS.parent / "results" / "examples" / "outside"
+PAGES = (
+    DOCS / "reference" / "command_line.md",
+    DOCS / "measure" / "examples.md",
+    DOCS / "measure" / "headroom.md",
+    DOCS / "measure" / "frontier.md",
+    DOCS / "measure" / "packs.md",
+    DOCS / "reference" / "environments.md",
+)
+SHIPPED = ("paper", "references", "baselines", "published")
+LEFT = (
+    *("task", "random", "best known ± s.e.", "held by", "best agent", "its score", "left"),
+    *("agents", "ratio", "at best", "verdict"),
+)
+OF_PACKS = ("frontier16", "control8", "minigrid8", "quick4")
+"""Suites whose tasks come from packs."""
+SUITE = (
+    *("task", "pack", "why it is hard", "limit", "cases", "random ± s.e.", "success", "idle ± s.e."),
+    *("degenerate ± s.e.", "reference ± s.e."),
+)
+COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit", "new best", "hypothesis")
+TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 
 
 def options_table(options: Iterable[DeclaredOption]) -> str:
@@ -24,9 +57,81 @@ def options_table(options: Iterable[DeclaredOption]) -> str:
     return "".join(["| option | in a file | default | |\n", "|---|---|---|---|\n", *rows])
 
 
+def edits_table(task: str) -> str:
+    """Return what is said of the edits of an example, a row each."""
+    (root,) = (EXAMPLES / task).iterdir()
+    edits = DIAGNOSTICS.load("edits")
+    return _narrowed(edits.table(edits.measure(read_run(root))), COLUMNS)
+
+
+def headroom_table() -> str:
+    """Return what Core16 leaves by what ships, a row for each task, and what is to be said of it."""
+    table = headroom([], SHIPPED).tables[0]
+    return _narrowed(table, LEFT) + "\n" + "".join(f"- {in_markdown(note)}\n" for note in table.notes)
+
+
+def suite_table(name: str) -> str:
+    """Return the tasks of a suite, a row each: why it is hard, its limit, and what known policies score."""
+    rows = [_task_row(suite_task(one)) for one in load_suite(name, {}).environments]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [SUITE, ["---"] * len(SUITE), *rows])
+
+
+def whole(make: Callable[..., Table], *asked: object) -> str:
+    """Return all columns of a table, without its title."""
+    return written([make(*asked)], "markdown").partition("\n\n")[2]
+
+
+def catalogue_table() -> str:
+    """Return the families that have tasks, with links to their pages."""
+    rows = [f"| [{one.name}](environments/{one.name}.md) | {in_markdown(one.title)} | {len(one.tasks)} |\n"
+            for one in PACKS if one.tasks]  # fmt: skip
+    return "".join(["| family | what | tasks |\n", "| --- | --- | ---: |\n", *rows])
+
+
+PACKS = tuple(map(pack_catalog.load, pack_catalog.names()))
+TABLES: dict[str, Callable[[], str]] = {
+    "options of a run": partial(options_table, RUN_OPTIONS),
+    "headroom of Core16": headroom_table,
+    **{f"tasks of {name}": partial(suite_table, name) for name in OF_PACKS},
+    **{f"edits of {task}": partial(edits_table, task) for task in ("parking", "key_corridor", "car_racing")},
+    "catalogue": catalogue_table,
+    "checks of packs": partial(whole, packs_table, PACKS),
+    "what can't be had": partial(whole, ledger_table, PACKS),
+    **{f"check of {pack.name}": partial(whole, checks_table, pack) for pack in PACKS},
+}
+
+
 def with_tables(text: str) -> str:
     """Return a page with its tables as they are now."""
-    return OPTIONS.sub(lambda found: f"{found[1]}{options_table(RUN_OPTIONS)}{found[2]}", text)
+    return TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
+
+
+def _narrowed(table: Table, headings: Sequence[str]) -> str:
+    """Return some columns of a table."""
+    places = [next(at for at, one in enumerate(table.columns) if one.heading == name) for name in headings]
+    rows = ([shown(row[place]) for place in places] for row in table.rows)
+    return "".join(f"| {' | '.join(row)} |\n" for row in [headings, ["---"] * len(headings), *rows])
+
+
+def _task_row(task: SuiteTask) -> list[str]:
+    kinds = ", ".join(task.challenge.kinds) if task.challenge else ""
+    why = f"{kinds}. {task.challenge.why}" if task.challenge else ""
+    measured = task.random or task.idle
+    rate = task.random.success_rate if task.random else None
+    return [
+        f"`{task.name}`",
+        task.pack,
+        why,
+        f"{task.max_steps:,}" if task.max_steps else "",
+        str(measured.episodes) if measured else "",
+        _anchor(task.random),
+        "" if rate is None else f"{rate:.1%}",
+        *map(_anchor, (task.idle, task.degenerate, task.reference)),
+    ]
+
+
+def _anchor(anchor: Anchor | None) -> str:
+    return plus_minus(anchor.mean, anchor.standard_error) if anchor else ""
 
 
 def _phrase(sentence: str) -> str:
@@ -38,4 +143,5 @@ def _code(flag: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -11,8 +11,7 @@ from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit import program
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.allowance import Allowance
+from evopolicygym.core.agent import AgentConfig, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped
 from evopolicygym.core.run import after, fold

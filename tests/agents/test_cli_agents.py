@@ -56,7 +56,7 @@ def test_a_tool_that_is_there(shell: Shell, tmp_path: Path, monkeypatch: pytest.
 
 def test_an_extra_that_is_missing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent whose extra is not installed is listed, and marked."""
-    for module in ("httpx", "gepa", "openevolve"):
+    for module in ("httpx2", "gepa", "openevolve"):
         monkeypatch.setitem(sys.modules, module, None)
     found = by_name(shell)
 
@@ -84,4 +84,4 @@ def test_a_listing_loads_no_library() -> None:
     program = "import sys; from evopolicygym.agents.listing import listed; list(listed()); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert {"cmaes", "httpx", "gepa", "openevolve"}.isdisjoint(found.stdout.split())
+    assert {"cmaes", "httpx2", "gepa", "openevolve"}.isdisjoint(found.stdout.split())

@@ -11,9 +11,9 @@ from enclosed import desk
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluator, SearchAgent
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.core.agent import AgentEnd
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.task import BudgetRule
 from fakes import OpenRun, RunMaker
 from places import ROOT
 from whole_runs import config, played

@@ -16,11 +16,10 @@ from evopolicygym.agents.kit import model_search
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.checks.inspection.leftover_processes import below
-from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
-from evopolicygym.core.allowance import Allowance
-from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.agent import AgentConfig, AgentEnd, Allowance, Turn
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
 from evopolicygym.core.event import AgentEnded
+from evopolicygym.core.task import BudgetRule
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from fakes import OpenRun, RunMaker

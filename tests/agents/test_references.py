@@ -10,15 +10,14 @@ from evopolicygym import references
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.agent import AgentConfig, Particular
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.task import Limits, Task
+from evopolicygym.core.task import BudgetRule, Limits, Task
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.specs import catalog
+from evopolicygym.specs import catalog, pack_catalog
 from specs import CORE16
 from whole_runs import config, played
 
@@ -61,8 +60,10 @@ def mean_return(name: str, root: Path, cases: int) -> float:
 
 
 def test_names_are_environments() -> None:
-    """Each reference is named as an environment of Core16, and what is shared is laid where a reference is."""
-    assert set(references.names()) <= CORE16
+    """Each is named as an environment of Core16 or a pack's task, and what is shared is laid where a reference is."""
+    of_packs = {task.name for name in pack_catalog.names() for task in pack_catalog.load(name).tasks}
+
+    assert set(references.names()) <= CORE16 | of_packs
     assert {name for shared in references.SHARED.values() for name in shared} <= set(references.names())
 
 

@@ -11,6 +11,8 @@ from evopolicygym.core.episode import Episode
 from evopolicygym.specs import catalog
 from playground import one_worker
 
+pytestmark = pytest.mark.nightly
+
 SHORT = 40
 CASES = 2
 FLOORS = {

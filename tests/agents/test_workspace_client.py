@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from evopolicygym.core.episode import Failure, FailureReason
 from fakes import OpenRun, RunMaker
+from workspace_client import lay_client
 
 NOBODY = "http://127.0.0.1:9/nobody/info"
 
@@ -39,7 +42,9 @@ def test_submit_prints_a_table(new_run: RunMaker) -> None:
 
     assert done.returncode == 0
     assert lines[0] == ["submission", "0:", "ok,", "5", "episodes", "left"]
-    assert [" ".join(line) for line in lines[3:6]] == ["ep_000 0 1.0000 3", "ep_001 1 1.0000 3", "ep_002 5 1.0000 3"]
+    assert [" ".join(line) for line in lines[3:6]] == [
+        f"ep_00{place} {case} 1.0000 3 terminated, success" for place, case in enumerate((0, 1, 5))
+    ]
 
 
 def test_same_key_is_charged_once(new_run: RunMaker) -> None:
@@ -86,22 +91,37 @@ def test_no_wait_then_wait(new_run: RunMaker) -> None:
     assert shown == "submission 0: playing, 0 of 3 episodes; ./judge wait 0\n"
 
 
+def test_a_check_says_what_it_waits_for(new_run: RunMaker) -> None:
+    """A check that waits for play says so at once."""
+    run = new_run()
+    run.executor.gate.clear()
+    ask(run, "submit", "0-2", "--no-wait")
+    with ThreadPoolExecutor(1) as beside:
+        check = beside.submit(ask, run, "check")
+        while not run.session.trials:
+            time.sleep(0.01)
+        run.executor.gate.set()
+
+    assert check.result().stderr == "the check waits for submission 0: 0 of 3 episodes\n"
+    assert (check.result().returncode, check.result().stdout) == (0, "ok\n")
+
+
 def test_list_and_task(new_run: RunMaker) -> None:
     """All submissions are listed with their means; the task is printed as it is."""
     run = new_run()
     ask(run, "submit", "0")
 
-    assert ask(run, "list").stdout.splitlines()[1].split() == ["0", "ok", "1", "1.0000"]
+    assert ask(run, "list").stdout.splitlines()[1].split() == ["0", "ok", "1", "1.0000", "0"]
     assert "Return the number that stands in the policy." in ask(run, "task").stdout
 
 
 def test_broken_policy_is_pointed_out(new_run: RunMaker) -> None:
-    """A policy that can't be loaded is no error of the client; it says where the reason is."""
+    """Of a policy that can't be loaded it says so by its exit code, and where the reason is."""
     run = new_run()
     run.write_policy("import_error")
     done = ask(run, "submit", "0")
 
-    assert done.returncode == 0
+    assert done.returncode == 4
     assert "submission 0: import_error" in done.stdout
     assert "feedback/submit_000/; why it could not be played is in errors.txt" in done.stdout
 
@@ -153,9 +173,8 @@ def test_lost_connection_is_asked_again(new_run: RunMaker, tmp_path: Path) -> No
         "module['ask'].__globals__['PAUSE_S'] = 0.0\n"
         "print(module['get']('/info')['episode_budget'], len(calls))\n"
     )
-    with as_file(files("evopolicygym.runs") / "workspace_template" / "judge") as client:
-        named = tmp_path / "judge.py"
-        named.write_text(client.read_text(encoding="utf-8"), encoding="utf-8")
+    lay_client(tmp_path)
+    named = (tmp_path / "judge").rename(tmp_path / "judge.py")
     environment = run.door.address.environment
     done = subprocess.run(
         [sys.executable, "-I", "-c", script, str(named)], env=environment, capture_output=True, text=True, check=True
@@ -174,7 +193,7 @@ def test_failed_episodes_stand_beside_the_status(
     run = new_run()
     run.executor.failures = dict.fromkeys(failing, Failure(FailureReason.ERROR, "no"))
     done = ask(run, "submit", "0-2").stdout
-    (line,) = ask(run, "list").stdout.splitlines()[1:]
+    line = ask(run, "list").stdout.splitlines()[1]
 
     assert f"submission 0: ok, but the policy failed in {said} of its episodes, 5 episodes left" in done
     assert listed in line

@@ -50,9 +50,9 @@ def test_a_real_run(tmp_path: Path) -> None:
     assert (
         len(found["edits"]["submissions"]) == len(found["code"]["submissions"]) == len(found["budget"]["submissions"])
     )
-    assert {one["edit"] for one in found["edits"]["submissions"][1:]} <= {"parametric", "none"}
+    assert {one["edit"] for one in found["edits"]["submissions"][1:]} <= {"parametric", "none", "revert"}
     assert found["generalisation"]["checkpoints"]
-    assert document["together"]["edits"][0]["structural"] == 0
+    assert document["together"]["edits"][0]["paper structural"] == 0
 
 
 def test_one_run_by_submission(run: Path) -> None:
@@ -60,14 +60,14 @@ def test_one_run_by_submission(run: Path) -> None:
     lines = diagnose(run, "--only", "edits").splitlines()
 
     assert lines[0].split() == ["edits"]
-    assert [line.split()[:2] for line in lines[2:7]] == [
-        ["0", "-"],
-        ["1", "parametric"],
-        ["2", "structural"],
-        ["3", "structural"],
-        ["4", "structural"],
+    assert [line.split()[:3] for line in lines[2:7]] == [
+        ["0", "starter", "structural"],
+        ["1", "0", "parametric"],
+        ["2", "1", "structural"],
+        ["3", "1", "structural"],
+        ["4", "0", "revert"],
     ]
-    assert "structural hit rate 0.333" in lines[7]
+    assert "paper structural hit rate 0.333" in " ".join(lines[7:])
 
 
 def test_many_runs_by_entry_and_kind(run: Path) -> None:

@@ -2,106 +2,35 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from diagnosed import FROM_NOTHING, USAGE, closing, known_run, recorded, submitted
+from diagnosed import ACROBOT, FROM_NOTHING, USAGE, closing, known_run, recorded, submitted, unwritten
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group, in_short, over_runs
-from evopolicygym.analysis.diagnostics import budget, code, cost, edits, failures, generalisation, learning_curve
+from evopolicygym.analysis.diagnostics import (
+    budget,
+    code,
+    cost,
+    edits,
+    failures,
+    generalisation,
+    topologies,
+)
 from evopolicygym.analysis.submission_history import submission_history
-from evopolicygym.core.budget import BudgetRule
-from evopolicygym.core.environment import Anchor
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError, UnknownName
-from evopolicygym.core.event import Event, RunClosed
-from evopolicygym.core.run import fold
+from evopolicygym.core.event import RunClosed, SubmissionCharged
 from evopolicygym.core.score import estimate
-from evopolicygym.core.task import Task
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
-from fakes import TIME, opening, validated
-
-ROUNDING = 1e-12
-ACROBOT: dict[str, Any] = {
-    "name": "acrobot", "id": "Acrobot-v1", "max_steps": 500, "success": None, "random_anchor": Anchor(-500.0, 1.0, 256),
-}  # fmt: skip
-"""What makes a spec one that has published scores."""
+from fakes import opening
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> RunRecord:
     """Return the run of ``diagnosed.py``."""
     return recorded(tmp_path / "run", known_run())
-
-
-def unwritten(events: list[Event]) -> RunRecord:
-    """Return a record that lies nowhere, for what looks at the journal alone."""
-    return RunRecord(RunPaths(Path("nowhere")), tuple(events), fold(events), 0, ())
-
-
-def climbing(*means: float, episodes: int = 2, budget: int | None = None, **changes: object) -> RunRecord:
-    """Return a run whose submissions have these validation means."""
-    rule = BudgetRule(budget or episodes * len(means))
-    task = Task(replace(FROM_NOTHING, **changes), rule, validation_cases=1, train_cases=16)
-    submissions = (
-        event
-        for index, value in enumerate(means)
-        for event in submitted(index, range(episodes), [value] * episodes, f"c{index}")
-    )
-    events = [opening(task=task), *submissions]
-    validation = [one for index, value in enumerate(means) for one in validated(f"c{index}", [value])]
-    return unwritten([*events, RunClosed(TIME, fold(events).close_reason), *validation])
-
-
-def test_the_learning_curve(record: RunRecord) -> None:
-    """The curve rises when a better submission's episodes are spent, and its area is that of its steps."""
-    curve = learning_curve.measure(record)
-
-    assert [(one.spent, one.best) for one in curve.points] == [(2, 2.0), (4, 2.0), (5, 2.0), (8, 6.0), (10, 6.0)]
-    assert [one.validation_mean for one in curve.points] == [2.0, 1.0, None, 6.0, 2.0]
-    assert (curve.baseline, curve.final) == (0.0, 6.0)
-    assert curve.area == pytest.approx((6 * 2 / 6 + 2 * 1) / 10)
-    assert curve.area_to_published is None
-    assert curve.episodes_to == {"50%": 8, "80%": 8, "95%": 8}
-
-
-def test_episodes_to_a_share_of_the_improvement() -> None:
-    """A share is reached by the first submission that is so good, measured from the anchor."""
-    curve = learning_curve.measure(climbing(5.0, 8.0, 4.0, 9.6, 10.0))
-
-    assert curve.episodes_to == {"50%": 2, "80%": 4, "95%": 8}
-
-
-def test_without_an_anchor_the_curve_begins_at_its_first_candidate() -> None:
-    """Where uniform random is not known, improvement is measured from the first candidate."""
-    curve = learning_curve.measure(climbing(2.0, 3.0, 4.0, random_anchor=None))
-
-    assert curve.baseline == 2.0
-    assert curve.area == pytest.approx(2 * 0.5 / 6)
-    assert curve.episodes_to == {"50%": 4, "80%": 6, "95%": 6}
-
-
-def test_the_area_up_to_the_best_published() -> None:
-    """Where an environment has published scores, a second area tells how good the run was besides how quick."""
-    curve = learning_curve.measure(climbing(-292.34375, **ACROBOT))
-
-    assert curve.area == 0.0  # at its end it has no episodes left
-    spare = climbing(-292.34375, budget=8, **ACROBOT)
-    assert learning_curve.measure(spare).area_to_published == pytest.approx(0.5 * 6 / 8)
-    shorter = climbing(-292.34375, budget=8, **ACROBOT | {"max_steps": 100})
-    assert learning_curve.measure(shorter).area_to_published is None
-
-
-def test_a_run_that_never_beats_its_baseline_has_no_area() -> None:
-    """Nothing is improved where the best is no better than random."""
-    curve = learning_curve.measure(climbing(-1.0, -2.0))
-
-    assert curve.area == 0.0
-    assert set(curve.episodes_to.values()) == {None}
 
 
 def test_a_run_without_submissions_is_diagnosed() -> None:
@@ -113,29 +42,6 @@ def test_a_run_without_submissions_is_diagnosed() -> None:
         found = diagnostic.measure(record)
         assert len(diagnostic.table(found).rows) == (4 if name == "cost" else 0)
         assert in_short(name, diagnostic, found).rows
-
-
-MEANS = st.lists(
-    st.floats(-1e6, 1e6) | st.sampled_from([float("nan"), float("inf"), float("-inf"), 0.0]), min_size=1, max_size=12
-)
-
-
-@settings(deadline=None, max_examples=30)
-@given(MEANS, st.integers(0, 20), st.booleans())
-def test_the_curve_never_falls(means: list[float], spare: int, anchored: bool) -> None:  # noqa: FBT001 - hypothesis
-    """The best so far never falls, areas lie in [0, 1], and a greater share is never reached sooner."""
-    changes = {} if anchored else {"random_anchor": None}
-    record = climbing(*means, budget=2 * len(means) + spare, **changes)
-    curve = learning_curve.measure(record)
-    bests = [one.best for one in curve.points if one.best is not None]
-    reached = [value for value in curve.episodes_to.values() if value is not None]
-
-    assert bests == sorted(bests)
-    assert curve.area is None or 0 <= curve.area <= 1 + ROUNDING
-    assert reached == sorted(reached)
-    assert len(reached) in {0, 3}
-    news = [one.is_new_best for one in submission_history(record.state)]
-    assert sum(new is True for new in news) == len(set(bests))
 
 
 def test_the_budget(record: RunRecord) -> None:
@@ -163,15 +69,60 @@ def test_a_selected_checkpoint_came_when_it_was_first_submitted(tmp_path: Path) 
 
 
 def test_edits(record: RunRecord) -> None:
-    """Each submission is compared to the one before, loaded or not, and hits are counted by kind of edit."""
+    """Each submission is compared to its parent, and two cases are too few to tell whether an edit paid."""
     found = edits.measure(record)
 
-    assert [one.edit for one in found.submissions] == [None, "parametric", "structural", "structural", "structural"]
-    assert [one.changed_files for one in found.submissions] == [None, 1, 2, 2, 3]
-    assert [one.is_hit for one in found.submissions] == [True, False, False, True, False]
-    assert found.hits["structural"] == edits.Hits(3, 1)
-    assert found.hits["parametric"] == edits.Hits(1, 0)
-    assert found.hits["none"].rate is None
+    assert [one.edit for one in found.submissions] == ["structural", "parametric", "structural", "structural", "revert"]
+    assert [one.parent for one in found.submissions] == [-1, 0, 1, 1, 0]
+    assert [one.is_hit for one in found.submissions] == [None, False, False, False, None]
+    assert [one.topology for one in found.submissions] == [0, 0, 1, 2, 0]
+    assert found.hits == {"structural": edits.Hits(2, 0), "parametric": edits.Hits(1, 0)}
+    assert found.aside == {"cosmetic": 0, "revert": 1, "repair": 0, "none": 0}
+
+
+def test_edits_by_the_papers_rule(record: RunRecord) -> None:
+    """Beside it each submission is compared to the one before, loaded or not, and a new best is a hit."""
+    found = edits.measure(record)
+
+    assert [one.edit for one in found.paper] == [None, "parametric", "structural", "structural", "structural"]
+    assert [one.changed_files for one in found.paper] == [None, 1, 2, 2, 3]
+    assert [one.is_hit for one in found.paper] == [True, False, False, True, False]
+    assert found.paper_hits["structural"] == edits.Hits(3, 1)
+    assert found.paper_hits["parametric"] == edits.Hits(1, 0)
+    assert found.paper_hits["none"].rate is None
+
+
+def test_topologies(record: RunRecord) -> None:
+    """Programs without literals are counted with their episodes, what they gained, and returns to them."""
+    found = topologies.measure(record)
+
+    assert found.topologies == (
+        topologies.Topology(first=0, submissions=3, episodes=6, validation_best=2.0, gain=None),
+        topologies.Topology(first=2, submissions=1, episodes=1, validation_best=None, gain=None),
+        topologies.Topology(first=3, submissions=1, episodes=3, validation_best=6.0, gain=4.0),
+    )
+    assert (found.rollbacks, found.preserved) == (1, 0.5)
+    assert topologies.summary([found])["longest stay"] == 0.6
+
+
+def test_what_an_agent_declares(tmp_path: Path) -> None:
+    """A declared parent stands, whatever is nearer; a hypothesis and settings stand beside what came of them."""
+    events = known_run()
+    said = {1: {"parent": -1}, 4: {"parent": 3, "hypothesis": "faster", "settings": {"gain": 2.0}}}
+    events = [
+        replace(one, **said.get(one.submit_index, {})) if isinstance(one, SubmissionCharged) else one for one in events
+    ]
+
+    found = edits.measure(recorded(tmp_path / "run", events))
+    last = found.submissions[4]
+
+    assert [one.parent for one in found.submissions] == [-1, -1, 1, 1, 3]
+    assert (found.submissions[1].edit, last.edit, last.is_declared) == ("structural", "revert", True)
+    assert (last.hypothesis, last.settings) == ("faster", {"gain": 2.0})
+    assert last.gain is not None
+    assert last.gain.mean == -4.0
+    assert edits.table(found).columns[-1].heading == "hypothesis"
+    assert edits.table(found).rows[4][-1] == "faster"
 
 
 def test_edits_of_a_run_that_is_not_validated_yet() -> None:
@@ -202,7 +153,7 @@ def test_code(record: RunRecord) -> None:
     assert found.selected == code.Counts(
         files=2, python_files=1, data_bytes=6, lines=3, functions=0, classes=0, branches=1, imports=0, unparsable=0
     )
-    assert code.summary([found])["lines added"] == -2
+    assert code.summary([found])["lines added"] == 3
 
 
 def test_generalisation(record: RunRecord) -> None:
@@ -321,7 +272,7 @@ def test_many_runs_are_told_by_entry_and_kind(record: RunRecord) -> None:
     groups = [Group("one", "tuning"), Group("one", "synthesis"), Group("one", "tuning"), Group("other", "tuning")]
 
     table = over_runs("edits", edits.DIAGNOSTIC, [(group, found) for group in groups])
-    column = [one.heading for one in table.columns].index("structural hits")
+    column = [one.heading for one in table.columns].index("paper structural hits")
 
     assert [(*row[:3], row[column]) for row in table.rows] == [
         ("one", "synthesis", 1, 1),

@@ -1,12 +1,14 @@
 """The example of docs/measure/diagnostics.md: its numbers are those that its commands print."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from evopolicygym.cli.main import app
+from evopolicygym.rollout.arithmetic import variables
 from places import ROOT
 
 PAGE = (ROOT / "docs" / "measure" / "diagnostics.md").read_text(encoding="utf-8")
@@ -14,10 +16,13 @@ EXAMPLE = PAGE.partition("## An example")[2].partition("## ")[0]
 
 
 def printed(*words: object) -> str:
-    """Return what the program printed, its lines joined: how wide a terminal is doesn't matter."""
-    left = CliRunner().invoke(app, [*map(str, words)])
-    assert left.exit_code == 0, left.output
-    return " ".join(left.stdout.split())
+    """Return what the program printed, its lines joined: how wide a terminal is doesn't matter.
+
+    The tuner's own arithmetic is pinned too, so that the page's numbers are those of every processor.
+    """
+    line = [sys.executable, "-m", "evopolicygym", *map(str, words)]
+    done = subprocess.run(line, env={**os.environ, **variables()}, capture_output=True, text=True, check=True)
+    return " ".join(done.stdout.split())
 
 
 @pytest.mark.nightly

@@ -241,14 +241,14 @@ def test_entries_can_be_told_apart_further(tmp_path: Path, document: dict[str, A
         ({"budget": {"episodes": 9, "spent": 8, "submissions": 2}}, "episode budget"),
     ],
 )
-def test_what_was_not_measured_alike_is_not_mixed(
+def test_what_is_not_comparable_is_not_mixed(
     tmp_path: Path, document: dict[str, Any], change: dict[str, Any], said: str
 ) -> None:
     """Other cases, versions, specs, protocols or budgets are refused by name, unless mixing is asked for."""
     write(tmp_path / "runs", changed(document, "acrobot", "one", [-90.0, -80.0]))
     write(tmp_path / "runs", changed(document, "acrobot", "other", [-90.0, -80.0]) | change)
 
-    with pytest.raises(UsageError, match="not measured alike") as refused:
+    with pytest.raises(UsageError, match="not comparable") as refused:
         board_of(tmp_path / "runs")
     assert said in str(refused.value)
     assert any(note.startswith("Mixed: ") for note in board_of(tmp_path / "runs", choice=Choice(mix=True)).notes)

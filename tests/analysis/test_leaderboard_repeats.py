@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evopolicygym.analysis.ranking.score_table import Choice, score_table
-from evopolicygym.analysis.ranking.side_by_side import score_tables
+from evopolicygym.analysis.ranking.score_table import Choice, score_table, score_tables
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
@@ -37,7 +36,7 @@ def labels(runs: Path) -> set[str]:
 
 
 def refusal(*runs: Path, by: tuple[str, ...] = ()) -> str:
-    with pytest.raises(UsageError, match="not measured alike") as refused:
+    with pytest.raises(UsageError, match="not comparable") as refused:
         score_table(load_results(runs).runs, [], Choice(by))
     return str(refused.value)
 
@@ -74,7 +73,7 @@ def test_a_run_is_not_compared_with_its_copy(tmp_path: Path, document: dict[str,
     first = write(tmp_path / "runs", changed(document, "acrobot", "tuner", RETURNS))
     shutil.copytree(first, tmp_path / "copy")
 
-    assert "was to be compared with itself" in str(failing("compare", first, tmp_path / "copy", tmp_path / "runs"))
+    assert "would be compared with itself" in str(failing("compare", first, tmp_path / "copy", tmp_path / "runs"))
 
 
 def test_an_experiment_is_called_by_its_name(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -104,8 +103,8 @@ def test_advice_fits_a_difference_of_budgets(tmp_path: Path, document: dict[str,
 
     assert "experiment" not in said
     assert said.endswith(
-        "Name only the runs to be shown (one directory or several), or tell entries apart with --by budget, or have "
-        "them mixed all the same with --mix."
+        "Name only the runs to be shown (one directory or several), or split entries with --by budget, or mix "
+        "them anyway with --mix."
     )
     assert score_table(load_results(runs).runs, [], Choice(["budget"])).entry("tuner, budget 9")
 
@@ -117,12 +116,11 @@ def test_advice_fits_a_difference_of_cases(tmp_path: Path, document: dict[str, A
     others = changed(document, "acrobot", "b", RETURNS) | {"experiment": "another", "commitment": "another"}
     elsewhere = refusal(write(tmp_path / "more", few), write(tmp_path / "more", others))
 
-    assert said.endswith("Name only the runs to be shown (one directory or several), or have them mixed all the same "
-                         "with --mix.")  # fmt: skip
+    assert said.endswith("Name only the runs to be shown (one directory or several), or mix them anyway with --mix.")
     assert "Name the runs of one experiment only" in elsewhere
 
 
-def test_an_unknown_label_is_told_before_what_is_not_alike(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_an_unknown_label_is_named_before_what_is_not_comparable(tmp_path: Path, document: dict[str, Any]) -> None:
     """A slip of the pen gets the names to choose from, not a lecture on budgets."""
     write(tmp_path / "runs", changed(document, "acrobot", "tuner", RETURNS))
     other = changed(document, "acrobot", "random", RETURNS)
@@ -132,7 +130,7 @@ def test_an_unknown_label_is_told_before_what_is_not_alike(tmp_path: Path, docum
 
     assert isinstance(unknown, UnknownName)
     assert "Did you mean 'random'" in str(unknown)
-    assert "not measured alike" in str(failing("compare", "tuner", "random", tmp_path / "runs"))
+    assert "not comparable" in str(failing("compare", "tuner", "random", tmp_path / "runs"))
 
 
 def test_what_is_not_comparable_stands_side_by_side(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -160,7 +158,7 @@ def test_entries_told_apart_by_their_split_stand_in_one_table(tmp_path: Path, do
     table = score_table(load_results([tmp_path / "runs"]).runs, [], Choice(["split"]))
 
     assert [one.label for one in table.entries if one.runs] == ["tuner, split private", "tuner, split public"]
-    assert any("played other cases" in note for note in table.notes)
+    assert any("played different cases" in note for note in table.notes)
 
 
 def test_tasks_of_one_split_stay_together(tmp_path: Path, document: dict[str, Any]) -> None:

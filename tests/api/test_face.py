@@ -74,7 +74,7 @@ def test_what_was_played_is_looked_at(played: evopolicygym.Run) -> None:
 
     assert board.records[0]["entry"] == "balance"
     assert pair.document["first"] == "balance"
-    assert [one["edit"] for one in edits.records] == [None, "structural"]
+    assert [(one["parent"], one["edit"]) for one in edits.records] == [("starter", "none"), ("0", "structural")]
     assert all("<table>" in one._repr_html_() for one in (board, pair, edits))
     assert evopolicygym.verify(played.path).ok
 
@@ -125,6 +125,32 @@ def test_a_function_is_given_again_to_resume(tmp_path: Path) -> None:
     assert (run.score, len(run.submissions)) == (500.0, 2)
 
 
+def test_an_interrupted_run_says_where_it_lies(tmp_path: Path) -> None:
+    """Ctrl-C once there is a record names it, and the run is resumed from there; before, it is like any other."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(evopolicygym.RunInterrupted, match="nothing is lost") as interrupted:
+        evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", on_event=interrupt, **SMALL)
+    many = {**SMALL, "workers": 512}  # which is remarked before there is a record
+    with pytest.raises(KeyboardInterrupt) as early:
+        evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", on_note=interrupt, **many)
+    run = evopolicygym.resume(interrupted.value.path, workers=1)
+
+    assert run.path == interrupted.value.path
+    assert not isinstance(early.value, evopolicygym.RunInterrupted)
+
+
+def test_a_run_is_logged_for_a_program_that_listens(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The package's logger says where the record lies and what is played."""
+    with caplog.at_level("INFO", logger="evopolicygym"):
+        run = evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", **SMALL)
+
+    assert f"record {run.path}" in caplog.messages
+    assert any(line.startswith("train episode 1 of submission 0: return ") for line in caplog.messages)
+
+
 def test_what_is_wrong_is_said_before_anything_is_made(tmp_path: Path) -> None:
     """A misspelt option, an unknown environment and a function without a parameter are refused with what works."""
     with pytest.raises(UnknownName, match="Did you mean 'budget'"):
@@ -133,7 +159,7 @@ def test_what_is_wrong_is_said_before_anything_is_made(tmp_path: Path) -> None:
         evopolicygym.run("cartpol", runs=tmp_path / "runs")
     with pytest.raises(UsageError, match="a function of one argument, the session"):
         evopolicygym.run("cartpole", lambda: None, runs=tmp_path / "runs")  # type: ignore[arg-type, misc]
-    with pytest.raises(UsageError, match="Which environment"):
+    with pytest.raises(UsageError, match="No environment was named"):
         evopolicygym.run(runs=tmp_path / "runs")
 
     assert not (tmp_path / "runs").exists()

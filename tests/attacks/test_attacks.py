@@ -7,6 +7,8 @@ import pytest
 from attacked import AttackedRun, attacked_run
 from evopolicygym.checks.attack_suite.attack import Attack, attacks
 
+pytestmark = pytest.mark.needs_root
+
 
 @pytest.fixture(scope="module")
 def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedRun]:

@@ -17,7 +17,7 @@ from evopolicygym.runs.verify import findings
 from fakes import OpenRun, RunMaker
 from whole_runs import all_seeds, numbers
 
-pytestmark = needs_bubblewrap
+pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
 
 SEARCH = """
 import os, pathlib, subprocess, sys

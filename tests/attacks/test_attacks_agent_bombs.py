@@ -1,6 +1,7 @@
 """Bombs in an agent's hands (A08), bounded by limits set low; and that nothing of an agent outlives its turn."""
 
 import json
+import os
 import secrets
 import subprocess
 import time
@@ -207,7 +208,7 @@ def test_reserve_of_the_disk(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> N
     """A08: a program is ended before the disk of the record is full, whatever it was that filled it."""
     monkeypatch.setattr(watch.Watch, "_over_system", lambda _: "")
     monkeypatch.setattr(watch, "RESERVE_BYTES", 1 << 60)
-    looked = watch.Watch(run.paths.system, program.AgentLimits(), None)
+    looked = watch.Watch(run.paths.workspace, program.AgentLimits(), None)
     looked._bytes *= 4
 
     assert "must stay free" in looked.over()
@@ -238,8 +239,9 @@ subprocess.run(["./judge", "submit", "0-1"], check=True)
 """
     ended = detonated(run, script)
     printed_lines = run.paths.transcript.read_text(encoding="utf-8").splitlines()
+    lower = str(min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10))
 
-    assert (ended.end, printed_lines[:2]) == (AgentEnd.FINISHED, ["10", "refused"])
+    assert (ended.end, printed_lines[:2]) == (AgentEnd.FINISHED, [lower, "refused"])
 
 
 def test_unknown_limit() -> None:

@@ -14,7 +14,7 @@ from evopolicygym.runs.verify import findings
 from fakes import RunMaker
 from whole_runs import events
 
-pytestmark = needs_bubblewrap
+pytestmark = [needs_bubblewrap, pytest.mark.needs_root]
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def why_not() -> str:
     return "" if usable_python() else f"nobody can't import this project in any of {', '.join(PYTHONS)}"
 
 
-pytestmark = [needs_bubblewrap, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [needs_bubblewrap, pytest.mark.skipif(bool(why_not()), reason=why_not()), pytest.mark.needs_root]
 
 AGENT = """
 import json, os, pathlib, subprocess, sys

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from asking import SUBMIT, ask, assert_unharmed, charges, connect, head, heard, refusal, spoken, submit
@@ -69,7 +69,7 @@ def test_the_token_is_written_nowhere(
         ask(run, *call.split(), SUBMIT)
     spoken(run, head(run, "Content-Length: abc") + b"\r\n")
     written = b"".join(path.read_bytes() for path in run.paths.root.rglob("*") if path.is_file())
-    ours = [record.getMessage() for record in caplog.records if not record.name.startswith(("httpx", "httpcore"))]
+    ours = [record.getMessage() for record in caplog.records if not record.name.startswith(("httpx2", "httpcore"))]
 
     assert token_of(run).encode() not in written
     assert token_of(run) not in "".join(ours)
@@ -92,6 +92,7 @@ for name in ("cmdline", "environ", "maps", "fd"):
 """
 
 
+@pytest.mark.needs_root
 def test_another_user_of_the_machine(new_run: RunMaker) -> None:
     """Whoever finds the port as another user gets no answer, and finds the token in nothing of the judge's process."""
     if os.getuid() != 0:
@@ -331,7 +332,7 @@ def test_refused_requests_leave_nothing(new_run: RunMaker, count: int, capfd: py
     run = new_run()
     (run.paths.system / "away").symlink_to("nowhere")
     before, files = run.journal(), sizes(run)
-    address = httpx.URL(run.door.address.base_url)
+    address = httpx2.URL(run.door.address.base_url)
     client = http.client.HTTPConnection(address.host, address.port, timeout=30)
     answers = set()
     for number in range(count):
@@ -361,7 +362,7 @@ def test_refused_requests_leave_nothing(new_run: RunMaker, count: int, capfd: py
 
 def quoted(run: OpenRun, path: str) -> str:
     """Return a path below the token as it goes over the wire, unchanged but for what is not ASCII."""
-    return httpx.URL(run.door.address.base_url).path + "".join(
+    return httpx2.URL(run.door.address.base_url).path + "".join(
         char if char.isascii() else "".join(f"%{byte:02X}" for byte in char.encode()) for char in path
     )
 
@@ -371,4 +372,4 @@ def sizes(run: OpenRun) -> dict[Path, int]:
 
 
 def token_of(run: OpenRun) -> str:
-    return httpx.URL(run.door.address.base_url).path.strip("/")
+    return httpx2.URL(run.door.address.base_url).path.strip("/")

@@ -213,7 +213,7 @@ def test_clients_that_leave_while_a_checkpoint_is_taken(new_run: RunMaker, monke
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 5)
     run, taken = new_run(), Event()
     really = run.session._capture
-    monkeypatch.setattr(run.session, "_capture", lambda: (taken.wait(PATIENCE_S), really())[1])
+    monkeypatch.setattr(run.session, "_capture", lambda settings: (taken.wait(PATIENCE_S), really(settings))[1])
     for _ in range(1000):
         if len(queue := answering(run)) > 5:
             break

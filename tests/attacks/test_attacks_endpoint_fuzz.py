@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as some
@@ -42,7 +42,7 @@ class StandingJudge:
     """A judge in a process of its own, asked over one connection that is opened again where it was closed."""
 
     process: "subprocess.Popen[str]"
-    address: httpx.URL
+    address: httpx2.URL
     paths: RunPaths
     client: http.client.HTTPConnection = field(init=False)
 
@@ -69,7 +69,7 @@ def judge(tmp_path: Path) -> Iterator[StandingJudge]:
     command = [sys.executable, SUPPORT / "standing_judge.py", tmp_path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        standing = StandingJudge(process, httpx.URL(process.stdout.readline().strip()), RunPaths(tmp_path))
+        standing = StandingJudge(process, httpx2.URL(process.stdout.readline().strip()), RunPaths(tmp_path))
         yield standing
         standing.client.close()
         process.communicate()
@@ -118,8 +118,8 @@ def test_whatever_is_asked_is_answered(judge: StandingJudge, count: int) -> None
         ask()
     growth_kb = judge.memory_kb() - memory_kb
     typical_s, worst_s = median(waited_s), max(waited_s)
-    print(f"{count} requests, {len(waited_s)} beside them: answered in {typical_s * 1e3:.1f} ms (median),")  # noqa: T201 - figures for the reader
-    print(f"{worst_s * 1e3:.1f} ms (worst); the judge's memory grew by {growth_kb} KiB; statuses {sorted(statuses)}")  # noqa: T201 - as above
+    print(f"{count} requests, {len(waited_s)} beside them: answered in {typical_s * 1e3:.1f} ms (median),")
+    print(f"{worst_s * 1e3:.1f} ms (worst); the judge's memory grew by {growth_kb} KiB; statuses {sorted(statuses)}")
 
     assert {200, 400, 404, 405, 415} <= statuses
     assert before == judge.paths.journal.read_bytes()

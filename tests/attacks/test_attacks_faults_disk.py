@@ -23,7 +23,7 @@ from evopolicygym.core.submission import LoadError
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import run as runs
 from fakes import FakeExecutor
 from moments import CALLS, FailingDisk, WatchedDisk, played_on
@@ -181,6 +181,7 @@ def undisturbed_real(tmp_path_factory: pytest.TempPathFactory) -> RunState:
     return played(config(tmp_path_factory.mktemp("real"), split=SplitSource.PUBLIC)).state
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["staging/submit_001/summary.json", pytest.param("evaluation/held_out", marks=pytest.mark.nightly)]
 )

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.event import EpisodeRepeated, RunStopped, StopReason, SubmissionCharged
 from evopolicygym.core.rollout import ATTEMPTS
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout.executors import local
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import resume
@@ -90,7 +90,9 @@ def test_what_is_played_again_is_not_charged(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("simulators_found")
-@pytest.mark.parametrize(("train", "held_out"), [(IS_KILLED, 5), pytest.param(FINE, SEGFAULTS, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("train", "held_out"), [(IS_KILLED, 5), pytest.param(FINE, SEGFAULTS, marks=pytest.mark.nightly)]
+)
 def test_a_run_whose_simulator_keeps_dying(tmp_path: Path, train: int, held_out: int) -> None:
     """The run stops with what to do and says why; when the simulator is mended it ends as if nothing had happened."""
     asked = config_on(tmp_path, train, held_out)

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import httpx
+import httpx2
 
 from asking import TLS
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
@@ -42,7 +42,7 @@ def make_importer(_config: AgentConfig) -> Player:
             (desk.system / "policy.py").write_bytes(policy)
             asking = Thread(target=_submit, args=(door.address.base_url, name))
             asking.start()
-            beside.append(httpx.get(f"{door.address.base_url}/info", trust_env=False, verify=TLS).status_code)
+            beside.append(httpx2.get(f"{door.address.base_url}/info", trust_env=False, verify=TLS).status_code)
             asking.join()
         return Turn(AgentEnd.FINISHED)
 
@@ -52,7 +52,7 @@ def make_importer(_config: AgentConfig) -> Player:
 def _submit(base_url: str, name: str) -> None:
     body = json.dumps({"env_instances": list(range(EPISODES))})
     headers = {"Content-Type": "application/json"}
-    answer = httpx.post(f"{base_url}/submit", content=body, headers=headers, timeout=120, trust_env=False, verify=TLS)
+    answer = httpx2.post(f"{base_url}/submit", content=body, headers=headers, timeout=120, trust_env=False, verify=TLS)
     answers[name] = answer.json()
 
 

@@ -4,6 +4,8 @@ import pytest
 
 from ordinary_user import run
 
+pytestmark = pytest.mark.needs_root
+
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load

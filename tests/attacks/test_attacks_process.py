@@ -8,6 +8,8 @@ from attacked import AttackedRun, attacked_run
 from evopolicygym.checks.attack_suite.attack import Attack, attacks
 from evopolicygym.sandbox.backends.process import Backend
 
+pytestmark = pytest.mark.nightly
+
 PROMISED = [one for one in attacks() if one.guarantees <= Backend.guarantees]
 BY_THE_SANDBOX = [one for one in PROMISED if one.guarantees]
 """Held by what a process gives up, not by the watch that every level has."""

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from evopolicygym.baselines import training as training_module
 from evopolicygym.baselines.budget import TrainingBudget, Unit, budget_of
 from evopolicygym.baselines.deal import Deal
-from evopolicygym.baselines.export import POLICY, TOLD, WEIGHTS, export
+from evopolicygym.baselines.export import POLICY, TRAINING, WEIGHTS, export
 from evopolicygym.baselines.settings import OURS, Algorithm, algorithm_named, fitting, settings_of
 from evopolicygym.baselines.training import Training, TrainingProgress, train
 from evopolicygym.cli.main import app
@@ -254,7 +254,7 @@ def test_trained_and_scored_from_the_command_line(tmp_path: Path) -> None:
     scored = json.loads(CliRunner().invoke(app, ["run", "cartpole", *agent, *small, "--json"]).stdout)
     again = CliRunner().invoke(app, words)
 
-    assert told == json.loads((project / TOLD).read_text(encoding="utf-8"))
+    assert told == json.loads((project / TRAINING).read_text(encoding="utf-8"))
     assert (told["label"], told["episodes"], told["seed"]) == ("PPO 4 episodes", 4, 0)
     assert {"stable_baselines3", "torch", "numpy", "gymnasium"} <= told["versions"].keys()
     assert scored["submissions"][0]["failed_episodes"] == 0
@@ -296,9 +296,9 @@ def test_settings_are_known(name: str) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda: budget_of(None, None, None), "one budget, and none was given: --episodes, --steps or --minutes"),
-        (lambda: budget_of(5, None, 1), "5 episodes and 1 minute was given"),
-        (lambda: budget_of(0, None, None), "A training of 0 episodes learns nothing"),
+        (lambda: budget_of(None, None, None), "one budget, --episodes, --steps or --minutes; got none"),
+        (lambda: budget_of(5, None, 1), "got 5 episodes and 1 minute"),
+        (lambda: budget_of(0, None, None), "--episodes expects a number above 0, got 0"),
         (lambda: algorithm_named("dqn"), "no algorithm 'dqn' to train with. Known: ppo, sac"),
     ],
 )

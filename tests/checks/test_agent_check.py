@@ -86,6 +86,7 @@ def test_other_agents_of_the_house(name: str) -> None:
     assert failed(checked(AgentConfig(name))) == {}
 
 
+@pytest.mark.nightly
 @needs_bubblewrap
 @pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
 def test_reference_harness(wire: Wire) -> None:
@@ -96,6 +97,7 @@ def test_reference_harness(wire: Wire) -> None:
     assert "shown where to look, it found nothing" in findings[ALL.index("hidden files")].detail
 
 
+@pytest.mark.nightly
 @needs_bubblewrap
 def test_tool(tmp_path: Path) -> None:
     """A tool that goes on in its conversation passes."""
@@ -128,6 +130,7 @@ MISBEHAVING = {
 LONGER = {"misbehaving:make_snoop", "misbehaving:make_waiter"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.nightly] * (name in LONGER)) for name in MISBEHAVING]
 )
@@ -166,6 +169,7 @@ def test_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     assert "resumed from there" in printed
 
 
+@pytest.mark.nightly
 def test_program_in_a_file_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: Shell) -> None:
     """A file that the command names is found from where the check is typed, as by ``run``."""
     (tmp_path / "agent.sh").write_text("./judge submit 0-3\n", encoding="utf-8")

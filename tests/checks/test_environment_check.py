@@ -89,6 +89,7 @@ def _simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "odd_simulator", raising=False)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("how", ["time.sleep(3600)", "any(iter(int, 1))"])
 def test_a_step_that_never_returns_ends_the_check(tmp_path: Path, how: str) -> None:
     """The check gives up, says for how long it waited and where the simulator stood, and leaves no process behind."""
@@ -218,10 +219,10 @@ PAGE = (ROOT / "docs" / "extend" / "own_environment.md").read_text(encoding="utf
 
 
 def test_the_page_shows_an_environment_that_passes(tmp_path: Path) -> None:
-    """The simulator and the spec that docs/extend/own_environment.md shows, with its anchors, pass the check."""
-    program, spec, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
+    """The simulator and the spec that docs/extend/own_environment.md shows, with anchors and texts, pass the check."""
+    program, spec, terse, anchors, _ = re.findall(r"```(?:python|toml)\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "walk.py").write_text(program, encoding="utf-8")
-    (tmp_path / "walk.toml").write_text(spec + anchors, encoding="utf-8")
+    (tmp_path / "walk.toml").write_text(spec + anchors + terse, encoding="utf-8")
 
     assert bad(examine(tmp_path / "walk.toml")) == {}
 

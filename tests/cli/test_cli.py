@@ -16,7 +16,7 @@ from whole_runs import Told, config, played, state_kept_in
 
 VERBS = [
     *("run", "resume", "suite", "suites", "environments", "agents", "show", "leaderboard", "compare", "diagnose"),
-    *("report", "train", "export", "verify", "post-hoc", "check", "reveal"),
+    *("report", "train", "export", "verify", "audit", "post-hoc", "check", "reveal"),
 ]
 HEAVY = ["numpy", "gymnasium", "starlette", "uvicorn", "cmaes", "scipy"]
 
@@ -119,25 +119,28 @@ def test_the_package_is_a_program(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         (["run", "cartpol"], "There is no environment named 'cartpol'. Did you mean 'cartpole'? Known: "),
         (["run", "cartpole", "--agent", "randon"], "There is no agent named 'randon'. Did you mean 'random'? Known: "),
         (["run", "cartpole", "--isolation", "chroot"], "There is no isolation level named 'chroot'."),
-        (["run", "cartpole", "--split", "secret"], "There is no split 'secret': private, public, or a directory"),
+        (
+            ["run", "cartpole", "--split", "secret"],
+            "There is no split 'secret'; expected private, public, or a directory",
+        ),
         (["run", "cartpole", "--budget", "0"], "A budget of 0 episodes was asked for"),
         (["run", "cartpole", "--validation", "65"], "65 validation cases were requested; must be from 1 to 64"),
         (["run", "cartpole", "--held-out", "0"], "0 held-out cases were requested"),
-        (["run", "cartpole", "acrobot"], "The environments cartpole and acrobot were asked for, and a run plays one"),
+        (["run", "cartpole", "acrobot"], "A run plays one environment, and two were named, cartpole and acrobot"),
         (["run", "cartpole", "--", "/none/agent", "--fast"], "no '/none/agent' here or in a workspace"),
         (["run", "cartpole", "--", "python3", "none.py"], "no 'none.py' here or in a workspace"),
-        (["run"], "Which environment is to be played? evopolicygym run TASK"),
+        (["run"], "No environment was named. What works: evopolicygym run TASK"),
         (["run", "nowhere.toml"], "nowhere.toml can't be read"),
         (["check", "planet", "earth"], "There is no kind of check named 'planet'. Known: "),
         (["check", "environment", "earth"], "There is no environment named 'earth'."),
         (
             ["show", "nowhere"],
-            "nowhere does not exist; a run's directory, its id or the beginning of it, or latest is asked for",
+            "nowhere does not exist; expected a run's directory, its id, the beginning of its id, or latest",
         ),
         (["resume", "nowhere"], "nowhere does not exist"),
         (["verify", "nowhere"], "nowhere does not exist"),
-        (["leaderboard"], "runs does not exist; the directory of a run, or one with runs below it, is asked for"),
-        (["compare", "a", "b", "--runs", "here"], "here does not exist; the directory of a run"),
+        (["leaderboard"], "runs does not exist; expected the directory of a run, or one with runs below it"),
+        (["compare", "a", "b", "--runs", "here"], "here does not exist; expected the directory of a run"),
         (["reveal", "nothing", "--yes"], "There is no experiment 'nothing' in runs. Known: none."),
     ],
 )

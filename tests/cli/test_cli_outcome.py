@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import (
     AgentEnded,
@@ -22,6 +21,7 @@ from evopolicygym.core.event import (
     StopReason,
 )
 from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.task import BudgetRule
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from fakes import TIME, charged, held_out, opening, published, submitted, task, validated, whole_run
@@ -142,7 +142,7 @@ def test_failures_of_several_kinds(shell: Shell, tmp_path: Path) -> None:
     events: list[Event] = [opening(), *submitted(0, [1.0]), closed, *validated("a", [1.0, 1.0]), chosen, *scored, ended]
     told = shell.printed("show", recorded(tmp_path / "run", events))
 
-    assert "3 of 3 held-out episodes failed, 2 of them so: error: b" in told
+    assert "3 of 3 held-out episodes failed; 2 of them: error: b" in told
 
 
 def test_documents_without_failures_are_as_they_were(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_errors_are_said_as_ever(shell: Shell) -> None:
 
     assert (unknown.code, both.code) == (2, 2)
     assert "There is no environment named" in unknown.err
-    assert "Both --quiet and --verbose" in both.err
+    assert "--quiet and --verbose can't be combined" in both.err
 
 
 def test_a_suite_is_quiet(shell: Shell, tmp_path: Path) -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from evopolicygym.api.pace import Pace
 from evopolicygym.api.progress import RunView
 from evopolicygym.cli.suite_view import SuiteView
 from evopolicygym.core.run import Stage, fold
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suites.progress import RunProgress
+from evopolicygym.runs.progress import Pace, RunProgress
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import plan
 from fakes import whole_run

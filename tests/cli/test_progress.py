@@ -11,8 +11,7 @@ from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.api.progress import RunView, submissions_table
 from evopolicygym.cli.outcome import show_outcome
-from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.allowance import Allowance
+from evopolicygym.core.agent import AgentConfig, Allowance
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold

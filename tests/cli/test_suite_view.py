@@ -12,18 +12,19 @@ from rich.console import Console
 from evopolicygym.cli import main as cli
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.run import Stage
-from evopolicygym.runs.suites.progress import (
+from evopolicygym.runs.progress import RunProgress
+from evopolicygym.runs.suites.messages import (
+    Message,
     PlannedRunStopped,
     ProcessStarted,
     RecordOpened,
-    RunProgress,
-    Word,
     decode,
     encode,
 )
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import plan, suite_of
 from places import ROOT
+from shell import Shell
 from suites import suite
 
 DOCS = ROOT / "docs"
@@ -50,7 +51,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
 
 
 @pytest.mark.parametrize(
-    "word",
+    "message",
     [
         ProcessStarted(7, (0, 3)),
         RecordOpened("runs/a"),
@@ -58,16 +59,16 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
         PlannedRunStopped("limited", "later\nor never"),
     ],
 )
-def test_words_travel_as_lines(word: Word) -> None:
+def test_messages_travel_as_lines(message: Message) -> None:
     """What a run says is one line of JSON, and is read as what was said."""
-    line = encode(word)
+    line = encode(message)
 
     assert line.count(b"\n") == 1
-    assert decode(line) == word
+    assert decode(line) == message
 
 
-def test_a_line_that_is_no_word() -> None:
-    """What is no word of ours is refused, not guessed at."""
+def test_a_line_that_is_no_message() -> None:
+    """What is no message of ours is refused, not guessed at."""
     for line in (b'{"kind": "sung"}', b'{"kind": "standing"}', b"no"):
         with pytest.raises(ValueError, match="validation error"):
             decode(line)
@@ -161,6 +162,26 @@ def test_the_list_of_suites(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert {one["name"]: len(one["environments"]) for one in listed}["smoke"] == 3
 
 
+def test_what_a_suite_holds(shell: Shell) -> None:
+    """suites show says of each task of which pack it is, why it is hard and what known policies score; so does JSON."""
+    text = shell.printed("suites", "show", "frontier16")
+    found = shell.json("suites", "show", "frontier16")
+    (listed,) = [one for one in shell.json("suites") if one["name"] == "frontier16"]
+
+    assert "\nMiniGrid-MemoryS17Random-v0 minigrid · 1445 steps\n    memory, partial view: What was seen" in text
+    assert listed == found
+    assert [one["name"] for one in found["tasks"]] == found["environments"]
+    assert {"pack": "nle", "max_steps": 5000}.items() <= found["tasks"][14].items()
+
+
+def test_a_suite_of_specs_shows_their_anchors(shell: Shell) -> None:
+    """An environment with a spec of its own is shown with the spec's limit and anchors."""
+    text = shell.printed("suites", "show", "smoke")
+
+    assert "\npendulum 200 steps\n" in text
+    assert text.count("(mean ± s.e.)") == 3
+
+
 def test_a_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """--dry-run says what would be played, and leaves nothing behind."""
     asked = ("suite", "smoke", "--agent", "tuner", "--agent", "random", "--repeats", 2, "--runs", tmp_path / "runs")
@@ -188,9 +209,11 @@ def test_a_suite_that_is_refused(
     assert not (tmp_path / "runs").exists()
 
 
-def test_the_example_in_the_docs() -> None:
-    """The file that docs/use/suites.md shows is one."""
-    (example,) = re.findall(r"```toml\n(.*?)```", (DOCS / "use" / "suites.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_examples_in_the_docs() -> None:
+    """The files that docs/use/suites.md shows are suites."""
+    example, crossed = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "use" / "suites.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     shown_suite = suite_of({**tomllib.loads(example), "experiment": "thinking"}, "here")
     planned = plan(shown_suite)
 
@@ -199,3 +222,17 @@ def test_the_example_in_the_docs() -> None:
     assert planned[2].config.agent.effort == "high"
     assert planned[2].config.agent.allowance.cost == 5.0
     assert planned[1].config.agent.allowance.cost is None
+    assert len(plan(suite_of({**tomllib.loads(crossed), "experiment": "practice"}, "here"))) == 8
+
+
+def test_levels_are_shown(tmp_path: Path) -> None:
+    """Of a suite that crosses knobs, tables have a row for each combination, and columns that say which."""
+    planned = plan(suite(tmp_path, "tuner", cross={"budget": [2, 6], "policy_packages": [[], ["numba"]]}))
+    results = [PlannedRunResult(run) for run in planned]
+    console = screen(terminal=False)
+    console.print(plan_table(results))
+    console.print(score_table(results))
+
+    assert re.search(r"environment +agent +budget +policy_packages +repeat", shown(console))
+    assert re.search(r"cartpole +tuner +6 +numba +0 +0 +new", shown(console))
+    assert re.search(r"cartpole +2 +none +waiting", shown(console))

@@ -1,12 +1,14 @@
 """The episode budget: what may be asked for, and that no run becomes impossible to end."""
 
+import math
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Limits, Task
 from fakes import TOY
 
 rules = some.builds(
@@ -33,7 +35,15 @@ def test_the_papers_profile_is_the_default() -> None:
     assert found == (128, 16, 32, 1024)
 
 
-@pytest.mark.parametrize("rule", [(0,), (-1,), (4, 0), (4, 5), (4, 2, 1), (4, 1, 0)])
+@pytest.mark.parametrize("limit", [{"act_s": 0}, {"memory_mb": -1}, {"episode_s": math.inf}, {"load_s": math.nan}])
+def test_a_limit_nothing_could_keep_to_is_refused(limit: dict[str, Any]) -> None:
+    """Limits of a policy are above 0 and finite; those that aren't at their default are known by name."""
+    with pytest.raises(UsageError, match=f"A policy limit {next(iter(limit))} of"):
+        Limits(**limit)
+    assert Limits(act_s=2, memory_mb=512).changed == {"act_s": 2, "memory_mb": 512}
+
+
+@pytest.mark.parametrize("rule", [(0,), (-1,), (4, 0), (4, 5), (4, 2, 1), (4, 1, 0), (4, 1, 4, 0)])
 def test_a_budget_nothing_fits_into_is_refused(rule: tuple[int, ...]) -> None:
     """A budget under which no submission could be made is refused when it is written down."""
     with pytest.raises(UsageError):

@@ -9,9 +9,8 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.tables.formats import Number, shown
-from evopolicygym.core.decimals import decimals
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
-from evopolicygym.core.number_text import number, plus_minus
+from evopolicygym.core.number_text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings

@@ -30,7 +30,7 @@ def test_a_name_is_loaded() -> None:
 
 def test_an_unknown_name_is_answered_with_the_known() -> None:
     """Who asks for what is not there is told what is near, and what there is."""
-    with pytest.raises(UnknownName, match=r"named 'scor'. Did you mean 'score'\? Known: agent, allowance, budget"):
+    with pytest.raises(UnknownName, match=r"named 'scor'. Did you mean 'score'\? Known: agent, cases, clock"):
         ROOM.load("scor")
 
 

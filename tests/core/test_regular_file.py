@@ -10,6 +10,8 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from hostile_records import KINDS, Outside, a_link, a_sparse_file, deep_json
 
+pytestmark = pytest.mark.needs_root
+
 OTHER_KINDS = [kind for kind in KINDS if kind not in {a_sparse_file, deep_json}]
 
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import (
@@ -20,6 +19,7 @@ from evopolicygym.core.event import (
     EpisodeRepeated,
     Event,
     FinishAsked,
+    PolicyRestored,
     RunClosed,
     RunFinished,
     RunResumed,
@@ -29,6 +29,7 @@ from evopolicygym.core.event import (
 from evopolicygym.core.run import RunState, Stage, after, fold
 from evopolicygym.core.score import Candidate
 from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.task import BudgetRule
 from fakes import TIME, charged, episode, held_out, opening, published, submitted, task, trained, validated, whole_run
 
 OPENED = opening()
@@ -204,6 +205,7 @@ PLAYED = [*SELECTED, *held_out("b", [1.0, 2.0, 3.0])]
 AN_ERROR = 0.5773502691896257
 TWO_A_TIME = opening(task=task(budget=BudgetRule(8, 2, 4)))
 FILMED = opening(task=task(films=3))
+TAKES_ONE = opening(task=task(budget=BudgetRule(BUDGET, max_submissions=1)))
 MAY_FINISH = opening(task=task(finish_allowed=True))
 
 
@@ -214,6 +216,8 @@ MAY_FINISH = opening(task=task(finish_allowed=True))
         ([OPENED, charged(0, BUDGET + 1)], "overdraws"),
         ([OPENED, *submitted(0, [1.0] * 6), charged(1, 3)], "overdraws"),
         ([OPENED, charged(0, 0)], "overdraws"),
+        ([TAKES_ONE, *submitted(0, [1.0]), charged(1, 1)], "beyond the most"),
+        ([TAKES_ONE, *submitted(0, [1.0]), RunClosed(TIME, CloseReason.AGENT_ENDED)], "not submissions_spent"),
         ([TWO_A_TIME, charged(0, 5)], "at most 4"),
         ([TWO_A_TIME, charged(0, 1)], "at least 2"),
         ([OPENED, charged(1)], "out of order"),
@@ -221,12 +225,15 @@ MAY_FINISH = opening(task=task(finish_allowed=True))
         ([OPENED, charged(0, key="k"), charged(1, key="k")], "charged twice"),
         ([OPENED, SubmissionCharged(TIME, 0, "a", (16,))], "outside the train split"),
         ([OPENED, SubmissionCharged(TIME, 0, "a", (-1,))], "outside the train split"),
+        ([OPENED, SubmissionCharged(TIME, 0, "a", (0,), parent=0)], "names a parent that did not come before it"),
+        ([OPENED, SubmissionCharged(TIME, 0, "a", (0,), parent=-2)], "names a parent that did not come before it"),
+        ([OPENED, PolicyRestored(TIME, 0)], "restored that was never submitted"),
         # films
-        ([OPENED, replace(charged(0), films=(0,))], "rule of films"),
-        ([FILMED, replace(charged(0), films=(2,))], "rule of films"),
-        ([FILMED, replace(charged(0), films=(1, 1))], "rule of films"),
-        ([FILMED, replace(charged(0, 4), films=(0, 1, 2, 3))], "rule of films"),
-        ([FILMED, replace(charged(0), films=(0, 1)), replace(charged(1), films=(0, 1))], "rule of films"),
+        ([OPENED, replace(charged(0), films=(0,))], "the films rule"),
+        ([FILMED, replace(charged(0), films=(2,))], "the films rule"),
+        ([FILMED, replace(charged(0), films=(1, 1))], "the films rule"),
+        ([FILMED, replace(charged(0, 4), films=(0, 1, 2, 3))], "the films rule"),
+        ([FILMED, replace(charged(0), films=(0, 1)), replace(charged(1), films=(0, 1))], "the films rule"),
         ([FILMED, *submitted(0, [1.0])[:-1], replace(published(0), filmed=1)], "More was filmed"),
         # episodes
         ([OPENED, trained(0, 0)], "no submission"),

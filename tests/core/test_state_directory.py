@@ -9,6 +9,8 @@ import pytest
 
 from shell import Shell
 
+pytestmark = pytest.mark.needs_root
+
 RUN = ("run", "cartpole", "--agent", "random", "--budget", "1", "--validation", "1", "--held-out", "1")
 SUITE = ("suite", "smoke")
 

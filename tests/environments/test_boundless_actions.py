@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.errors import EnvironmentFault
@@ -24,7 +23,7 @@ from evopolicygym.core.spaces import (
     action_reader,
     is_bounded,
 )
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.rollout.executors import local
 from evopolicygym.runs.config import RunConfig
 from places import SUPPORT
@@ -88,6 +87,7 @@ def test_who_breaks_the_simulator_has_failed(way: str, tmp_path: Path) -> None:
     assert (len(ground.repeated), broken.episode.length) == (ATTEMPTS, STEPS)
 
 
+@pytest.mark.nightly
 def test_who_hangs_the_simulator_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulator that never comes back from such an action is given up as often as one that fails."""
     monkeypatch.setattr(local, "HANG_S", 1.0)
@@ -115,6 +115,7 @@ def test_what_fails_without_the_policy_is_the_environments(tmp_path: Path) -> No
         ground.play_one(GREEDY)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", ["raises", "dies"])
 def test_no_run_is_stopped_by_it(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole run of such a policy is charged, validated and scored by what the anchor got."""

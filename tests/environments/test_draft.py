@@ -1,11 +1,13 @@
 """The draft of an environment's TOML can be played as it is, and says what is left to write."""
 
 import os
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+import own_pack
 from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.environments.draft import GUESSED_STEPS, draft, file_name
@@ -59,6 +61,26 @@ def test_what_the_simulator_says_is_taken() -> None:
     assert (document["packages"], document["max_steps"]) == (["minigrid"], 250)
 
 
+def test_what_a_pack_says_is_taken() -> None:
+    """An id that a pack has needs no module, and its success rule and its limit are the pack's."""
+    success = tomllib.loads(draft("MiniGrid-DoorKey-5x5-v0").text)["success"]
+    limited = tomllib.loads(draft("CliffWalking-v1").text)
+
+    assert success == {"rule": "positive_return", "meaning": "the mission was done"}
+    assert (limited["max_steps"], "pack" in limited) == (200, False)
+
+
+def test_an_id_of_a_pack_of_its_own_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What plays on the Python of its pack is drafted from what its simulator says there, and can be loaded."""
+    own_pack.lay(monkeypatch)
+    drafted = draft("Far-v0")
+    (tmp_path / "far.toml").write_text(drafted.text, encoding="utf-8")
+    spec = catalog.load(tmp_path / "far.toml")
+
+    assert (spec.pack, spec.imports, spec.packages) == ("faraway", ("far_away",), ("gymnasium",))
+    assert "far_away" not in sys.modules
+
+
 def test_the_atari_no_op() -> None:
     """Atari's actions have names, and its idle action is the one that is called so."""
     pytest.importorskip("ale_py", reason="ale_py is not installed; make test-all installs it")
@@ -93,21 +115,22 @@ def test_what_can_not_be_drafted() -> None:
 def test_the_verb(shell: Shell, tmp_path: Path) -> None:
     """A draft is written under the name that is asked for, with what is left to do; a file is never overwritten."""
     file = tmp_path / "mine.toml"
-    told = shell.printed("environments", "new", "Pendulum-v1", "-o", file, "--argument", "g=9.81")
-    again = shell("environments", "new", "Pendulum-v1", "-o", file)
+    told = shell.printed("environments", "add", "Pendulum-v1", "-o", file, "--make", "g=9.81")
+    again = shell("environments", "add", "Pendulum-v1", "-o", file)
 
     assert catalog.load(file).arguments == {"g": 9.81}
     assert "observation (3), action" in told
     assert f"check environment {file}" in told
-    assert (again.code, "is already there" in again.err) == (2, True)
+    assert told.splitlines()[-1].split() == ["next", "evopolicygym", "anchors", str(file)]
+    assert (again.code, "already exists" in again.err) == (2, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("NoSuchThing-v0",), "--import names a module, or MODULE:ID does"),
+        (("NoSuchThing-v0",), "--import MODULE or MODULE:ID names one"),
         (("CartPole-v1", "--import", "no_such_module"), "no_such_module"),
-        (("CartPole-v1", "--argument", "colour"), "is not of the form NAME=VALUE"),
+        (("CartPole-v1", "--make", "colour"), "is not of the form NAME=VALUE"),
         (("CartPole-v1", "-o", "mine.txt"), "its name must end with .toml"),
     ],
 )
@@ -116,7 +139,7 @@ def test_what_the_verb_refuses(
 ) -> None:
     """What can't be drafted is an error that says what would work, and leaves no file."""
     monkeypatch.chdir(tmp_path)
-    left = shell("environments", "new", *words)
+    left = shell("environments", "add", *words)
 
     assert (left.code, said in left.err) == (2, True), left.err
     assert not list(tmp_path.glob("*.t*t"))

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.event import EpisodePlayed
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.environments.splits import FILES, RELEASE_NAMES
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.specs import catalog
 from playground import policy
 from whole_runs import events, played
+
+pytestmark = pytest.mark.nightly
 
 RELEASED = tomllib.loads(Path(__file__).with_name("released_returns.toml").read_text(encoding="utf-8"))
 SLOW = {"car_racing"}

@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 import pytest
 
-from evopolicygym.analysis.ranking.comparability import comparable, not_alike
+from evopolicygym.analysis.ranking.comparability import comparability_notes, comparable
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
@@ -22,10 +22,10 @@ from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import code_of, simulator_code
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs.replay import Verdict, judged, replay
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
 from fakes import whole_run
@@ -140,9 +140,9 @@ def test_a_replay_says_that_the_code_is_another(beside: Path, tmp_path: Path) ->
     asked = config(tmp_path / "runs", "random", budget=2)
     asked = replace(asked, task=replace(asked.task, environment=catalog.load(beside / "own_walk.toml")))
     root = played(asked).paths.root
-    same = list(replay(root, Means(1)))
+    same = list(replay(root, ReplayMeans(1)))
     (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
-    other = list(replay(root, Means(1)))
+    other = list(replay(root, ReplayMeans(1)))
 
     assert (judged(same)[0], same[0].other_versions) == (Verdict.SAME, ())
     assert judged(other)[0] is Verdict.DIFFERENT
@@ -176,7 +176,7 @@ def test_tables_pool_no_runs_of_other_code(tmp_path: Path) -> None:
         "walk sha256 111111111111",
     ]
     with pytest.raises(UsageError, match="in the simulator's code, on acrobot"):
-        not_alike([first, older, other], (), mix=False)
+        comparability_notes([first, older, other], (), mix=False)
 
 
 def coded(document: dict[str, Any], seed: int, code: dict[str, str]) -> dict[str, Any]:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.runs import experiment
 from evopolicygym.specs import catalog

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from asking import SUBMIT, ask, charges, refusal, submit
@@ -58,7 +58,7 @@ def test_a_client_that_leaves_has_its_submission_played(new_run: RunMaker) -> No
     """Who closes the connection in the middle gets its feedback all the same, once."""
     run = new_run()
     run.executor.gate.clear()
-    address = httpx.URL(run.door.address.base_url)
+    address = httpx2.URL(run.door.address.base_url)
     connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
     connection.request("POST", f"{address.path}/submit", json.dumps(SUBMIT), {"Content-Type": "application/json"})
     while not run.session.state.submissions:
@@ -90,7 +90,7 @@ def test_a_checkpoint_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytes
     """Where there is no room for the checkpoint, the answer is the same."""
     run = new_run()
 
-    def full() -> str:
+    def full(_settings: object) -> str:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as disk:

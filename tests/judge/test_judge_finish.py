@@ -9,7 +9,9 @@ import pytest
 
 from asking import SUBMIT, ask, charges, refusal, submit
 from evopolicygym.core.errors import EnvironmentFault
+from evopolicygym.core.event import CloseReason
 from evopolicygym.core.run import fold
+from evopolicygym.core.task import BudgetRule
 from evopolicygym.records import journal
 from fakes import OpenRun, RunMaker, open_run
 from removal import remove
@@ -36,6 +38,44 @@ def test_finishing_where_it_is_allowed(new_run: RunMaker) -> None:
     assert refusal(ask(run, "POST", "/finish", {})) == (409, "closed")
     assert run.session.done
     assert fold(journal.read(run.paths.journal).events).finish_asked
+
+
+def test_a_submission_beyond_the_most_is_refused(new_run: RunMaker) -> None:
+    """A run of two submissions says so, charges no third, and closes with budget left."""
+    run = new_run(budget=BudgetRule(8, max_submissions=2))
+    left = [ask(run, "GET", "/info").json()["state"]["remaining_submissions"] for _ in range(2) if submit(run)]
+    refused = submit(run)
+
+    assert left == [1, 0]
+    assert ask(run, "GET", "/info").json()["max_submissions"] == 2
+    assert "at most 2 submissions" in ask(run, "GET", "/task").text
+    assert refusal(refused) == (409, "closed")
+    assert "takes 2 submissions, and as many were made" in refused.json()["error"]["message"]
+    assert (len(charges(run)), run.session.state.remaining, run.session.done) == (2, 6, True)
+    run.session.close()
+    assert run.session.state.closed
+    assert run.session.state.closed.reason is CloseReason.SUBMISSIONS_SPENT
+
+
+def test_submissions_are_counted_over_resumptions(tmp_path: Path) -> None:
+    """A run that is resumed after its last submission takes no more, and one before it takes that one."""
+    counts = []
+    with open_run(tmp_path, {"budget": BudgetRule(8, max_submissions=2)}) as run:
+        submit(run)
+    for _ in range(2):
+        with open_run(tmp_path) as run:
+            counts.append((submit(run).status_code, len(charges(run)), run.session.done))
+
+    assert counts == [(200, 2, True), (409, 2, True)]
+
+
+def test_a_submission_below_the_least_is_refused(new_run: RunMaker) -> None:
+    """Fewer episodes than one submission must have, or more than it may, are refused with nothing charged."""
+    run = new_run(budget=BudgetRule(8, 2, 3))
+
+    assert [refusal(submit(run, {"env_instances": cases})) for cases in ("0", "0-3")] == [(400, "budget_invalid")] * 2
+    assert submit(run, {"env_instances": "0-1"}).status_code == 200
+    assert len(charges(run)) == 1
 
 
 def test_finishing_while_something_plays(new_run: RunMaker) -> None:
@@ -65,7 +105,7 @@ def test_finishing_while_a_checkpoint_is_taken(new_run: RunMaker, monkeypatch: p
     """A submission whose checkpoint was still being taken when the agent finished is refused and not charged."""
     run = new_run(finish_allowed=True)
 
-    def finish_meanwhile() -> str:
+    def finish_meanwhile(_settings: object) -> str:
         ask(run, "POST", "/finish", {})
         return "a"
 

@@ -26,7 +26,7 @@ def test_info(new_run: RunMaker) -> None:
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
     standing = {"remaining_budget": 5, "n_submits": 1, "remaining_films": 0, "is_finalized": False}
-    assert answer.json()["state"] == standing
+    assert answer.json()["state"] == {**standing, "remaining_submissions": None}
 
 
 def test_task(new_run: RunMaker) -> None:
@@ -70,6 +70,20 @@ def test_a_policy_that_can_t_be_loaded_is_charged(new_run: RunMaker, status: str
     assert (status, 4) == (document["status"], run.session.state.spent)
 
 
+def test_how_many_are_played_before(new_run: RunMaker) -> None:
+    """A submission that waits for others says for how many."""
+    run = new_run()
+    run.executor.gate.clear()
+    for indices in ("0-2", "3", "4"):
+        submit(run, {"env_instances": indices, "wait": False})
+    waiting = [one["progress"]["ahead"] for one in ask(run, "GET", "/submissions").json()["submissions"]]
+    run.executor.gate.set()
+    run.session.published(2).result(30)
+    after = [one["progress"]["ahead"] for one in ask(run, "GET", "/submissions").json()["submissions"]]
+
+    assert (waiting, after) == ([0, 1, 2], [0, 0, 0])
+
+
 def test_without_waiting(new_run: RunMaker) -> None:
     """With wait false the id comes at once; GET /submissions/NNN gives progress, and at the end the summary."""
     run = new_run()
@@ -81,8 +95,8 @@ def test_without_waiting(new_run: RunMaker) -> None:
     after = ask(run, "GET", "/submissions/0").json()
 
     assert (first.status_code, first.json()["status"], first.json()["summary"]) == (202, "playing", None)
-    assert (between["progress"], between["status"]) == ({"played": 0, "of": 3}, "playing")
-    assert (after["progress"], after["status"]) == ({"played": 3, "of": 3}, "ok")
+    assert (between["progress"], between["status"]) == ({"played": 0, "of": 3, "ahead": 0}, "playing")
+    assert (after["progress"], after["status"]) == ({"played": 3, "of": 3, "ahead": 0}, "ok")
     assert after["summary"]["n_episodes"] == 3
 
 

@@ -5,11 +5,11 @@ import json
 from contextlib import closing
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from asking import SUBMIT, ask, connect, head, refusal, spoken, submit
-from evopolicygym.core.budget import BudgetRule
+from evopolicygym.core.task import BudgetRule
 from evopolicygym.judge.connection import MAX_BODY
 from fakes import OpenRun, RunMaker
 
@@ -160,7 +160,7 @@ def test_a_body_that_never_comes(new_run: RunMaker, monkeypatch: pytest.MonkeyPa
 def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None:
     """Without the token there is nothing, and no hint of anything."""
     run = new_run()
-    address = httpx.URL(run.door.address.base_url)
+    address = httpx2.URL(run.door.address.base_url)
     connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
     with closing(connection):
         connection.request("GET", path)
@@ -174,7 +174,7 @@ def test_nothing_answers_without_the_token(new_run: RunMaker, path: str) -> None
 
 def test_a_token_is_no_guess(new_run: RunMaker) -> None:
     """Each run has a token of its own, of 24 random bytes."""
-    tokens = {httpx.URL(new_run(name).door.address.base_url).path.strip("/") for name in ("one", "two")}
+    tokens = {httpx2.URL(new_run(name).door.address.base_url).path.strip("/") for name in ("one", "two")}
 
     assert len(tokens) == 2
     assert all(len(token) == 32 for token in tokens)

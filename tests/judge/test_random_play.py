@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.cli.random_play import random_play
+from evopolicygym.cli.outcome import random_play
 from evopolicygym.core.environment import Anchor
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold

@@ -1,16 +1,19 @@
 """The model's door, over real HTTP: what passes, in both directions and in four formats, and how it is counted."""
 
 import logging
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
+from evopolicygym.model_proxy.silence import LOGGERS
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
 from evopolicygym.model_proxy.wire import Wire
@@ -68,7 +71,7 @@ def test_a_stream_is_not_held_back(door: OpenDoor, wire: Wire) -> None:
     door.model.replies.append(Reply(hang="between"))
     spoken = SPOKEN[wire]
     with (
-        httpx.Client(trust_env=False, verify=TLS, timeout=60) as client,
+        httpx2.Client(trust_env=False, verify=TLS, timeout=60) as client,
         client.stream(
             "POST",
             door.endpoint.address + (spoken.stream_path or spoken.path),
@@ -117,12 +120,12 @@ def test_who_leaves_is_not_answered_any_more(door: OpenDoor) -> None:
     for hang in ("before", "between"):
         door.model.left.clear()
         door.model.replies.append(Reply(hang=hang))
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(
+        with pytest.raises(httpx2.ReadTimeout):
+            httpx2.post(
                 door.endpoint.address + "/v1/messages",
                 json=SPOKEN[Wire.MESSAGES].body | {"stream": True},
                 headers=door.key_header(Wire.MESSAGES),
-                timeout=httpx.Timeout(60, read=0.3),
+                timeout=httpx2.Timeout(60, read=0.3),
                 trust_env=False,
                 verify=TLS,
             )
@@ -182,7 +185,7 @@ def test_only_headers_that_mean_something_go_out(door: OpenDoor) -> None:
 
     assert unwanted.keys() & came.keys() == set()
     assert wanted.items() <= came.items()
-    assert came["host"] == httpx.URL(door.model.url).netloc.decode()
+    assert came["host"] == httpx2.URL(door.model.url).netloc.decode()
     assert came["accept-encoding"] == "identity"
 
 
@@ -228,6 +231,19 @@ def test_the_real_key_is_never_seen(
 
     assert [text for text in seen if REAL_KEY in text] == []
     assert [answer.status_code for answer in answers] == [status] * len(WIRES)
+
+
+def test_no_address_of_the_model_reaches_a_log(door: OpenDoor, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither at the deepest level, whole or streamed; the client of this test logs under the same names."""
+    caplog.set_level(logging.DEBUG)
+    for wire in WIRES:
+        door.ask(wire)
+        door.stream(wire)
+
+    assert {record.name for record in caplog.records} >= set(LOGGERS)
+    assert door.endpoint.address in caplog.text
+    assert door.model.url not in caplog.text
+    assert not re.search(rf"\b{urlsplit(door.model.url).port}\b", caplog.text)
 
 
 # Counting
@@ -325,7 +341,7 @@ def test_a_closed_door_answers_nothing(door: OpenDoor) -> None:
         door.door.close()
 
         assert door.model.left.wait(30)
-    with pytest.raises(httpx.ConnectError):
+    with pytest.raises(httpx2.ConnectError):
         door.ask()
     assert door.door.usage().requests == 1
     door.door.close()
@@ -373,8 +389,8 @@ def test_an_address_that_is_none(address: str) -> None:
 
 
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where httpx is not installed, the error names the extra that brings it."""
-    monkeypatch.setitem(__import__("sys").modules, "httpx", None)
+    """Where httpx2 is not installed, the error names the extra that brings it."""
+    monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
     for module in ("forward", "passage", "gate"):
         monkeypatch.delitem(__import__("sys").modules, f"evopolicygym.model_proxy.{module}", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'evopolicygym\[agents\]'"):

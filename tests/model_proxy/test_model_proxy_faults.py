@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
@@ -203,7 +203,7 @@ def test_a_server_that_hangs(tmp_path: Path, hang: str) -> None:
         if hang == "before":
             assert door.stream(Wire.RESPONSES).status_code == 502
         else:
-            with pytest.raises(httpx.RemoteProtocolError):
+            with pytest.raises(httpx2.RemoteProtocolError):
                 door.stream(Wire.RESPONSES)
 
         assert door.model.left.wait(30)
@@ -216,7 +216,7 @@ def test_an_answer_that_breaks_off(door: OpenDoor, wire: Wire) -> None:
     """A stream cut in the middle is cut for the tool too; a beginning of usage is no count of output."""
     door.model.replies = [Reply(cut=True), Reply(cut=True)]
     for ask in (door.stream, door.ask):
-        with pytest.raises(httpx.RemoteProtocolError):
+        with pytest.raises(httpx2.RemoteProtocolError):
             ask(wire)
     door.ask(wire)
     streamed, whole, _ = door.lines()
@@ -259,7 +259,7 @@ def test_an_answer_that_is_compressed_although_nobody_asked(door: OpenDoor) -> N
 
     assert (answer.content, door.door.usage().tokens) == (body, 7)
     assert "content-encoding" not in answer.headers
-    with pytest.raises(httpx.RemoteProtocolError):
+    with pytest.raises(httpx2.RemoteProtocolError):
         door.ask()
     assert door.ask().status_code == 502
     assert door.ask().status_code == 200

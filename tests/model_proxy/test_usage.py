@@ -14,8 +14,7 @@ import pytest
 from enclosed import command_lines, needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.core.agent import AgentEnd, Turn
-from evopolicygym.core.allowance import used_of
+from evopolicygym.core.agent import AgentEnd, Turn, used_of
 from evopolicygym.core.event import AgentMetered
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.model_proxy.ledger import Ledger
@@ -24,8 +23,9 @@ from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records import durable
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import run_document
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import turns, verify
 from evopolicygym.runs.turns import TurnMeter
 from fakes import OpenRun, RunMaker
@@ -122,6 +122,7 @@ def ended_well(words: list[str]) -> None:
     assert process.returncode == 0, printed.decode()
 
 
+@pytest.mark.nightly
 @needs_bubblewrap
 def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
     """After a kill, the record has the usage of every answer; taken up, the run ends as one that was never killed."""

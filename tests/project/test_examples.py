@@ -22,7 +22,11 @@ PRINTED = {
 """What each must print."""
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [EXAMPLES[0], *(pytest.param(script, marks=pytest.mark.nightly) for script in EXAMPLES[1:])],
+    ids=lambda path: path.stem,
+)
 def test_an_example_runs_as_it_stands(script: Path, tmp_path: Path) -> None:
     """Each example leaves in good order, prints what it shows, and writes into the directory that it is given."""
     runs = tmp_path / "runs"

@@ -19,14 +19,14 @@ import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "httpx":
-            raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
+        if name.partition(".")[0] == "httpx2":
+            raise ModuleNotFoundError("No module named 'httpx2'", name="httpx2")
 
 sys.meta_path.insert(0, Absent())
 from evopolicygym.cli.main import main
 main()
 """
-"""The program, where httpx is not installed."""
+"""The program, where httpx2 is not installed."""
 
 
 def call(words: list[str], directory: Path, path: Path) -> "subprocess.CompletedProcess[str]":
@@ -92,7 +92,7 @@ def test_source_distribution(built: Path) -> None:
 
 @pytest.mark.parametrize("agent", ["neutral", "codex"])
 def test_missing_extra(agent: str, tmp_path: Path) -> None:
-    """Where httpx is not installed, an agent that asks a model says what installs it, and leaves no record."""
+    """Where httpx2 is not installed, an agent that asks a model says what installs it, and leaves no record."""
     (tmp_path / "codex").write_text("#!/bin/sh\n", encoding="utf-8")
     (tmp_path / "codex").chmod(0o755)
     asked = ["run", "cartpole", "--agent", agent, "--model", "m", "--model-url", "http://127.0.0.1:9/v1"]

@@ -16,6 +16,8 @@ from page_blocks import LANGUAGES, PAGES, ROOT, Command, blocks, commands
 from page_reader import Reader, Rule
 from ray_clusters import two_nodes
 
+pytestmark = pytest.mark.nightly
+
 FEW_HIDDEN = "--validation 1 --held-out 1"
 FEW = f"--budget 4 {FEW_HIDDEN}"
 RULES = (
@@ -28,6 +30,7 @@ RULES = (
     Rule("ray start *", "takes several machines; two nodes on this one stand for them", run=False),
     Rule("evopolicygym check executor ray *", "Ray is an extra", needs="ray"),
     Rule("evopolicygym run * --executor ray *", "Ray is an extra", needs="ray", options=FEW),
+    Rule("PYTHONPATH=. evopolicygym anchors walk.toml", "takes minutes on a busy machine", options="--cases 4"),
     Rule("evopolicygym train *", "trains for a minute", needs="stable_baselines3", options="--episodes 2"),
     Rule(
         "python benchmarks/train_baselines.py OUT",
@@ -40,6 +43,9 @@ RULES = (
     Rule("evopolicygym run reacher", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run acrobot --policy-packages *", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run acrobot --track trackio", "takes a minute on a busy machine", options=FEW),
+    Rule("evopolicygym run cartpole --* --runs ablation", "takes minutes on a busy machine", options=FEW),
+    Rule("evopolicygym run cartpole *--runs texts", "takes a minute on a busy machine", options=FEW),
     Rule("evopolicygym run parking *", "takes a minute on a busy machine", options=FEW_HIDDEN),
     Rule("evopolicygym run acrobot -- python3 *", "takes a minute on a busy machine", options=FEW_HIDDEN),
     Rule("evopolicygym run * --agent neutral *", "the scripted model makes no use of more", options=FEW),
@@ -61,6 +67,16 @@ RULES = (
     Rule("evopolicygym run NAME --agent reference *", "plays for minutes", options="--held-out 4"),
     Rule("evopolicygym verify --replay results/*", "another processor may round differently", codes=(0, 6)),
     Rule("evopolicygym view", "serves until Ctrl-C", until=r"token=\S+"),
+    Rule("PYTHONPATH=. evopolicygym packs check *", "takes bubblewrap, which a machine may lack", codes=(0, 4)),
+    Rule("inspect eval *", "asks a model over a network; tests/inspect_tasks plays it with a mock", run=False),
+    Rule("inspect eval-*", "asks a model over a network; tests/inspect_tasks does so with a mock", run=False),
+    Rule("inspect view", "serves until Ctrl-C, and is Inspect's own", run=False),
+    Rule("evopolicygym serve acrobot", "serves until Ctrl-C", until=r"judge\.env", codes=(130,)),
+    Rule("evopolicygym serve acrobot --workspace work", "serves until Ctrl-C", until=r"judge\.env", codes=(130,)),
+    Rule("evopolicygym mcp work", "an editor starts it; test_mcp.py does so", run=False),
+    Rule("evopolicygym enter latest", "takes a terminal; test_shell_in_a_terminal.py does so", run=False),
+    Rule("evopolicygym run * --interactive *", "takes a terminal; test_shell_in_a_terminal.py does so", run=False),
+    Rule("evopolicygym serve --resume latest", "the run above is still served; test_serve_verb.py does so", run=False),
 )
 """One or more of them may hold for a command; all others are run as they stand."""
 
@@ -89,8 +105,10 @@ BEFORE = {
     ],
     "docs/reference/command_line.md": [OPENAI_KEY],
     "docs/use/data.md": TWO_RUNS,
+    "docs/measure/audit.md": TWO_RUNS,
     "docs/measure/diagnostics.md": TWO_RUNS,
     "docs/use/films.md": TWO_RUNS,
+    "docs/measure/headroom.md": TWO_RUNS,
     "docs/measure/leaderboard.md": TWO_RUNS,
     "docs/use/model_proxy.md": [OPENAI_KEY],
     "docs/use/report.md": TWO_RUNS,
@@ -101,6 +119,7 @@ BEFORE = {
 SLOW = (
     "docs/use/agents.md",
     "docs/measure/baselines.md",
+    "docs/measure/effects.md",
     "docs/use/cluster.md",
     "docs/extend/optimisers.md",
     "docs/use/suites.md",

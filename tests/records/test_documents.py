@@ -21,6 +21,7 @@ from evopolicygym.core.event import (
     EpisodeRepeated,
     Event,
     FinishAsked,
+    PolicyRestored,
     RunResumed,
     RunStopped,
     StopReason,
@@ -53,7 +54,10 @@ EVENTS = [
     EpisodeRepeated(TIME, Split.HELD_OUT, 31, "the simulator's process ended"),
     published(0, SubmissionStatus.INIT_TIMEOUT),
     FinishAsked(TIME),
+    PolicyRestored(TIME, 3),
     replace(charged(0), films=(1, 0)),
+    replace(charged(0), settings={"speed": 4.6, "steps": 3, "careful": True, "mode": "plain"}),
+    replace(charged(0), parent=-1, hypothesis="ünïcode \u2028"),
     replace(published(0), filmed=2),
 ]
 

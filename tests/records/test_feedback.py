@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from evopolicygym.core import cases
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import SubmissionPublished
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import BudgetRule, Limits
 from evopolicygym.judge.feedback import summary
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.task_text import info, task_text
@@ -44,11 +43,11 @@ FIELDS = {
     *("schema_version", "submit_index", "env", "status", "n_episodes", "first_global_episode", "env_instances"),
     *("remaining_budget", "submit_started_at", "submit_completed_at", "wall_time_seconds", "returns", "mean_return"),
     *("std_return", "min_return", "max_return", "episode_lengths", "mean_episode_length", "errors", "timeouts"),
-    *("reward_components_mean", "reward_components_per_episode"),
+    *("reward_components_mean", "reward_components_per_episode", "ended", "set", "parent", "hypothesis"),
 }
 OF_EPISODES = {
     *("returns", "mean_return", "std_return", "min_return", "max_return", "episode_lengths", "mean_episode_length"),
-    *("errors", "timeouts", "reward_components_mean", "reward_components_per_episode", "success_rate"),
+    *("errors", "timeouts", "reward_components_mean", "reward_components_per_episode", "success_rate", "ended"),
 }
 
 
@@ -98,6 +97,10 @@ def test_the_values_of_a_summary() -> None:
         "mean_episode_length": 3.0,
         "errors": [],
         "timeouts": [],
+        "ended": ["terminated, success", "terminated", "terminated, success"],
+        "set": {},
+        "parent": None,
+        "hypothesis": "",
         "reward_components_mean": {"gain": 3.0, "cost": 0.0},
         "reward_components_per_episode": [{"gain": 3.0 * value, "cost": 0.0} for value in (1.0, -2.0, 4.0)],
     }
@@ -261,7 +264,8 @@ def test_info_has_the_protocols_fields(new_run: RunMaker) -> None:
     run = new_run(budget=BudgetRule(8, 2, 4))
     found = info(run.session.state, run.executor.grounds)
 
-    assert found["state"] == {"remaining_budget": 8, "n_submits": 0, "remaining_films": 0, "is_finalized": False}
+    standing = {"remaining_budget": 8, "n_submits": 0, "remaining_films": 0, "is_finalized": False}
+    assert found["state"] == {**standing, "remaining_submissions": None}
     assert (
         found["episode_budget"],
         found["min_episodes_per_submit"],

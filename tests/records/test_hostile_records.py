@@ -25,6 +25,8 @@ from hostile_records import (
 )
 from places import SUPPORT
 
+pytestmark = pytest.mark.nightly
+
 MOST_MEMORY = 2 << 30
 QUICK = {"foreign", "simulators", "a_link"}
 """Those that every run of the tests takes; each starts some hundred programs."""

@@ -4,10 +4,14 @@ import shutil
 import stat
 from pathlib import Path
 
+import pytest
+
+from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.runs.verify import findings
 from whole_runs import config, played, state_kept_in
+
+pytestmark = pytest.mark.needs_root
 
 
 def closed_to_their_owner(root: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.verify import findings
 from removal import remove
 from whole_runs import Told, config, events, played, state_kept_in
@@ -112,6 +112,19 @@ def test_what_was_changed_is_named(copy: RunPaths, tamper: Callable[[RunPaths], 
     assert [named] == wrong(copy)
 
 
+def test_a_record_without_any_feedback(copy: RunPaths) -> None:
+    """All of the feedback may be left out, which is said; a part of it may not."""
+    for directory in list(copy.feedback.iterdir())[1:]:
+        remove(directory)
+    some = wrong(copy)
+    remove(copy.feedback)
+    found = {one.name: one for one in findings(copy.root)}
+
+    assert some
+    assert wrong(copy) == []
+    assert "left out" in found["feedback"].detail
+
+
 @pytest.mark.parametrize("tamper", [changed_checkpoint, more_in_checkpoints])
 def test_a_changed_checkpoint_is_named(copy: RunPaths, tamper: Callable[[RunPaths], None]) -> None:
     """A checkpoint's content is what its name says."""
@@ -173,7 +186,7 @@ def at_home(real: tuple[Told, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 def test_a_true_score_plays_again(at_home: RunPaths) -> None:
     """All held-out cases play the same, whatever the order."""
-    again = sorted((one.position, one.same) for one in replay(at_home.root, Means(1)))
+    again = sorted((one.position, one.same) for one in replay(at_home.root, ReplayMeans(1)))
 
     assert again == [(0, True), (1, True), (2, True)]
 
@@ -181,7 +194,7 @@ def test_a_true_score_plays_again(at_home: RunPaths) -> None:
 def test_playing_again_leaves_no_trace(at_home: RunPaths) -> None:
     """Who plays a score again changes nothing of the record."""
     before = {path: path.stat().st_mtime_ns for path in at_home.root.rglob("*")}
-    list(replay(at_home.root, Means(1)))
+    list(replay(at_home.root, ReplayMeans(1)))
 
     assert before == {path: path.stat().st_mtime_ns for path in at_home.root.rglob("*")}
 
@@ -205,7 +218,7 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
         writer.write_document()
 
     assert wrong(at_home) == ["high-water mark"]
-    assert [one.position for one in replay(at_home.root, Means(1)) if not one.same] == [1]
+    assert [one.position for one in replay(at_home.root, ReplayMeans(1)) if not one.same] == [1]
 
 
 def test_other_versions_hinder_no_replay(at_home: RunPaths) -> None:
@@ -213,7 +226,7 @@ def test_other_versions_hinder_no_replay(at_home: RunPaths) -> None:
     first, *rest = events(at_home)
     assert isinstance(first, RunOpened)
     forge(at_home, [replace(first, versions={**first.versions, "numpy": "0.1"}), *rest])
-    (found,) = {(one.same, *one.other_versions) for one in replay(at_home.root, Means(1))}
+    (found,) = {(one.same, *one.other_versions) for one in replay(at_home.root, ReplayMeans(1))}
 
     assert found[0]
     assert found[1].startswith("numpy 0.1 then, ")

@@ -14,7 +14,8 @@ from evopolicygym.core.event import Event, RunStopped, StopReason
 from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.records import durable, journal
 from evopolicygym.records.paths import RunPaths, run_directory
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.records.writer import ListenerFailed, RunWriter
 from fakes import TIME, charged, opening, published, trained, whole_run
 

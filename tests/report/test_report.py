@@ -84,7 +84,9 @@ def test_a_real_suite(tmp_path: Path) -> None:
     told = report(tmp_path / "runs", "-o", tmp_path / "report", "--format", "svg")
 
     assert (told["runs"], sorted(told["entries"]), told["tasks"]) == (2, ["random", "tuner"], ["cartpole"])
-    assert list(dict.fromkeys(part["name"] for part in told["parts"])) == list(ORDER)
+    assert list(dict.fromkeys(part["name"] for part in told["parts"])) == [
+        name for name in ORDER if name not in {"headroom", "published"}
+    ]
     assert told["problems"] == []
     files = {file for part in told["parts"] for file in part["files"]}
     there = {path.relative_to(tmp_path / "report").as_posix() for path in (tmp_path / "report").rglob("*.*")}
@@ -114,6 +116,7 @@ def test_the_index(runs: Path, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["form"] == FORM
 
 
+@pytest.mark.nightly
 def test_tables_hold_what_the_figures_show(runs: Path, tmp_path: Path) -> None:
     """Tables alone need no figures; files for programs have a row for each entry, task, kind."""
     told = report(runs, "-o", tmp_path, "--no-figures")
@@ -123,13 +126,28 @@ def test_tables_hold_what_the_figures_show(runs: Path, tmp_path: Path) -> None:
         for name in names
     }
 
-    assert names == [name for name in ORDER if name != "families"]
+    assert names == [name for name in ORDER if name not in {"families", "published", "learning_families", "lineage"}]
     assert [row["entry"] for row in read["leaderboard"]][:3] == ["tuner", "neutral a-model", "codex"]
     assert {row["task"] for row in read["tasks"]} == {"acrobot", "door_key"}
     assert {row["kind"] for row in read["edits"]} == {"tuning", "synthesis", "all"}
     assert len(read["compare"]) == 2
     assert "\\toprule" in (tmp_path / "tables" / "leaderboard.tex").read_text(encoding="utf-8")
     assert list((tmp_path / "figures").iterdir()) == []
+
+
+def test_headroom_and_figures_of_other_protocols(tmp_path: Path) -> None:
+    """Each has a section where there is something to show: a verdict, and figures of a task that was played."""
+    write_reported(tmp_path / "runs", tasks=("acrobot", "half_cheetah"))
+    told = report(tmp_path / "runs", "-o", tmp_path / "report", "--no-figures", "--with", "published", "--no-pages")
+    tables = tmp_path / "report" / "tables"
+    known = list(csv.DictReader((tables / "headroom.csv").read_text(encoding="utf-8").splitlines()))
+    elsewhere = list(csv.DictReader((tables / "published.csv").read_text(encoding="utf-8").splitlines()))
+
+    assert {"headroom", "published"} <= {part["name"] for part in told["parts"]}
+    assert {row["task"]: row["entries"] for row in known} == {"acrobot": "3", "half_cheetah": "3"}
+    assert [row["task"] for row in elsewhere] == ["half-cheetah-v5"]
+    assert "(ours" in elsewhere[0]["protocol"]
+    assert "These tasks" in (tables / "headroom.md").read_text(encoding="utf-8")
 
 
 def test_one_part_alone(runs: Path, tmp_path: Path) -> None:
@@ -175,7 +193,7 @@ def test_a_directory_of_something_else(runs: Path, tmp_path: Path) -> None:
     [
         (["--only", "edit"], "Did you mean 'edits'"),
         (["--format", "gif"], "Known: png, svg"),
-        (["--only", "families", "--no-figures"], "leaves them out"),
+        (["--only", "families", "--no-figures"], "leaves figures out"),
         (["--with", "papers"], "shipped table"),
     ],
 )

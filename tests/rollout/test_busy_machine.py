@@ -10,13 +10,16 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import EpisodePlayed
 from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout import attendant
 from playground import Playground, one_worker, policy
 from sameness import told
 from simulators import spec
 from suites import Program
 from whole_runs import events, state_kept_in
+
+pytestmark = pytest.mark.nightly
 
 TIGHT = Limits(load_s=20.0, reset_s=0.5, act_s=0.5, episode_s=20.0)
 HEAVY = policy(

@@ -1,6 +1,5 @@
 """Films of a run: made of its record, held against its journal, and no part of its evidence."""
 
-from places import SUPPORT
 import json
 import os
 import shutil
@@ -20,10 +19,11 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs import verify
-from evopolicygym.runs.film import MadeFilm, FilmOptions, films
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.film import FilmOptions, MadeFilm, films
+from evopolicygym.runs.revisit import ReplayMeans
 from exported import recorded, small_run
 from films import pictures
+from places import SUPPORT
 from simulators import spec
 from whole_runs import Told, config, events, played
 
@@ -35,7 +35,9 @@ def run(tmp_path: Path) -> Told:
 
 
 def made(root: Path, **wish: Any) -> list[MadeFilm]:
-    return list(films(root, FilmOptions(**{"steps_per_frame": 50, **wish}), Means(1), lambda _name, _done, _of: None))
+    return list(
+        films(root, FilmOptions(**{"steps_per_frame": 50, **wish}), ReplayMeans(1), lambda _name, _done, _of: None)
+    )
 
 
 def invoke(arguments: Sequence[str]) -> Result:
@@ -160,7 +162,7 @@ def test_what_can_not_be_filmed(run: Told) -> None:
         (["--submission", "9"], "the run's submissions are: 0 to 0"),
         (["--case", "0-7"], "has 3 held_out cases, 0 to 2"),
         (["--size", "3x3"], "WIDTHxHEIGHT"),
-        (["--selected", "--submission", "1"], "one of them is enough"),
+        (["--selected", "--submission", "1"], "give one of them"),
     ):
         result = invoke([str(run.paths.root), *arguments])
 

@@ -14,7 +14,7 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import marks, run, verify
 from shell import Shell
 from whole_runs import config, played, state_kept_in

@@ -17,7 +17,7 @@ from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
 from evopolicygym.runs.post_hoc import due, play_post_hoc
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from whole_runs import HELD_OUT, Told, config, played
 
 
@@ -31,7 +31,7 @@ def test_every_other_candidate_is_played(run: Told) -> None:
     """Each checkpoint but the selected one plays every held-out case once; score and record stay as they are."""
     root, document = run.paths.root, run.paths.document.read_bytes()
     asked, episodes = due(root), []
-    count = play_post_hoc(root, lambda: episodes.append(1), Means(2)).checkpoints
+    count = play_post_hoc(root, lambda: episodes.append(1), ReplayMeans(2)).checkpoints
     known = read_post_hoc(run.paths)
     found = generalisation.measure(read_run(root))
 
@@ -53,15 +53,15 @@ def test_what_is_known_is_not_played_again(run: Told) -> None:
     known = PostHoc((0.5,) * HELD_OUT, None)
     write_post_hoc(run.paths, {first: known})
 
-    assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == len(others)
+    assert play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1)).checkpoints == len(others)
     assert (read_post_hoc(run.paths) or {})[first] == known
-    assert play_post_hoc(run.paths.root, lambda: None, Means(1)).checkpoints == 0
+    assert play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1)).checkpoints == 0
 
 
 def test_failures_are_kept(tmp_path: Path) -> None:
     """Beside each return stands why and when the policy failed, and the diagnostic counts that."""
     run = played(config(tmp_path / "runs", "players:make_faller", budget=4))
-    play_post_hoc(run.paths.root, lambda: None, Means(1))
+    play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1))
     (known,) = (read_post_hoc(run.paths) or {}).values()
     failed = Failure(FailureReason.ERROR, "ValueError: tired", step=0)
 
@@ -76,7 +76,7 @@ def test_one_at_a_time(run: Told) -> None:
         os.fdopen(locked(run.paths.lock, "the first"), "rb"),
         pytest.raises(RecordError, match="is being played by another process; wait for it or stop it"),
     ):
-        play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), Means(1))
+        play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), ReplayMeans(1))
     assert read_post_hoc(run.paths) is None
 
 

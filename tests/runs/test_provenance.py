@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import own_pack
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.run import Stage
 from evopolicygym.core.task import Limits, Task
+from evopolicygym.environments.derived import pack_spec
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
@@ -17,11 +19,12 @@ from evopolicygym.runs import experiment
 from evopolicygym.runs.post_hoc import play_post_hoc
 from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.run import resume
 from evopolicygym.runs.verify import findings
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.specs import catalog
+from evopolicygym.sandbox.packages import policy_library
+from evopolicygym.specs import catalog, pack_catalog
 from fakes import opening
 from hostile_records import SECRET, Outside, foreign, unfinished
 from shell import Shell
@@ -46,8 +49,8 @@ def test_a_record_does_not_lower_the_level(tmp_path: Path, outside: Outside) -> 
     strongest = choose("auto").name
 
     assert read_run(paths.root).state.opened.isolation == "none"
-    assert {one.isolation for one in replay(paths.root, Means(workers=1))} == {strongest}
-    assert play_post_hoc(paths.root, lambda: None, Means(workers=1)).isolation == strongest
+    assert {one.isolation for one in replay(paths.root, ReplayMeans(workers=1))} == {strongest}
+    assert play_post_hoc(paths.root, lambda: None, ReplayMeans(workers=1)).isolation == strongest
     assert not outside.touched.exists()
 
 
@@ -55,9 +58,9 @@ def test_a_reader_names_the_level(tmp_path: Path, outside: Outside) -> None:
     """The reader may ask for another level, which the finding tells."""
     paths = foreign(tmp_path / "run", outside)
 
-    assert {one.isolation for one in replay(paths.root, Means(workers=1, isolation="process"))} == {"process"}
+    assert {one.isolation for one in replay(paths.root, ReplayMeans(workers=1, isolation="process"))} == {"process"}
     with pytest.raises(UsageError, match="There is no isolation level named 'thick'"):
-        list(replay(paths.root, Means(isolation="thick")))
+        list(replay(paths.root, ReplayMeans(isolation="thick")))
 
 
 def test_a_foreign_run_is_not_resumed_unasked(tmp_path: Path, outside: Outside, shell: Shell) -> None:
@@ -96,6 +99,27 @@ def test_a_simulator_of_the_records_own_is_not_run_unasked(tmp_path: Path, outsi
             check_simulator(root, other, trusted=False)
 
 
+def test_a_task_of_a_pack_is_known(tmp_path: Path, outside: Outside) -> None:
+    """A pack's task is played without a word, but not with a module, an argument or a Python that is not the pack's."""
+    spec = pack_spec(*(pack_catalog.find("ALE/Tetris-v5") or pytest.fail("the pack lost its task")))
+    root = foreign(tmp_path / "run", outside).root
+    check_simulator(root, opening(task=Task(spec)), trusted=False)
+    for changes in ({"imports": ("antigravity",)}, {"arguments": {"a": 1}}, {"pack": ""}, {"pack": "../mine"}):
+        with pytest.raises(UsageError, match="would run that simulator with your rights"):
+            check_simulator(root, opening(task=Task(replace(spec, **changes))), trusted=False)
+
+
+def test_a_record_names_no_file_that_is_read(tmp_path: Path, outside: Outside) -> None:
+    """A pack's file that a record names as its environment makes nothing known."""
+    (tmp_path / "walks.toml").write_text(own_pack.FILE)
+    pack = pack_catalog.load(str(tmp_path / "walks.toml"))
+    spec = replace(pack_spec(pack, pack.tasks[0]), name=f"{pack.file}:{pack.tasks[0].id}")
+    root = foreign(tmp_path / "run", outside).root
+
+    with pytest.raises(UsageError, match="would run that simulator with your rights"):
+        check_simulator(root, opening(task=Task(spec)), trusted=False)
+
+
 def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: Outside) -> None:
     """A reader's private file reaches no policy: a link beside the hashed files is named, and nothing is played."""
     paths = foreign(tmp_path / "run", outside)
@@ -106,7 +130,7 @@ def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: 
 
     assert wrong == [f"checkpoint {selected.checkpoint[:12]}"]
     with pytest.raises(RecordError, match="data is a link"):
-        list(replay(paths.root, Means(workers=1)))
+        list(replay(paths.root, ReplayMeans(workers=1)))
 
 
 def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> None:
@@ -116,13 +140,13 @@ def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> 
         policy.write_text("another = 1\n", encoding="utf-8")
 
     with pytest.raises(RecordError, match="its content is not what its name says"):
-        list(replay(paths.root, Means(workers=1)))
+        list(replay(paths.root, ReplayMeans(workers=1)))
 
 
 @pytest.mark.parametrize("name", ["data", "data.py"])
 def test_no_link_is_copied_for_a_policy(tmp_path: Path, outside: Outside, name: str) -> None:
     """The last who lays a checkpoint out refuses a link, to a directory as to a file."""
-    ground = prepare_ground(tmp_path / "ground", Limits())
+    ground = prepare_ground(tmp_path / "ground", Limits(), policy_library())
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / name).symlink_to(outside.secret if "." in name else outside.root / "private")
 

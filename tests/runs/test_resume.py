@@ -1,6 +1,5 @@
 """Killed at any moment and resumed, a run ends with the same record as if nothing had happened."""
 
-from places import SUPPORT
 import json
 import os
 import random
@@ -24,12 +23,14 @@ from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs, read_run
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import run as runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.run import resume
 from fakes import open_run
+from places import SUPPORT
 from sameness import positions, told
 from whole_runs import BUDGET, config, events, played
 
@@ -142,7 +143,11 @@ def one_more_run(home: Path) -> Iterator[list[Path]]:
         1,
         4,
         20,
-        *(pytest.param(moment, marks=pytest.mark.nightly) for moment in range(1, REAL_EVENTS) if moment not in (1, 4, 20)),
+        *(
+            pytest.param(moment, marks=pytest.mark.nightly)
+            for moment in range(1, REAL_EVENTS)
+            if moment not in (1, 4, 20)
+        ),
     ],
 )
 def test_a_real_run_after_death(home: Path, undisturbed: RunState, moment: int) -> None:

@@ -8,12 +8,11 @@ from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
 from evopolicygym.cli.option_flags import pairs
-from evopolicygym.core.agent import IN_WORKSPACE
-from evopolicygym.core.allowance import Allowance
+from evopolicygym.core.agent import IN_WORKSPACE, Allowance
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import Rates
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.config import RunConfig, duration, configured_run
+from evopolicygym.runs.config import RunConfig, configured_run, duration
 from evopolicygym.runs.run import play
 from evopolicygym.runs.tables import overlaid, read_table
 from evopolicygym.runs.workspace import lay

@@ -24,7 +24,7 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import experiment, turns, verify
 from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.run import play, resume
 from players import BAD, GOOD, LEAVE
 from whole_runs import (
@@ -178,7 +178,7 @@ def test_the_document_is_derived(run: Told) -> None:
 def test_a_record_has_the_protocols_places(run: Told) -> None:
     """A run's directory holds what the protocol says."""
     expected = {"journal.jsonl", "run.json", "workspace", "checkpoints", "evaluation", "logs"}
-    laid = {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"}
+    laid = {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "judge_client", "system", "notes", "feedback"}
 
     assert expected <= {path.name for path in run.paths.root.iterdir()}
     assert laid <= {path.name for path in run.paths.workspace.iterdir()}
@@ -219,7 +219,7 @@ def test_a_finished_run_is_left_as_it_is(run: Told) -> None:
 @pytest.mark.usefixtures("at_home")
 def test_the_score_plays_again(run: Told) -> None:
     """Every held-out case plays the same again, bit for bit."""
-    assert [one.same for one in replay(run.paths.root, Means(2))] == [True] * HELD_OUT
+    assert [one.same for one in replay(run.paths.root, ReplayMeans(2))] == [True] * HELD_OUT
 
 
 @pytest.mark.usefixtures("at_home")

@@ -2,32 +2,95 @@
 
 import sys
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import own_pack
 from evopolicygym.cli import main as cli
 from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
+from evopolicygym.runs.suites.contents import suite_task
+from evopolicygym.runs.suites.cross import cells
 from evopolicygym.runs.suites.play import jobs_by_default, shares
 from evopolicygym.runs.suites.suite import plan
-from evopolicygym.specs import catalog
+from evopolicygym.specs import catalog, pack_catalog
+from shell import Shell
 from suites import suite
 
+OF_PACKS = ("control8", "frontier16", "minigrid8", "quick4")
+"""Suites of tasks that only packs have."""
+OWN_PYTHON = ("ale", "dm_control", "metaworld", "nle", "vizdoom")
+"""Packs of frontier16 that have a Python of their own."""
+NO_IDLE = ("ALE-MontezumaRevenge-v5-ram",)
+"""Tasks whose idle anchor was not measured: an idle episode there lasts for 27,000 steps."""
 CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]
 
 
 @pytest.mark.parametrize("name", suites.names())
-def test_every_suite_can_be_played(name: str) -> None:
-    """Each suite that comes with the package names environments that there are, and says what it is."""
+def test_every_suite_holds_what_there_is(name: str) -> None:
+    """Each suite that comes with the package names environments that there are, each once, and says what it is."""
     loaded = suites.load(name, {})
+    found = [suite_task(one).name for one in loaded.environments]
 
-    assert len(plan(loaded)) == len(loaded.environments)
+    assert found == list(dict.fromkeys(loaded.environments))
     assert loaded.description
     assert loaded.common["experiment"] == name
+
+
+@pytest.mark.parametrize("name", [name for name in suites.names() if name not in OF_PACKS])
+def test_every_suite_can_be_played(name: str) -> None:
+    """Each suite of specs can be planned without a simulator."""
+    loaded = suites.load(name, {})
+
+    assert len(plan(loaded)) == len(loaded.environments) * len(cells(loaded.cross)) * loaded.repeats
+
+
+@pytest.mark.skipif(find_spec("minigrid") is None or find_spec("Box2D") is None, reason="core16 is not installed")
+def test_a_suite_of_packs_can_be_played() -> None:
+    """A suite of packs that are installed beside us is planned, with the anchors that its packs hold."""
+    planned = plan(suites.load("quick4", {}))
+
+    assert [run.environment for run in planned] == list(suites.load("quick4", {}).environments)
+    assert [run for run in planned if run.config.task.environment.random_anchor is None] == []
+
+
+@pytest.mark.parametrize("name", OF_PACKS)
+def test_every_task_of_a_pack_says_why_it_is_hard(name: str) -> None:
+    """Each task of a suite of packs has a text of its own, a reason why it is hard, and measured anchors."""
+    found = [suite_task(one) for one in suites.load(name, {}).environments]
+    told = [pack_catalog.find(one.name) for one in found]
+
+    assert [one.name for one in found if not (one.challenge and one.challenge.kinds and one.challenge.why)] == []
+    assert [one.name for one in found if not (one.random and one.max_steps)] == []
+    assert [one.name for one in found if not one.idle] == [one.name for one in found if one.name in NO_IDLE]
+    assert [pair[1].name for pair in told if pair and not pair[1].text.objective] == []
+
+
+def test_all_missing_packs_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is played where packs are missing: each is named with its command, and tasks that need it."""
+    own_pack.known(monkeypatch)
+    own_pack.known(monkeypatch, own_pack.FILE.replace("-v0", "-v1"), "farther")
+    asked = suite(tmp_path / "runs", "random", environments=["Far-v1", "cartpole", "Far-v0", "Wide-v0"])
+    with pytest.raises(UsageError) as refused:
+        plan(asked)
+
+    assert "needs 2 packs that are not installed, so nothing was played" in str(refused.value)
+    assert "evopolicygym packs install faraway   (1 MB)   for Far-v0, Wide-v0" in str(refused.value)
+    assert "evopolicygym packs install farther   (1 MB)   for Far-v1" in str(refused.value)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_names_them_too(shell: Shell, tmp_path: Path) -> None:
+    """A dry run of a suite whose packs are not installed says so, and exits with 2."""
+    left = shell("suite", "frontier16", "--agent", "random", "--dry-run", "--runs", tmp_path / "runs")
+
+    assert left.code == 2
+    assert {f"evopolicygym packs install {one}" in left.err for one in OWN_PYTHON} == {True}
 
 
 def test_suites_of_families_and_kinds() -> None:
@@ -60,7 +123,7 @@ def test_what_is_given_for_all_agents(tmp_path: Path) -> None:
 
 def test_unknown_suite() -> None:
     """A name that no suite has is refused with those that there are."""
-    with pytest.raises(UnknownName, match=r"Did you mean 'smoke'\? Known: core16,"):
+    with pytest.raises(UnknownName, match=r"Did you mean 'smoke'\? Known: budget_ladder, control8, core16,"):
         suites.load("smok", {})
 
 

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,11 @@ import pytest
 
 from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.suites.document import held
+from evopolicygym.runs.suites.messages import Message, ProcessStarted
 from evopolicygym.runs.suites.play import Suite
-from evopolicygym.runs.suites.progress import ProcessStarted, Word
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from suites import Program, children, ended, scores, suite, wait_for
@@ -28,6 +28,7 @@ SMALL = (
     *("--split", "public", "--agent", "tuner", "--agent", "random", "--jobs", "2"),
 )
 WHOLE = ("--split", "public", "--agent", "tuner", "--agent", "random", "--repeats", "2", "--jobs", "2")
+CROSSED = (*SMALL[:2], *SMALL[4:10], "--agent", "random", "--jobs", "2", "--cross", "budget=4,6")
 TINY = (
     *("--environment", "cartpole", "--budget", "2", "--validation", "1", "--held-out", "1"),
     *("--split", "public"),
@@ -63,23 +64,41 @@ def assert_unharmed(program: Program, expected: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "moments"),
-    [(SMALL, (3_000, 12_000)), pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.nightly)],
+    [
+        (SMALL, (3_000, 12_000)),
+        (CROSSED, (3_000, 9_000)),
+        pytest.param(WHOLE, (20_000, 90_000), marks=pytest.mark.nightly),
+    ],
 )
 def test_killed_twice(
     tmp_path: Path, undisturbed: Undisturbed, arguments: tuple[str, ...], moments: tuple[int, ...]
 ) -> None:
     """Killed at any moments, a suite that is asked for again ends with the same scores, and no run is played twice."""
     program = Program(tmp_path / "disturbed", arguments)
-    codes = [program.interrupted(size, signal.SIGKILL) for size in moments]
+    codes = [program.interrupted(partial(_are_of, program, size), signal.SIGKILL) for size in moments]
 
     assert codes == [-signal.SIGKILL] * len(moments)
     assert_unharmed(program, undisturbed(arguments))
 
 
+@pytest.mark.nightly
+def test_killed_before_the_last_document(tmp_path: Path) -> None:
+    """A run that was killed between its last event and its ``run.json`` gets that, and is not played again."""
+    program = Program(tmp_path, (*TINY, "--agent", "random"))
+    program.played()
+    (run,) = map(RunPaths, find_runs(program.directory))
+    journal, document = run.journal.read_bytes(), run.document.read_bytes()
+    run.document.write_bytes(document.replace(b'"stage": "finished"', b'"stage": "held_out"'))
+    code, runs, complaints = program.played()
+
+    assert (code, [one["verdict"] for one in runs]) == (0, ["finished"]), complaints
+    assert (run.journal.read_bytes(), run.document.read_bytes()) == (journal, document)
+
+
 def test_interrupted_by_its_user(tmp_path: Path, undisturbed: Undisturbed) -> None:
     """Ctrl-C puts all runs down in good order, and the same command ends with the same scores."""
     program = Program(tmp_path / "disturbed", SMALL)
-    code = program.interrupted(4_000, signal.SIGINT)
+    code = program.interrupted(program.is_playing, signal.SIGINT)
     stops = [event for run in find_runs(program.directory) for event in events(RunPaths(run))[-1:]]
 
     assert code == 130
@@ -105,6 +124,7 @@ def test_a_second_interruption_kills(tmp_path: Path) -> None:
     assert program.free()
 
 
+@pytest.mark.nightly
 def test_nothing_outlives_a_killed_suite(tmp_path: Path) -> None:
     """Runs whose suite was killed put themselves down in good order, and nobody else can have the suite before."""
     program = Program(tmp_path, (*TINY, "--agent", "players:make_sleeper"))
@@ -157,7 +177,7 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
         pytest.skip("this machine has one core")
     begun: list[ProcessStarted] = []
 
-    def observe(_run: PlannedRun, told: Word | PlannedRunResult) -> None:
+    def observe(_run: PlannedRun, told: Message | PlannedRunResult) -> None:
         if isinstance(told, ProcessStarted):
             begun.append(told)
 
@@ -170,6 +190,10 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
     assert sorted(one.cores for one in begun) == [(cores[0],), (cores[1],)]
     assert len({one.process for one in begun}) == 2
     assert {one.verdict for one in playing.results.values()} == {PlannedRunVerdict.FINISHED}
+
+
+def _are_of(program: Program, size: int) -> bool:
+    return program.journaled() >= size
 
 
 def _journals(program: Program) -> bytes:

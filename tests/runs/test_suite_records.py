@@ -1,6 +1,5 @@
 """Which record is of which planned run, and what it says of it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,10 @@ import pytest
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunOpened, RunResumed, RunStopped, StopReason
-from evopolicygym.records.journal import Journal
-from evopolicygym.runs.suites.progress import PlannedRunStopped
+from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunResumed, RunStopped, StopReason
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_document import document_text
+from evopolicygym.runs.suites.messages import PlannedRunStopped
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found, result_of_process
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from fakes import TIME, opening, whole_run
@@ -35,11 +35,23 @@ PAUSED: list[Event] = [AgentStarted(TIME, 0), AgentEnded(TIME, 0, AgentEnd.LIMIT
 BY_LAST_EVENTS = {
     "killed": ([], PlannedRunVerdict.INTERRUPTED, ""),
     "interrupted": ([RunStopped(TIME, StopReason.INTERRUPTED)], PlannedRunVerdict.INTERRUPTED, ""),
-    "limited": ([*PAUSED, RunStopped(TIME, StopReason.AGENT, "AgentError: later")], PlannedRunVerdict.FAILED, "limited"),
-    "not started": ([RunStopped(TIME, StopReason.AGENT, "AgentError: no program")], PlannedRunVerdict.FAILED, "agent_error"),
+    "limited": (
+        [*PAUSED, RunStopped(TIME, StopReason.AGENT, "AgentError: later")],
+        PlannedRunVerdict.FAILED,
+        "limited",
+    ),
+    "not started": (
+        [RunStopped(TIME, StopReason.AGENT, "AgentError: no program")],
+        PlannedRunVerdict.FAILED,
+        "agent_error",
+    ),
     "simulator": ([*PAUSED, RunStopped(TIME, StopReason.ENVIRONMENT, "no")], PlannedRunVerdict.FAILED, "env_error"),
     "disk": ([RunStopped(TIME, StopReason.STORAGE, "no room")], PlannedRunVerdict.FAILED, "not_stored"),
-    "taken up and killed": ([RunStopped(TIME, StopReason.STORAGE), RunResumed(TIME)], PlannedRunVerdict.INTERRUPTED, ""),
+    "taken up and killed": (
+        [RunStopped(TIME, StopReason.STORAGE), RunResumed(TIME)],
+        PlannedRunVerdict.INTERRUPTED,
+        "",
+    ),
 }
 
 
@@ -55,11 +67,14 @@ def test_what_a_record_says(
 
 
 def test_a_finished_record(run: PlannedRun, tmp_path: Path) -> None:
-    """A run that is finished is told with its score."""
+    """A run that is finished is reported with its score; one whose ``run.json`` doesn't say so is to be resumed."""
     run = replace(run, config=replace(run.config, task=opening().task, agent=opening().agent, split=opening().split))
-    lay(tmp_path / "records" / "run", whole_run())
+    paths = RunPaths(lay(tmp_path / "records" / "run", whole_run()))
+    before = only(run, tmp_path / "records")
+    paths.document.write_text(document_text(paths), encoding="utf-8")
     came = only(run, tmp_path / "records")
 
+    assert before.verdict is PlannedRunVerdict.INTERRUPTED
     assert (came.verdict, came.score is not None, came.reason) == (PlannedRunVerdict.FINISHED, True, "")
 
 
@@ -121,7 +136,10 @@ def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
 
     assert result_of_process(run, root, refused, 1, played=True).reason == "not_stored"
     assert result_of_process(run, root, refused, 1, played=False).reason == "RecordError"
-    assert result_of_process(run, None, PlannedRunStopped("interrupted"), 1, played=False).verdict is PlannedRunVerdict.INTERRUPTED
+    assert (
+        result_of_process(run, None, PlannedRunStopped("interrupted"), 1, played=False).verdict
+        is PlannedRunVerdict.INTERRUPTED
+    )
     assert result_of_process(run, None, None, -9, played=False).message.endswith("killed by signal 9")
     assert result_of_process(run, None, None, 3, played=False).message.endswith("exit code 3")
 
@@ -137,7 +155,10 @@ def test_a_program_without_a_limit_of_time_is_known_again(tmp_path: Path) -> Non
     place = tmp_path / "experiment"
     lay(place / "a", [replace(opened(today), agent=before)])
 
-    assert [only(run, place).verdict for run in (today, other)] == [PlannedRunVerdict.INTERRUPTED, PlannedRunVerdict.WAITING]
+    assert [only(run, place).verdict for run in (today, other)] == [
+        PlannedRunVerdict.INTERRUPTED,
+        PlannedRunVerdict.WAITING,
+    ]
 
 
 @pytest.mark.parametrize(

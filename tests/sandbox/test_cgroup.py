@@ -10,6 +10,8 @@ from evopolicygym.sandbox.confinement import cgroup
 from playground import local_executor, policy
 from simulators import spec
 
+pytestmark = pytest.mark.needs_root
+
 needs_groups = pytest.mark.skipif(not cgroup.can_be_made(), reason="no control group can be made here")
 REFUSED = "for place in 1 2 3 4 5 6; do sleep 600 & done; wait"
 

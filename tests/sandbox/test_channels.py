@@ -47,6 +47,7 @@ def searched(level: str, calls: tuple[str, ...] = (), library: str = "json") -> 
             raise
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_no_mark_survives(level: str) -> None:
     """Whatever the filter lets through, no later policy finds a mark of it, and none that plays at the same time."""
@@ -56,6 +57,7 @@ def test_no_mark_survives(level: str) -> None:
     assert {name.partition("#")[0] for name in found.calls} >= {"fcntl", "futex", "mmap", "openat", "clone", "write"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_no_mark_survives_for_an_ordinary_user(level: str, ordinary: list[str]) -> None:
     """The same holds where the judge has no right of root's."""

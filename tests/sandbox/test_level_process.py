@@ -21,6 +21,7 @@ from evopolicygym.sandbox.backends.process import NICE, THREADS
 from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.packages import policy_library
 from fakes import OpenRun, RunMaker
 from playground import one_worker, policy
 from simulators import spec
@@ -51,7 +52,7 @@ class Bare(process.Backend):
 @pytest.mark.parametrize("backend", [process.Backend, Bare])
 def test_a_zygote_has_no_privileges(backend: type[process.Backend], tmp_path: Path) -> None:
     """What policies are forked from has no capability, gets none, and comes after us; whatever else the machine has."""
-    with Zygote(backend(), prepare_ground(tmp_path / "ground", Limits())) as zygote:
+    with Zygote(backend(), prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote:
         zygote.ready()
         found = rights(zygote._inside.process.pid)
 

@@ -90,6 +90,7 @@ def played(shell: Shell, place: Path, *words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_a_run_names_packages(shell: Shell, tmp_path: Path, level: str) -> None:
     """Agent and policies import what a run names, and in a namespace can't write to it; the record keeps the names."""

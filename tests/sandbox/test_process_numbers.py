@@ -138,6 +138,7 @@ def test_files_don_t_tell_when_they_were_submitted(tmp_path: Path, level: str) -
     assert "0)" in seen[0]
 
 
+@pytest.mark.needs_root
 def test_as_an_ordinary_user(ordinary: list[str]) -> None:
     """Without any right of root's the numbers are the same too."""
     done = run(ordinary, "-c", PROGRAM, TELLS)

@@ -20,6 +20,7 @@ from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import BACKENDS, choose
+from evopolicygym.sandbox.packages import policy_library
 from places import ROOT
 
 
@@ -145,13 +146,16 @@ def test_the_standard_library_without_its_guests() -> None:
 
 def test_a_zygote_that_ends_at_once(tmp_path: Path) -> None:
     """A sandbox that breaks while it starts is its own error, not a policy's."""
-    with Zygote(Broken(), prepare_ground(tmp_path / "ground", Limits())) as zygote, pytest.raises(SandboxError):
+    with (
+        Zygote(Broken(), prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote,
+        pytest.raises(SandboxError),
+    ):
         zygote.fork({}, ())
 
 
 def test_a_checkpoint_replaces_the_one_before(tmp_path: Path) -> None:
     """Nothing of an earlier checkpoint is left where the next one is laid."""
-    ground = prepare_ground(tmp_path / "ground", Limits())
+    ground = prepare_ground(tmp_path / "ground", Limits(), policy_library())
     for name in ("first", "second"):
         system = tmp_path / name / "part"
         system.mkdir(parents=True)
@@ -168,7 +172,7 @@ def test_a_checkpoint_replaces_the_one_before(tmp_path: Path) -> None:
 
 def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path) -> None:
     """A zygote that is gone when a policy is to be forked is started again."""
-    with Zygote(choose("process").backend, prepare_ground(tmp_path / "ground", Limits())) as zygote:
+    with Zygote(choose("process").backend, prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote:
         zygote.ready()
         zygote.kill()
         zygote._inside.process.wait()

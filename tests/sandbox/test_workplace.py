@@ -1,6 +1,7 @@
 """Where an agent's program works: what it sees, what it reaches, and that it is gone afterwards."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from socket import socket
 from threading import Thread
 from zipfile import ZipFile
 
+import numpy as np
 import pytest
 
 from enclosed import needs_bubblewrap, printed, python, stop_once_printed, turn
@@ -20,6 +22,7 @@ from evopolicygym.sandbox.program import view
 from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT
 from evopolicygym.sandbox.program.enclosed import enclosed, preflight
 from fakes import OpenRun, RunMaker
+from workspace_client import lay_client
 
 pytestmark = needs_bubblewrap
 
@@ -39,18 +42,47 @@ def test_workspace_and_environment(run: OpenRun) -> None:
 
 
 def test_system_is_writable_and_nothing_else(run: OpenRun) -> None:
-    """Only system/, the home and /tmp take files; the workspace, the system and the root don't."""
-    places = "/workspace/system /home/agent /tmp /workspace /workspace/feedback /usr /etc / /usr/bin"
+    """Only system/, the home and what is for temporary files take any; the workspace, the system and the root don't."""
+    places = "/workspace/system /home/agent /tmp /var/tmp /var /workspace /workspace/feedback /usr /etc / /usr/bin"
     script = f"for place in {places}; do touch $place/new 2>/dev/null && echo $place; done; true"
 
-    assert printed(run, "sh", "-c", script).split() == ["/workspace/system", "/home/agent", "/tmp"]  # noqa: S108
+    assert printed(run, "sh", "-c", script).split() == [
+        *("/workspace/system", "/home/agent", "/tmp", "/var/tmp")  # noqa: S108
+    ]
     assert (run.paths.system / "new").exists()
+
+
+def test_notes_are_writable_and_stay(run: OpenRun) -> None:
+    """What a program writes down in its notes lies in the record when it is gone."""
+    run.paths.notes.mkdir()
+    printed(run, "sh", "-c", "echo found it > notes/first.md; mkdir notes/more")
+
+    assert (run.paths.notes / "first.md").read_text(encoding="utf-8") == "found it\n"
+    assert (run.paths.notes / "more").is_dir()
+
+
+def test_python_imports_what_policies_can(run: OpenRun) -> None:
+    """The program's Python is that of policies: it imports the same numpy, and so the starter policy."""
+    script = (
+        "import sys, numpy, scipy; sys.path.insert(0, 'system'); import policy\n"
+        "print(numpy.__version__, '%d.%d.%d' % sys.version_info[:3], policy.Policy.__name__)"
+    )
+    template = Path(view.__file__).parents[2] / "runs" / "workspace_template"
+    shutil.copy(template / "system" / "policy.py", run.paths.system)
+
+    assert printed(run, "python3", "-c", script).split() == [np.__version__, platform.python_version(), "Policy"]
+
+
+@pytest.mark.parametrize("name", ["gymnasium", "evopolicygym", "minigrid", "highway_env", "mujoco"])
+def test_python_imports_no_simulator(run: OpenRun, name: str) -> None:
+    """What could play uncounted episodes is not there for it."""
+    assert printed(run, "sh", "-c", f"python3 -c 'import {name}' || echo not there").split("\n")[-2] == "not there"
 
 
 def test_host_is_hidden(run: OpenRun, state_home: Path, tmp_path: Path) -> None:
     """The record, the secrets, the home and other directories of this machine are not there."""
     state_home.mkdir()
-    hidden = [run.paths.journal, state_home, tmp_path, Path.home() / ".profile", Path("/etc/shadow"), Path("/var")]
+    hidden = [run.paths.journal, state_home, tmp_path, Path.home() / ".profile", Path("/etc/shadow"), Path("/var/log")]
     script = f"import os, json; print(json.dumps([path for path in {list(map(str, hidden))} if os.path.exists(path)]))"
 
     assert python(run, script) == []
@@ -106,8 +138,7 @@ def test_two_doors(run: OpenRun) -> None:
 
 def test_desk_client_works_inside(run: OpenRun) -> None:
     """The client that lies in the workspace submits from inside, and its feedback appears there."""
-    client = Path(view.__file__).parents[2] / "runs" / "workspace_template" / "judge"
-    (run.paths.workspace / "judge").write_bytes(client.read_bytes())
+    lay_client(run.paths.workspace)
     told = printed(run, "sh", "-c", "python3 judge submit 0-1 && ls feedback")
 
     assert "submission 0: ok" in told

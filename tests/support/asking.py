@@ -6,7 +6,7 @@ import ssl
 from contextlib import suppress
 from typing import Any
 
-import httpx
+import httpx2
 
 from evopolicygym.core.event import SubmissionCharged
 from evopolicygym.records import journal
@@ -15,14 +15,14 @@ from fakes import OpenRun
 Json = dict[str, Any]
 SUBMIT = {"env_instances": [0]}
 TLS = ssl.create_default_context()
-"""Never used, and made once: httpx would make one for each request."""
+"""Never used, and made once: httpx2 would make one for each request."""
 
 
-def ask(run: OpenRun, method: str, path: str, body: object = None, **changes: Any) -> httpx.Response:
+def ask(run: OpenRun, method: str, path: str, body: object = None, **changes: Any) -> httpx2.Response:
     """Ask the judge; a body that is no text is sent as JSON."""
     content = body if isinstance(body, bytes) else None if method == "GET" else json.dumps(body)
     headers = {"Content-Type": "application/json"} | changes.pop("headers", {})
-    return httpx.request(
+    return httpx2.request(
         method,
         changes.pop("base_url", run.door.address.base_url) + path,
         content=changes.pop("content", content),
@@ -33,11 +33,11 @@ def ask(run: OpenRun, method: str, path: str, body: object = None, **changes: An
     )
 
 
-def submit(run: OpenRun, body: object = SUBMIT) -> httpx.Response:
+def submit(run: OpenRun, body: object = SUBMIT) -> httpx2.Response:
     return ask(run, "POST", "/submit", body)
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str]:
+def refusal(answer: httpx2.Response) -> tuple[int, str]:
     """Return a refusal's code and status; its body holds a sentence and nothing else."""
     document = answer.json()
     assert {"status", "error"} == document.keys()
@@ -51,14 +51,14 @@ def charges(run: OpenRun) -> list[SubmissionCharged]:
 
 def connect(run: OpenRun, patience_s: float = 30.0) -> socket.socket:
     """Open a connection to the judge and say nothing yet."""
-    address = httpx.URL(run.door.address.base_url)
+    address = httpx2.URL(run.door.address.base_url)
     return socket.create_connection((address.host, address.port or 0), timeout=patience_s)
 
 
 def head(run: OpenRun, *headers: str, call: str = "POST /submit") -> bytes:
     """Return a request's first line, its host and further headers, without the empty line at their end."""
     method, _, path = call.partition(" ")
-    lines = (f"{method} {httpx.URL(run.door.address.base_url).path}{path} HTTP/1.1", "Host: 127.0.0.1", *headers)
+    lines = (f"{method} {httpx2.URL(run.door.address.base_url).path}{path} HTTP/1.1", "Host: 127.0.0.1", *headers)
     return "".join(f"{line}\r\n" for line in lines).encode()
 
 

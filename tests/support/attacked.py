@@ -1,7 +1,8 @@
-"""A real run on cartpole that attacks are submitted to: a judge over HTTP, real sandboxes, and the eye of a test.
+"""A real run that attacks are submitted to: a judge over HTTP, real sandboxes, and the eye of a test.
 
-The test is the agent: it writes the policy project and asks the judge. Nothing is validated at the end, so a run takes
-as many attacks as a test likes; whole runs are in ``whole_runs.py``.
+It is played on cartpole where no other environment is named. The test is the agent: it writes the policy project and
+asks the judge. Nothing is validated at the end, so a run takes as many attacks as a test likes; whole runs are in
+``whole_runs.py``.
 """
 
 import json
@@ -22,6 +23,7 @@ from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
 from evopolicygym.checks.attack_suite.suite import HONEST, LIMITS
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.cases import CaseSet
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
@@ -109,7 +111,7 @@ class AttackedRun:
 
     def assert_sealed(self, came: SubmissionOutcome) -> None:
         """Assert that nothing the agent can read holds a leak, a hidden seed, the run's place or its token."""
-        texts = {name: content.decode() for name, content in came.files.items()}
+        texts = {name: content.decode("utf-8", "replace") for name, content in came.files.items()}
         words = {self.door.address.base_url.rpartition("/")[2]}
         if self.session.state.opened.isolation == "bubblewrap":  # the only level at which places have other names
             words.add(str(self.paths.root))
@@ -149,14 +151,17 @@ class AttackedRun:
 
 
 @contextmanager
-def attacked_run(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[AttackedRun]:
-    """Open a run; skip the test where its level can't work here."""
+def attacked_run(
+    level: str, root: Path, limits: Limits = LIMITS, environment: EnvironmentSpec | None = None
+) -> Iterator[AttackedRun]:
+    """Open a run, on cartpole where no other is given; skip the test where its level can't work here."""
     try:
         choose(level)
     except SandboxError as error:
         pytest.skip(str(error))
     plain = config(root / "runs", budget=1000)
-    plain = replace(plain, task=replace(plain.task, limits=limits))
+    played = environment or plain.task.environment
+    plain = replace(plain, task=replace(plain.task, limits=limits, environment=played))
     with state_kept_in(root / "state"), leftover_processes.orphans_adopted(), ExitStack() as stack:
         owner = experiment.begin(plain.runs, plain.experiment)
         paths = RunPaths(root / "run")
@@ -166,7 +171,9 @@ def attacked_run(level: str, root: Path, limits: Limits = LIMITS) -> Iterator[At
         opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
-        session = stack.enter_context(JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)))
+        session = stack.enter_context(
+            JudgeSession(rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings))
+        )
         door = stack.enter_context(JudgeServer(session))
         told = {"directory": str(paths.root), "file": str(paths.journal), "url": door.address.base_url}
         decoys = stack.enter_context(decoys_laid(root, **told))

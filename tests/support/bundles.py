@@ -17,6 +17,9 @@ class Pair:
 
     name: str
     label: str
+    """By the paper's rule."""
+    ours: str
+    """By ours."""
     before: Files
     after: Files
 
@@ -41,7 +44,7 @@ def labelled_pairs() -> list[Pair]:
     """Return the pairs in ``edit_pairs/``; a text alone is the policy's."""
     documents = [tomllib.loads(path.read_text("utf-8")) for path in sorted(Path(__file__).parent.glob("edit_pairs/*"))]
     return [
-        Pair(one["name"], one["label"], _files(one["before"]), _files(one["after"]))
+        Pair(one["name"], one["label"], one.get("ours", one["label"]), _files(one["before"]), _files(one["after"]))
         for document in documents
         for one in document["pair"]
     ]

@@ -22,4 +22,4 @@ if __name__ == "__main__":
         client.close()
         if answer.status != http.HTTPStatus.OK:
             sys.exit(f"the judge answered {answer.status}")
-    print(json.dumps(waited_s))  # noqa: T201 - what it was started for
+    print(json.dumps(waited_s))

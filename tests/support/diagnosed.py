@@ -7,9 +7,9 @@ Uniform random scores 0. Of ten episodes it spends 2 on ``a``, 2 on ``b``, 1 on 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bundles import Files, lay_out
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split
 from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.episode import Failure, FailureReason
@@ -27,7 +27,7 @@ from evopolicygym.core.event import (
 from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.writer import RunWriter
@@ -35,6 +35,10 @@ from fakes import TIME, TOY, episode, held_out, opening, published, validated
 
 FROM_NOTHING = replace(TOY, random_anchor=Anchor(0.0, 0.0, 256))
 """The toy, on which uniform random scores 0."""
+ACROBOT: dict[str, Any] = {
+    "name": "acrobot", "id": "Acrobot-v1", "max_steps": 500, "success": None, "random_anchor": Anchor(-500.0, 1.0, 256),
+}  # fmt: skip
+"""What makes a spec one that has published scores."""
 BUNDLES: Mapping[str, Files] = {
     "a": {"policy.py": "import numpy\nimport planner\n\nGAIN = 1\n", "planner.py": "def plan(x):\n    return x\n"},
     "b": {"policy.py": "import numpy\nimport planner\n\nGAIN = 2\n", "planner.py": "def plan(x):\n    return x\n"},
@@ -109,3 +113,8 @@ def recorded(root: Path, events: Sequence[Event], bundles: Mapping[str, Files] =
     for name, files in bundles.items():
         lay_out(RunPaths(root).checkpoint(name), files)
     return read_run(root)
+
+
+def unwritten(events: list[Event]) -> RunRecord:
+    """Return a record that lies nowhere, for what looks at the journal alone."""
+    return RunRecord(RunPaths(Path("nowhere")), tuple(events), fold(events), 0, ())

@@ -19,6 +19,7 @@ from evopolicygym.sandbox.backends.bubblewrap import Backend
 from fakes import OpenRun
 from players import GOOD
 from whole_runs import Told, config, played
+from workspace_client import lay_client
 
 
 def why_not() -> str:
@@ -35,9 +36,7 @@ needs_bubblewrap = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
 def desk(run: OpenRun) -> Workspace:
     """Return where a program works, with the desk's client laid in it."""
-    client = Path(__file__).parents[2] / "src" / "evopolicygym" / "runs" / "workspace_template" / "judge"
-    (run.paths.workspace / "judge").write_bytes(client.read_bytes())
-    (run.paths.workspace / "judge").chmod(0o755)
+    lay_client(run.paths.workspace)
     return Workspace(run.paths.workspace, run.paths.transcript, 0, "bubblewrap")
 
 

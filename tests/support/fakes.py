@@ -12,7 +12,6 @@ import numpy as np
 
 from evopolicygym.core import cases
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.core.episode import Episode, Failure
@@ -31,10 +30,10 @@ from evopolicygym.core.event import (
 from evopolicygym.core.film import FilmJob, Sheet, Shot
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.protocol import PROTOCOL_VERSION
-from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
 from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
@@ -86,6 +85,8 @@ class FakeExecutor:
     def __init__(self) -> None:
         self.loaded: list[str] = []
         """Names of the checkpoints that were constructed, in order."""
+        self.checked: list[str] = []
+        """Names of the checkpoints that were tried, in order."""
         self.played: list[tuple[str, EpisodeJob, PolicyContext]] = []
         """Checkpoint, case and context of each episode, in order."""
         self.failures: dict[int, Failure] = {}
@@ -98,8 +99,11 @@ class FakeExecutor:
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:  # noqa: ARG002 - the contract's
         self.loaded.append(checkpoint.name)
-        word = _first_word(checkpoint)
-        return LoadError(SubmissionStatus(word), "it can't", "Traceback …") if word in set(SubmissionStatus) else None
+        return _load_error(checkpoint)
+
+    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:  # noqa: ARG002 - as above
+        self.checked.append(checkpoint.name)
+        return Trial(_load_error(checkpoint))
 
     def play(
         self,
@@ -308,7 +312,9 @@ def open_run(
         limits = writer.state.opened.task.limits
         rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (
-            JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+            JudgeSession(
+                rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings)
+            ) as session,
             JudgeServer(session) as door,
         ):
             yield OpenRun(paths, writer, executor, camera, rollouts, session, door)
@@ -316,3 +322,8 @@ def open_run(
 
 def _first_word(checkpoint: Path) -> str:
     return (checkpoint / "policy.py").read_text(encoding="utf-8").split()[0]
+
+
+def _load_error(checkpoint: Path) -> LoadError | None:
+    word = _first_word(checkpoint)
+    return LoadError(SubmissionStatus(word), "it can't", "Traceback …") if word in set(SubmissionStatus) else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
 from evopolicygym.agents.kit.scripted_model.server import ReceivedRequest, ScriptedModel
@@ -28,7 +28,7 @@ PRICE = PriceSnapshot("scripted", "given", TIME, Rates(input=1000.0, output=10_0
 COST = ((INPUT - CACHED) * 1000 + CACHED * 100 + OUTPUT * 10_000) / 1_000_000
 """US dollars of one answer of the scripted model at that price."""
 TLS = ssl.create_default_context()
-"""Never used, and made once: httpx would make one for each request."""
+"""Never used, and made once: httpx2 would make one for each request."""
 TEXT = [{"role": "user", "content": "How is https://example.org/ today?"}]
 
 
@@ -77,21 +77,21 @@ class OpenDoor:
     model: ScriptedModel
     log: Path
 
-    def request(self, method: str, path: str, body: object = None, **changes: Any) -> httpx.Response:
+    def request(self, method: str, path: str, body: object = None, **changes: Any) -> httpx2.Response:
         """Ask with the dummy key, unless ``headers`` say otherwise; a body that is no bytes is sent as JSON."""
         content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         headers = changes.pop("headers", {"authorization": f"Bearer {self.endpoint.key}"})
         address = self.endpoint.address + path
-        return httpx.request(
+        return httpx2.request(
             method, address, content=content, headers=headers, timeout=60, trust_env=False, verify=TLS, **changes
         )
 
-    def ask(self, wire: Wire = Wire.CHAT, **fields: Any) -> httpx.Response:
+    def ask(self, wire: Wire = Wire.CHAT, **fields: Any) -> httpx2.Response:
         """Ask for a text, whole; ``fields`` are added to the body."""
         spoken = SPOKEN[wire]
         return self.request("POST", spoken.path, spoken.body | fields, headers=self.key_header(wire))
 
-    def stream(self, wire: Wire) -> httpx.Response:
+    def stream(self, wire: Wire) -> httpx2.Response:
         """Ask for a text as a stream of events, and read it to its end."""
         spoken = SPOKEN[wire]
         path = spoken.stream_path or spoken.path
@@ -108,7 +108,7 @@ class OpenDoor:
 
     def connect(self) -> socket.socket:
         """Return a connection to the door, for what no client library would send."""
-        address = httpx.URL(self.endpoint.address)
+        address = httpx2.URL(self.endpoint.address)
         return socket.create_connection((address.host, address.port or 0), timeout=60)
 
     def say(self, head: str) -> bytes:

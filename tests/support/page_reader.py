@@ -20,7 +20,10 @@ from scripted_tools import PROGRAM
 from terminal import Ended, Running, Terminal
 
 KEY = "sk-scripted"
-HERE = (".venv", "benchmarks", "constraints.txt", "docs", "Makefile", "pyproject.toml", "README.md", "results", "src")
+HERE = (
+    ".venv", "benchmarks", "constraints.txt", "docs", "Makefile", "pyproject.toml", "README.md", "results", "src",
+    "tests",
+)  # fmt: skip
 """What a checkout holds; everything else in it is made on the way."""
 TOKEN = re.compile(r":(\d+)/\?token=([\w-]+)")
 
@@ -59,7 +62,7 @@ class Reader:
         """Begin below a directory that is empty; ``words`` are what this page's words in capitals stand for."""
         self.work, self._notes = directory / "evopolicygym", directory / "notes"
         self._words = dict(words)
-        self._viewers: list[tuple[Command, Running]] = []
+        self._running: list[tuple[Command, Running, set[int]]] = []
         home, programs = directory / "home", directory / "bin"
         for made in (self.work, self._notes, home, programs):
             made.mkdir()
@@ -96,16 +99,16 @@ class Reader:
     def run(self, command: Command, rules: list[Rule]) -> None:
         """Run a command by its rules; it must leave as the page says."""
         typed = self.typed(command, rules)
-        until = "".join(rule.until for rule in rules)
+        until, codes = "".join(rule.until for rule in rules), {code for rule in rules for code in rule.codes}
         if until:
-            self._viewers.append((command, self._terminal.start(typed, until)))
+            self._running.append((command, self._terminal.start(typed, until), codes))
         else:
-            self._check(command, typed, self._terminal.type(typed), {code for rule in rules for code in rule.codes})
+            self._check(command, typed, self._terminal.type(typed), codes)
 
     def leave(self) -> None:
         """Press Ctrl-C on what still goes on; each must leave in good order."""
-        for command, running in self._viewers:
-            self._check(command, command.text, self._terminal.interrupt(running), set())
+        for command, running, codes in self._running:
+            self._check(command, command.text, self._terminal.interrupt(running), codes)
 
     def typed(self, command: Command, rules: list[Rule]) -> str:
         """Return what is typed for a command: its words replaced, and options added that rules say."""
@@ -128,8 +131,9 @@ class Reader:
         runs = [str(path.parent.relative_to(self.work)) for path in journals]
         if runs:
             found |= {"RUN": runs[0], "RUN_B": runs[0], "RUN_A": runs[min(1, len(runs) - 1)]}
-        for _, running in self._viewers:
-            found |= dict(zip(("PORT", "TOKEN"), TOKEN.findall(running.printed())[0], strict=True))
+        for _, running, _ in self._running:
+            for viewer in TOKEN.findall(running.printed()):
+                found |= dict(zip(("PORT", "TOKEN"), viewer, strict=True))
         return found
 
     @staticmethod

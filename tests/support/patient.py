@@ -2,13 +2,13 @@
 
 import sys
 
-from evopolicygym.core import run_options
+from evopolicygym.core import run_options, task_options
 from evopolicygym.core.option import DeclaredOption, Option
 
 PATIENCE = DeclaredOption(
     "patience",
     int,
-    Option(help="How patient the judge is.", default=3, group=run_options.CASES, compared_as="patience of the judge"),
+    Option(help="How patient the judge is.", default=3, group=task_options.CASES, compared_as="patience of the judge"),
 )
 
 

@@ -13,14 +13,15 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
+from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.rollout.messages import Fault, Load, Play, WorkerConfig
+from evopolicygym.rollout.messages import Check, Fault, Load, Play, Request, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
 from evopolicygym.rollout.worker import Worker
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.packages import policy_library
 
 ROOMY = Limits(load_s=60.0, reset_s=60.0, act_s=60.0)
 """For tests of anything but time: a busy machine is no reason to fail one."""
@@ -77,6 +78,9 @@ class Playground:
     def load(self, text: str, **beside: str) -> LoadError | None:
         return self.executor.load(self.checkpoint(text, **beside), self.context)
 
+    def check(self, text: str, **beside: str) -> Trial:
+        return self.executor.check(self.checkpoint(text, **beside), self.context)
+
     def jobs(self, *seeds: int, recording: Recording = Recording.TRAJECTORY) -> list[EpisodeJob]:
         """Return one case for each seed, each with a directory of its own."""
         self._count += 1
@@ -107,6 +111,9 @@ class OneWorker:
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         return self._answer(Load(checkpoint, context))
 
+    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
+        return self._answer(Check(checkpoint, context))
+
     def play(
         self,
         checkpoint: Path,
@@ -120,7 +127,7 @@ class OneWorker:
     def close(self) -> None:
         self._worker.close()
 
-    def _answer(self, request: Load | Play) -> Any:  # an Episode, a LoadError or None, by the request
+    def _answer(self, request: Request) -> Any:  # an Episode, a LoadError or None, by the request
         reply = self._worker.answer(request)
         if isinstance(reply, Fault):
             raise reply.error()
@@ -131,7 +138,9 @@ class OneWorker:
 def one_worker(level: str, spec: EnvironmentSpec, root: Path, limits: Limits = ROOMY) -> Iterator[Playground]:
     """Open a worker in this process; skip the test where its level can't work here."""
     _need(level)
-    executor = OneWorker(Worker(WorkerConfig(spec, limits, level, None, root / "worker", HANG_S)))
+    executor = OneWorker(
+        Worker(WorkerConfig(spec, limits, level, None, root / "worker", HANG_S, library=policy_library()))
+    )
     try:
         yield Playground(executor, spec, root)
     finally:

@@ -26,10 +26,11 @@ class TwoNodes:
         """Where drivers find it."""
         return str(self.cluster.address)
 
-    def add(self, python_path: str = "") -> Any:
-        """Start one more node, which may see other packages than we do."""
+    def add(self, python_path: str = "", data_home: Path | None = None) -> Any:
+        """Start one more node, which may see other packages than we do, and look elsewhere for packs."""
         paths = [python_path, os.environ.get("PYTHONPATH", "")]
         variables = {"TMPDIR": str(self.temporary), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        variables |= {"XDG_DATA_HOME": str(data_home)} if data_home else {}
         return self.cluster.add_node(num_cpus=1, object_store_memory=STORE, env_vars=variables, include_dashboard=False)
 
     def tear(self, node: Any) -> None:

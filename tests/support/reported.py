@@ -9,11 +9,10 @@ import numpy as np
 from bundles import Files
 from diagnosed import FROM_NOTHING, closing, failing, recorded, submitted
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.specs import catalog

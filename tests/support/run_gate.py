@@ -46,7 +46,9 @@ def accept(tests: list[str]) -> bool:
         print(f"passed alone: {test} (time {before[test] + 1})")
     worn_out = [test for test in tests if before[test] >= MOST_ACCEPTED]
     for test in worn_out:
-        print(f"FAILED {test}: it passes only alone, again. Mend it or mark it nightly, then delete its lines in {FLAKY}.")
+        print(
+            f"FAILED {test}: it passes only alone, again. Mend it or mark it nightly, then delete its lines in {FLAKY}."
+        )
     return not worn_out
 
 
@@ -61,7 +63,7 @@ def main(options: list[str]) -> int:
     alone = run_pytest(*options, "-n", "0", "--last-failed", "--last-failed-no-failures", "none")
     passed = sorted(failed - failed_tests()) if alone in {0, 1} else []
     accepted = accept(passed)
-    return alone if alone else int(not accepted)
+    return alone or int(not accepted)
 
 
 if __name__ == "__main__":

@@ -221,5 +221,29 @@ class Drawn(Plain):
         return picture
 
 
-for _simulator in (Plain, Rounding, Littering, Chooser, Composite, Faulty, Boundless, Drawn):
+class Graphic(Plain):
+    """Observes graphs, which have no fixed size."""
+
+    observation_space = spaces.Graph(spaces.Box(0.0, 1.0, (2,)), None)  # type: ignore[assignment] # other than Plain's
+
+
+class Edge(Plain):
+    """A step costs one, or pays; two steps in a row to the side of 1 end the episode, for a fine."""
+
+    action_space: spaces.Space[Any] = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    def __init__(self, pays: float = -1.0, fine: float = 0.0) -> None:
+        self._pays, self._fine, self._steps = pays, fine, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self._steps = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self._steps = self._steps + 1 if action[0] == 1.0 else 0
+        over = self._steps == 2
+        return self._observe(), self._pays - self._fine * over, over, False, {}
+
+
+for _simulator in (Plain, Rounding, Littering, Chooser, Composite, Faulty, Boundless, Drawn, Edge, Graphic):
     gymnasium.register(f"{_simulator.__name__}-v0", entry_point=_simulator)

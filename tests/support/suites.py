@@ -25,7 +25,8 @@ SMALL = {"environments": ["cartpole"], "budget": 6, "validation": 1, "held_out":
 
 def suite(runs: Path, *agents: str, **changes: Any) -> SuiteConfig:
     """Return a small suite on cartpole."""
-    return load("smoke", {**SMALL, "runs": str(runs), "agents": [entry(one) for one in agents], **changes})
+    small = {name: value for name, value in SMALL.items() if name not in changes.get("cross", {})}
+    return load("smoke", {**small, "runs": str(runs), "agents": [entry(one) for one in agents], **changes})
 
 
 def wait_for(come: Callable[[], Any], what: str) -> None:
@@ -63,10 +64,10 @@ class Program:
         """Run it to its end; return its exit code, the runs that it tells of, and its complaints."""
         return ended(self.start())
 
-    def interrupted(self, size: int, how: signal.Signals) -> int:
-        """Run it until journals are of this size together, and end it; return its exit code once all of it is gone."""
+    def interrupted(self, come: Callable[[], bool], how: signal.Signals) -> int:
+        """Run it until something is so, and end it; return its exit code once all of it is gone."""
         with self.start() as process:
-            wait_for(lambda: self.journaled() >= size or process.poll() is not None, f"a journal of {size} bytes")
+            wait_for(lambda: come() or process.poll() is not None, "the moment to end the suite")
             assert process.poll() is None
             os.killpg(process.pid, how)
             process.communicate()
@@ -76,6 +77,11 @@ class Program:
     def journaled(self) -> int:
         """Return how many bytes stand in the journals of all runs."""
         return sum(file.stat().st_size for file in self.directory.glob("*/*/*/journal.jsonl"))
+
+    def is_playing(self) -> bool:
+        """Return whether an agent's submission is played now, so that what ends the program finds a run under way."""
+        journals = [file.read_bytes() for file in self.directory.glob("*/*/*/journal.jsonl")]
+        return any(b"submission_charged" in one and b"run_closed" not in one for one in journals)
 
     def free(self) -> bool:
         """Return whether nobody plays the suite."""
@@ -100,6 +106,9 @@ def children(process: int) -> list[int]:
     return [int(one) for one in file.read_text().split()]
 
 
-def scores(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[float, float]]:
+def scores(runs: list[dict[str, Any]]) -> dict[tuple[str, str, int, str], tuple[float, float]]:
     """Return the score of each run, by what the run is."""
-    return {(one["environment"], one["agent"], one["repeat"]): (one["score"], one["standard_error"]) for one in runs}
+    return {
+        (one["environment"], one["agent"], one["repeat"], str(one["levels"])): (one["score"], one["standard_error"])
+        for one in runs
+    }

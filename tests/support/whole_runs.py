@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import CaseSet, Split
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig

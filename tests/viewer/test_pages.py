@@ -47,6 +47,7 @@ def file_bytes(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.nightly
 def test_the_documents_are_those_that_view_serves(tmp_path: Path) -> None:
     """Everything that a page of two real runs asks for is there, word for word as it is served, in either form."""
     real_runs(tmp_path / "runs")
@@ -145,6 +146,7 @@ def test_what_can_t_be_made_is_said(runs: Path) -> None:
     assert f"run/{whole}/submission/4" in {one.name for one in found}
 
 
+@pytest.mark.nightly
 def test_films_are_copied_and_links_are_not(runs: Path, tmp_path: Path) -> None:
     """A film lies beside the pages under the address that the page plays; a single file says that there is none."""
     films = runs / "one" / "films" / "train" / "submit_003"
@@ -166,6 +168,7 @@ def test_films_are_copied_and_links_are_not(runs: Path, tmp_path: Path) -> None:
     assert told[f"run/{run}/submission/3"]["films"] == []
 
 
+@pytest.mark.nightly
 def test_a_stranger_s_words_end_no_script(tmp_path: Path) -> None:
     """Nothing of a record stands in a file as it is: no markup of its own, no end of an element, no other script."""
     hostile_run(tmp_path / "runs" / "run")
@@ -180,6 +183,7 @@ def test_a_stranger_s_words_end_no_script(tmp_path: Path) -> None:
     assert single.count("<script") == single.count("</script>") == 3 + len(told)
 
 
+@pytest.mark.nightly
 def test_a_task_s_name_leads_nowhere_else(runs: Path, tmp_path: Path) -> None:
     """Tasks that are named as a path or as markup have no file elsewhere, and end nothing in the page."""
     names = {"one": "../../x", "two": 'x"><script>'}
@@ -197,6 +201,7 @@ def test_a_task_s_name_leads_nowhere_else(runs: Path, tmp_path: Path) -> None:
     assert names["two"] not in page
 
 
+@pytest.mark.nightly
 def test_the_same_twice(runs: Path, tmp_path: Path) -> None:
     """The same runs give the same bytes; what old pages held and new ones don't is gone, and other files stay."""
     write_pages(tmp_path / "pages", Pages([runs]))
@@ -226,6 +231,7 @@ def test_files_that_are_no_pages_are_not_removed(tmp_path: Path) -> None:
     assert set(file_bytes(tmp_path)) == {"unmarked/data/mine.js", "elsewhere/data/mine.js", "elsewhere/data/mine.mp4"}
 
 
+@pytest.mark.nightly
 def test_a_report_has_pages(runs: Path, tmp_path: Path) -> None:
     """The report's index leads to the pages, they list its parts, and a report without them removes old ones."""
     report = tmp_path / "report"

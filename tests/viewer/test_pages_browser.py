@@ -17,6 +17,8 @@ from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from viewed import first_held_out, hostile_run, real_runs, write_film
 
+pytestmark = pytest.mark.nightly
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

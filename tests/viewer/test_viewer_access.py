@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
+import httpx2
 import pytest
 
 from browsers import met
@@ -107,8 +107,8 @@ def test_each_viewer_has_a_token_of_its_own(viewer: ServedViewer, tmp_path: Path
 
 def test_programs_send_the_token_in_a_header(viewer: ServedViewer) -> None:
     """A script needs no cookie: the token of the printed address, as a bearer's, is enough."""
-    token = httpx.URL(viewer.entrance).params["token"]
-    answer = httpx.get(f"{viewer.address}/data/runs.json", headers={"Authorization": f"Bearer {token}"})
+    token = httpx2.URL(viewer.entrance).params["token"]
+    answer = httpx2.get(f"{viewer.address}/data/runs.json", headers={"Authorization": f"Bearer {token}"})
 
     assert len(answer.json()["runs"]) == 1
 

@@ -1,6 +1,7 @@
 """The viewer's pages in a real browser: they show what the record says, quietly, and ask nobody else."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import pytest
 
 from browsers import met
 from diagnosed import known_run, recorded
+from evopolicygym.core.event import SubmissionCharged
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.site.serving import ServedViewer
@@ -30,6 +32,7 @@ def played(chromium: "Browser", tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield viewer, ids[evolver.root.resolve()], ids[random.root.resolve()]
 
 
+@pytest.mark.nightly
 def test_the_suite_is_sorted_and_filtered(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """A click on a column sorts by it, a filter leaves what it names, and the address tells both to somebody else."""
     viewer, _, _ = played
@@ -78,6 +81,7 @@ def test_a_run_is_walked_through(chromium: "Browser", played: tuple[ServedViewer
         assert page.is_visible("dialog")
 
 
+@pytest.mark.nightly
 def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """The cursor goes by keys, slider and pointer, and all plots tell their values there."""
     viewer, evolver, _ = played
@@ -98,6 +102,7 @@ def test_an_episode_is_scrubbed(chromium: "Browser", played: tuple[ServedViewer,
         assert inked == page.locator("canvas").count() == 7
 
 
+@pytest.mark.nightly
 def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[ServedViewer, str, str]) -> None:
     """Two runs are chosen in the list; their page tells the difference; the task's page has a curve for each."""
     viewer, evolver, random = played
@@ -118,6 +123,7 @@ def test_two_runs_are_chosen_and_compared(chromium: "Browser", played: tuple[Ser
         assert page.evaluate("document.documentElement.dataset.theme") == "light"
 
 
+@pytest.mark.nightly
 def test_what_is_not_there_is_said(chromium: "Browser", tmp_path: Path) -> None:
     """No runs at all, and a run that is gone: the pages say what to do."""
     with ServedViewer([tmp_path]) as viewer, met(chromium, viewer.entrance) as found:
@@ -147,6 +153,28 @@ def test_a_hostile_record_is_text(chromium: "Browser", tmp_path: Path) -> None:
             assert "\x1b" not in found.page.inner_text("main")
 
 
+@pytest.mark.nightly
+def test_the_lineage_of_a_run(chromium: "Browser", tmp_path: Path) -> None:
+    """Each submission has a line to what it was made of, and is chosen by a click; its heading says what it is."""
+    said = {"hypothesis": "slower is safer", "settings": {"speed": 4.6}}
+    events = [
+        replace(one, **said) if isinstance(one, SubmissionCharged) and one.submit_index == 4 else one
+        for one in known_run()
+    ]
+    recorded(tmp_path / "runs" / "known", events)
+    with ServedViewer([tmp_path / "runs"]) as viewer, met(chromium, viewer.entrance) as found:
+        (place,) = viewer.documents.index.places().values()
+        found.open(f"#/run/{place.id}", "details.lineage svg")
+        found.page.locator("details.lineage g.node").last.click()
+
+        assert found.page.locator("details.lineage path.edge").count() == 5
+        assert found.page.locator("details.lineage .edit.revert").count() == 2  # one of them in the legend
+        assert found.page.locator("details.lineage g.node .failure").count() == 1
+        heading = found.page.inner_text(".panel")
+        assert all(words in heading for words in ("a return to submission 0", "slower is safer", "speed = 4.6"))
+
+
+@pytest.mark.nightly
 def test_a_live_run_is_followed(chromium: "Browser", tmp_path: Path) -> None:
     """What a run adds to its journal shows by itself, up to its score."""
     events = known_run()
@@ -173,6 +201,7 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
+@pytest.mark.nightly
 def test_no_two_entries_look_the_same(chromium: "Browser", tmp_path: Path) -> None:
     """Of eleven entries each has a colour and shape of its own, and their figures stand in words beside the marks."""
     recorded(tmp_path / "runs" / "known", known_run(catalog.load("acrobot")))

@@ -15,10 +15,11 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.viewer.documents import episode, run_index, step_columns, submission
 from evopolicygym.viewer.documents.documents import Documents
+from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
 from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run import bundle_of, edits_bundle, run_bundle
+from evopolicygym.viewer.documents.run import bundle_of, run_bundle
 from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
@@ -32,12 +33,12 @@ def test_a_run_on_its_time_line(tmp_path: Path) -> None:
     submissions = run["submissions"]
 
     assert [one["spent"] for one in submissions] == [2, 4, 5, 8, 10]
-    assert [one["edit"] for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
-        "first",
-        "parametric",
-        "structural",
-        "structural",
-        "structural",
+    assert [(one["parent"], one["edit"]) for one in edits_bundle(known(tmp_path / "again")[1])["edits"]] == [
+        (-1, "structural"),
+        (0, "parametric"),
+        (1, "structural"),
+        (1, "structural"),
+        (0, "revert"),
     ]
     assert [one["new_best"] for one in submissions] == [True, False, False, True, False]
     assert [one["best"] for one in submissions] == [2.0, 2.0, 2.0, 6.0, 6.0]

@@ -20,7 +20,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.film import FilmOptions, films
 from evopolicygym.runs.post_hoc import play_post_hoc
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents import episode_names
 from evopolicygym.viewer.documents.pictures import picture_parts, pictures_bundle, without_pictures
@@ -78,7 +78,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             _film(paths, split=Split.HELD_OUT, cases="1")
         _film(evolver, split=Split.TRAIN, submission=0, cases="0")
         _film(evolver, split=Split.TRAIN, submission=0, cases="1", steps_per_frame=3)
-        play_post_hoc(evolver.root, lambda: None, Means(1))
+        play_post_hoc(evolver.root, lambda: None, ReplayMeans(1))
         driven = _small_run(runs, "car_racing", "make_driver", 9)
         walked = _small_run(runs, "door_key", "make_walker", 6)
         filmed = _small_run(runs, "cartpole", "make_filmed", 500, films=1, budget=2)
@@ -90,7 +90,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 def _film(paths: RunPaths, **wish: Any) -> None:
     assert all(
-        one.film.same for one in films(paths.root, FilmOptions(**wish), Means(1), lambda _name, _done, _of: None)
+        one.film.same for one in films(paths.root, FilmOptions(**wish), ReplayMeans(1), lambda _name, _done, _of: None)
     )
 
 
@@ -112,6 +112,7 @@ def at_frame(found: Met, frame: int, fps: float, video: int = 0) -> None:
     found.until(f"!{film}.seeking && Math.floor({film}.currentTime * {fps}) === {frame}")
 
 
+@pytest.mark.nightly
 def test_a_film_goes_with_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """Keys and slider move the film to the frame of their step, and the film, moved or played, moves the cursor."""
     told = asked(shown.viewer, f"/data/run/{shown.evolver}/episode/train-0-0.json").document
@@ -157,6 +158,7 @@ def test_a_film_of_every_third_step(chromium: "Browser", shown: Shown) -> None:
     assert (film["steps_per_frame"], film["frames"]) == (3, -(-steps // 3) + 1)
 
 
+@pytest.mark.nightly
 def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> None:
     """The film in the feedback is shown on its episode's page; the list of episodes says which have one."""
     with met(chromium, shown.viewer.entrance) as found:
@@ -169,6 +171,7 @@ def test_a_film_that_the_agent_asked_for(chromium: "Browser", shown: Shown) -> N
     assert asked(shown.viewer, f"/film/{shown.filmed}/train-0-1.mp4").body == file.read_bytes()
 
 
+@pytest.mark.nightly
 def test_pictures_are_drawn_at_the_cursor(chromium: "Browser", shown: Shown) -> None:
     """What car_racing showed the policy is on the page, pixel by pixel, at each step and where the last one led to."""
     recorded = np.load(shown.driven.paths.published(0) / "episodes" / "ep_000" / "observations.npz")["observations"]
@@ -261,6 +264,7 @@ def test_hidden_episodes_of_every_candidate(chromium: "Browser", shown: Shown) -
     assert len(document["hidden"]["validation"]) == 2
 
 
+@pytest.mark.nightly
 def test_films_of_one_case_side_by_side(chromium: "Browser", shown: Shown) -> None:
     """The task's page shows the two agents' films of a held-out case, and one slider moves both."""
     told = asked(shown.viewer, "/data/task/cartpole.json").document["films"]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from diagnosed import known_run, recorded
@@ -188,9 +188,9 @@ def test_the_program_ends_in_good_order(tmp_path: Path, number: signal.Signals) 
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         (entrance,) = (word for word in process.stdout.readline().split() if word.startswith("http://"))
-        with httpx.Client(follow_redirects=True) as client:
+        with httpx2.Client(follow_redirects=True) as client:
             client.get(entrance)
-            status = client.get(httpx.URL(entrance).join("/data/runs.json")).status_code
+            status = client.get(httpx2.URL(entrance).join("/data/runs.json")).status_code
         process.send_signal(number)
         _, complaints = process.communicate(timeout=30)
 

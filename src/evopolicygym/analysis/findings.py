@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
+from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import Choice, ScoreTable, score_table
@@ -42,6 +43,8 @@ class Findings:
     """Finished ones."""
     problems: tuple[Problem, ...] = field(default=())
     """Runs that are left out of everything, or of the diagnostics, and why."""
+    around: Surroundings = field(default_factory=Surroundings)
+    """What is known besides, by which headroom is measured."""
 
     @property
     def labels(self) -> tuple[str, ...]:

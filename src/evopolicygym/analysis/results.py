@@ -1,6 +1,6 @@
-"""What tables want of a run, read from its ``run.json``; many of them at once, with what could not be had.
+"""What tables want of a run, read from its ``run.json``; many of them at once, with what could not be read.
 
-A run's episodes and submissions are not told here; ``records/reader.py`` reads a whole journal. What ``run.json`` says
+A run's episodes and submissions aren't read here; ``records/reader.py`` reads a whole journal. What ``run.json`` says
 is believed: ``verify`` is what checks it.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.experiments import name_of
+from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
 from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
@@ -19,13 +19,14 @@ from evopolicygym.core.printable import printable
 from evopolicygym.core.run_options import RUN_OPTIONS
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
+from evopolicygym.core.task_settings import Setting, changed_settings
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import KNOWN_BY, find_runs
 from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
 from evopolicygym.specs.game_identity import GameIdentity, game_of
 
-OPTIONS = {one.name: one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as}
-"""Options that runs must agree in and that a record holds among its task's choices."""
+FURTHER = tuple(one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as)
+"""Options that runs must agree in and that a result holds among its choices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,10 @@ class RunResult:
     """Films of train episodes that the agent could ask for."""
     policy_packages: str = ""
     """Distributions that policies may import besides those that all may, with spaces between."""
-    choices: Mapping[str, Any] = field(default_factory=dict)
-    """As ``Task.choices``."""
+    finish: str = ""
+    """``allowed`` or ``refused``: whether the agent could end the run early; empty where it always can, as outside."""
+    choices: Mapping[str, Setting] = field(default_factory=dict)
+    """What was chosen in the other options that runs must agree in, by name, where it isn't the default."""
     tokens: float | None = None
     """As ``RunSummary.tokens``."""
     cost: float | None = None
@@ -82,20 +85,27 @@ class RunResult:
     """The modules that make the environment, each with a hash of its files; empty where the record doesn't tell."""
     program_sha256: str = ""
     """Of the files that the agent's command names; empty where it names none, or the record doesn't tell."""
+    allowance: Allowance = field(default_factory=Allowance)
+    """What the agent may use."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The agent's extra options."""
+    given_label: str = ""
+    """What its user calls the agent; empty where that was not said."""
+    held_out_cases: int = 0
+    """How many it was to be scored on."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
-
-    def property_of(self, name: str) -> Any:  # noqa: ANN401 - any property's
-        """Return a property by its name; an option's that is among the choices, or its default."""
-        if name not in OPTIONS:
-            return getattr(self, name)
-        return self.choices.get(name, OPTIONS[name].option.default)
 
     @property
     def identity(self) -> tuple[str, ...]:
         """What a run shares with its copies alone; ids are drawn apart, so more is looked at than the id."""
         played = (self.experiment, self.task, self.agent, self.model, self.effort, *self.command, str(self.seed))
         return (self.run_id, *played)
+
+    @property
+    def options_text(self) -> str:
+        """The agent's extra options in a word."""
+        return json.dumps(dict(self.options), sort_keys=True, default=str) if self.options else ""
 
     @property
     def fingerprint(self) -> str:
@@ -151,8 +161,8 @@ def load_results(paths: Iterable[Path]) -> Results:
         found.setdefault(run.identity, []).append(run)
     originals = [_original(copies) for copies in found.values()]
     for original, copies in zip(originals, found.values(), strict=True):
-        told = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
-        problems += [Problem(one.root, told) for one in copies if one is not original]
+        what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
+        problems += [Problem(one.root, what) for one in copies if one is not original]
     return Results(tuple(originals), tuple(problems))
 
 
@@ -164,7 +174,7 @@ def _original(copies: Sequence[RunResult]) -> RunResult:
 def load_result(root: Path) -> RunResult:
     """Return the result of a finished run; raise ``RecordError`` where it isn't finished or can't be read."""
     run = result_of(read_summary(RunPaths(root)), root)
-    return replace(run, experiment_name=name_of(root, run.experiment))
+    return replace(run, experiment_name=printable(experiment_name(root, run.experiment)))
 
 
 def result_of(summary: RunSummary, root: Path) -> RunResult:
@@ -205,19 +215,30 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         feedback=summary.task.feedback.value,
         films=summary.task.films,
         policy_packages=" ".join(summary.task.policy_packages),
-        choices=summary.task.choices,
+        finish=_finish(summary),
+        choices=changed_settings(summary.task, FURTHER),
         tokens=summary.tokens,
         cost=summary.cost,
         wall_s=summary.timing.wall_seconds,
         random_anchor=environment.random_anchor,
         idle_anchor=environment.idle_anchor,
+        allowance=agent.allowance,
+        options=agent.options,
+        given_label=agent.label,
+        held_out_cases=summary.task.held_out_cases,
         label=summary.entry,
     )
 
 
+def _finish(summary: RunSummary) -> str:
+    if summary.agent.name in {OUTSIDE, SHELL}:
+        return ""
+    return "allowed" if summary.task.finish_allowed else "refused"
+
+
 def _roots(path: Path) -> Iterable[Path]:
     if not path.exists():
-        raise UsageError(f"{path} does not exist; the directory of a run, or one with runs below it, is asked for.")
+        raise UsageError(f"{path} does not exist; expected the directory of a run, or one with runs below it.")
     found = [one.resolve() for one in find_runs(path, KNOWN_BY)]
     if not found:
         raise UsageError(f"There are no runs below {path}; a run's directory holds a journal.jsonl or a run.json.")

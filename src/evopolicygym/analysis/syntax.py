@@ -3,7 +3,7 @@
 Nothing of it is ever imported or run: it is parsed, where it is small enough, and the tree is walked without recursion.
 A *literal* is a constant, a number with its sign, or a list, tuple, set or dict of literals only. Docstrings, and all
 strings that stand alone as a statement, are passed over. What a changed fingerprint means is described in
-``diagnostics/edits.py``.
+``lineage/paper_rule.py``; a form in which names and order don't count is made in ``lineage/normal_form.py``.
 """
 
 import ast
@@ -55,14 +55,11 @@ def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
     if len(content) > min(most, MOST_BYTES):
         return Source(content.count(b"\n"))
     lines = sum(not line.isspace() for line in content.splitlines() if line)
-    try:
-        with _PARSING, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(content)
-    except UNPARSABLE:
+    tree = parsed(content)
+    if tree is None:
         return Source(lines)
     nodes = list(ast.walk(tree))
-    structure, literals = _fingerprints(tree, _literals(nodes))
+    structure, literals = _fingerprints(tree, literals_among(nodes))
     kinds = Counter(map(type, nodes))
     conditions = sum(len(node.ifs) for node in nodes if isinstance(node, ast.comprehension))
     return Source(
@@ -76,6 +73,18 @@ def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
     )
 
 
+def parsed(content: bytes) -> ast.Module | None:
+    """Return the tree of a file, which is never imported or run; None where it can't be parsed or is too large."""
+    if len(content) > MOST_BYTES:
+        return None
+    try:
+        with _PARSING, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(content)
+    except UNPARSABLE:
+        return None
+
+
 def _imports(nodes: Iterable[ast.AST]) -> Iterable[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -84,7 +93,7 @@ def _imports(nodes: Iterable[ast.AST]) -> Iterable[str]:
             yield node.module.partition(".")[0]
 
 
-def _literals(nodes: list[ast.AST]) -> set[int]:
+def literals_among(nodes: list[ast.AST]) -> set[int]:
     """Return the identities of all nodes that are literals; ``nodes`` has parents before their children."""
     found: set[int] = set()
     for node in reversed(nodes):
@@ -113,45 +122,45 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
         item = waiting.pop()
         kind = type(item)
         if kind is list:
-            kept = [one for one in item if not _stands_alone(one)]
+            kept = [one for one in item if not stands_alone(one)]
             structure.append(f"[{len(kept)}")
             waiting += reversed(kept)
         elif not isinstance(item, ast.AST):
             structure.append(repr(item))
         elif isinstance(item, ast.Constant):
             structure.append(LITERAL)
-            values.append(_spelled(item.value))
+            values.append(spelled(item.value))
         elif id(item) in literals:
             structure.append(LITERAL)
-            values += _values(item)
+            values += values_of(item)
         elif isinstance(item, ast.MatchSingleton):
             structure.append(LITERAL)
             values.append(repr(item.value))
         elif isinstance(item, ast.JoinedStr):
             structure.append(kind.__name__)
             for part in item.values:
-                values += _values(part) if isinstance(part, ast.Constant) else ["{}"]
+                values += values_of(part) if isinstance(part, ast.Constant) else ["{}"]
             waiting.append([part for part in item.values if not isinstance(part, ast.Constant)])
         elif not isinstance(item, ast.expr_context):
             structure.append(kind.__name__)
             waiting += [getattr(item, name, None) for name in reversed(kind._fields)]
-    return _hash(structure), _hash(values)
+    return hash_of(structure), hash_of(values)
 
 
-def _stands_alone(item: object) -> bool:
+def stands_alone(item: object) -> bool:
     """Return whether a statement is a string and nothing else, as docstrings are."""
     return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)
 
 
-def _values(literal: ast.AST) -> Iterable[str]:
+def values_of(literal: ast.AST) -> Iterable[str]:
     """Yield the values of a literal, in their order, with the shape of what holds them."""
     waiting: list[ast.AST | None] = [literal]
     while waiting:
         match waiting.pop():
             case ast.Constant(value=value):
-                yield _spelled(value)
+                yield spelled(value)
             case ast.UnaryOp(op=sign, operand=ast.Constant(value=int() | float() | complex() as value)):
-                yield _spelled(-value if isinstance(sign, ast.USub) else +value)
+                yield spelled(-value if isinstance(sign, ast.USub) else +value)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) as display:
                 yield f"{type(display).__name__}[{len(parts)}"
                 waiting.extend(reversed(parts))
@@ -160,14 +169,14 @@ def _values(literal: ast.AST) -> Iterable[str]:
                 waiting.extend(reversed([*keys, *values]))
 
 
-def _spelled(value: object) -> str:
+def spelled(value: object) -> str:
     """Return a constant as text; integers in hexadecimal, as Python won't spell very long ones in decimal."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"int {value:x}"
     return f"{type(value).__name__} {value!r}"
 
 
-def _hash(parts: Iterable[str]) -> str:
+def hash_of(parts: Iterable[str]) -> str:
     """Return one hash of texts, each with its length before it, so that none runs into the next."""
     return hashlib.sha256(
         "".join([f"{len(part)}:{part}" for part in parts]).encode("utf-8", "surrogatepass")

@@ -10,10 +10,10 @@ from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
 from evopolicygym.analysis.tables.contents import pairing_document, pairing_table
-from evopolicygym.api.places import Places, places_of
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.run_names import Places, named_places
 
 
 class Comparison(TableSet):
@@ -23,7 +23,7 @@ class Comparison(TableSet):
         self.pair = pair
         """Differences with intervals, the probability of improvement, and the mean normalised difference."""
         reasons = [one.document for one in problems]
-        super().__init__([pairing_table(pair)], {**pairing_document(pair), "problems": reasons}, problems)
+        super().__init__((pairing_table(pair),), {**pairing_document(pair), "problems": reasons}, tuple(problems))
 
 
 def compare(
@@ -41,7 +41,8 @@ def compare(
     Args:
         first: An entry's label, or a directory with the runs of one entry.
         second: The same.
-        runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs``, where it is needed.
+        runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs_directory``, where it
+            is needed.
         beside: Shipped tables to take entries from, such as ``paper``.
         by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         mix: Whether to compare runs that are not comparable.
@@ -55,12 +56,10 @@ def compare(
     shipped_labels = {one.name for table in tables for one in table.entries}
     shipped_labels |= {run.label for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    if runs is None:
-        runs = [runs_directory] if needed else []
-    loaded = load_results(places_of(runs, runs_directory))
+    loaded = load_results(named_places(runs, runs_directory, needed=needed))
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
-        raise UsageError(f"{sides[0]!r} was to be compared with itself; two labels or two directories are expected.")
+        raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
     here = set().union(*of_sides)
     labels = _labels(named, {run.label for run in loaded.runs if run.identity not in here} | shipped_labels)
     everything = _joined(loaded, named, labels)
@@ -89,5 +88,5 @@ def _one_label(side: str, results: Results) -> str:
     labels = sorted({run.label for run in results.runs})
     if len(labels) != 1:
         found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
-        raise UsageError(f"{side} should hold the runs of one entry; it holds: {found}. A label can be named instead.")
+        raise UsageError(f"Expected the runs of one entry in {side}, found: {found}. What works: an entry's label.")
     return labels[0]

@@ -8,13 +8,13 @@ from typing import Any
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
 from evopolicygym.analysis.results import Problem
 from evopolicygym.analysis.tables.table import Cell, Table
-from evopolicygym.api.places import Places, places_of
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import Stage
-from evopolicygym.records.reader import RunRecord, read_run, runs_meant
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.run_names import Places, named_places, runs_meant
 
 
 class Diagnosis(TableSet):
@@ -32,7 +32,7 @@ class Diagnosis(TableSet):
         self.parts = tuple(parts)
         """Each table, with the summary of one run beside it; None in its place where there are several runs."""
         tables = [one for part in parts for one in part if one is not None]
-        super().__init__(tables, _document(measured, together, problems), problems)
+        super().__init__(tuple(tables), _document(measured, together, problems), tuple(problems))
 
 
 def diagnose(
@@ -50,7 +50,7 @@ def diagnose(
         RecordError: The only run's record is damaged.
     """
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
-    roots, problems = runs_meant(places_of(runs, runs_directory)), list[Problem]()
+    roots, problems = runs_meant(named_places(runs, runs_directory)), list[Problem]()
     groups, measured = [], dict[Path, dict[str, Any]]()
     for record in _records(roots, problems):
         groups.append(group_of(record.state))

@@ -3,31 +3,86 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.conduct.audit_run import Conduct, named_detectors
+from evopolicygym.analysis.conduct.audited_runs import audited_runs, conduct_table
+from evopolicygym.analysis.published.beside import beside as shipped_beside
+from evopolicygym.analysis.published.other_protocol import OtherFigures
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
-from evopolicygym.analysis.ranking.score_table import Choice
-from evopolicygym.analysis.ranking.side_by_side import score_tables
+from evopolicygym.analysis.ranking.score_table import Choice, score_tables
 from evopolicygym.analysis.results import Problem, load_results
-from evopolicygym.analysis.tables.contents import leaderboards_document, standings_table, titled
-from evopolicygym.api.places import Places, places_of
+from evopolicygym.analysis.tables.contents import (
+    leaderboards_document,
+    scores_tables,
+    standings_table,
+    standings_tables,
+    task_tables,
+    titled,
+    with_table,
+)
+from evopolicygym.analysis.tables.harnesses import harness_tables
+from evopolicygym.analysis.tables.published import figures_document, figures_table, with_figures
+from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.run_names import Places, named_places
 
 
 class Leaderboards(TableSet):
     """One leaderboard for each group of runs that may be compared."""
 
-    def __init__(self, boards: Mapping[str, Leaderboard], problems: Sequence[Problem]) -> None:
+    def __init__(
+        self,
+        boards: Mapping[str, Leaderboard],
+        problems: Sequence[Problem],
+        conduct: Mapping[Path, tuple[str, Conduct]] | None = None,
+        figures: Sequence[OtherFigures] = (),
+        ids: Mapping[str, str] | None = None,
+    ) -> None:
         self.boards = boards
         """The leaderboards by what sets their runs apart; one with an empty title where all may be compared."""
+        self.figures = tuple(figures)
+        """What others published under protocols of their own, which is in no leaderboard."""
+        self._conduct = conduct
+        self._ids = ids or {}
         tables = [table for title, board in boards.items() for table in titled(title, [standings_table(board)])]
-        reasons = [one.document for one in problems]
-        super().__init__(tables, leaderboards_document(boards, reasons), problems)
+        document = leaderboards_document(boards, [one.document for one in problems])
+        if conduct is not None:
+            counts = {str(root): _counts(one) for root, (_, one) in conduct.items()}
+            document = {**document, "findings_by_run": counts}
+        if figures:
+            document = {**document, "published_elsewhere": [figures_document(one) for one in figures]}
+        super().__init__((*tables, *map(figures_table, figures)), document, tuple(problems))
+
+    def arranged(
+        self, *, one_each: bool = False, scores: bool = False, per_task: bool = False, harnesses: bool = False
+    ) -> list[Table]:
+        """Return tables for a reader, those of one leaderboard after those of another.
+
+        ``scores`` shows tasks by entries (means and success) in place of the ranks, ``harnesses`` harnesses by models;
+        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. With ``one_each``,
+        ranks are one wide table, and a column names the leaderboard: as CSV has it. What others published under
+        protocols of their own comes last, in tables of its own.
+        """
+        arranged: list[Table] = []
+        for title, board in self.boards.items():
+            whole = [standings_table(board)] if one_each else standings_tables(board)
+            first = harness_tables(board) if harnesses else scores_tables(board) if scores else whole
+            tables = [*first, *(self._by_task(board) if per_task else [])]
+            tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
+            arranged += [with_table(title, one) for one in tables] if one_each else titled(title, tables)
+        return [*arranged, *map(figures_table, self.figures)]
+
+    def _by_task(self, board: Leaderboard) -> list[Table]:
+        tables = task_tables(board)
+        for one in self.figures:
+            of_games = {name: task for name, id_ in self._ids.items() if (task := one.of_game(id_))}
+            tables = with_figures(tables, board, of_games)
+        return tables
 
 
-def leaderboard(
-    runs: Places = DEFAULT_RUNS,
+def leaderboard(  # noqa: PLR0913 - each is an argument of its own
+    runs: Places | None = None,
     beside: Sequence[str] = (),
     *,
     by: Sequence[str] = (),
@@ -35,18 +90,21 @@ def leaderboard(
     mix: bool = False,
     normalise: str = "best",
     partial: bool = False,
+    audit: bool = False,
     runs_directory: str | Path = DEFAULT_RUNS,
 ) -> Leaderboards:
     """Rank entries across tasks, with intervals.
 
     Args:
-        runs: Runs, or directories with runs below; empty for shipped tables alone.
-        beside: Shipped tables to stand beside: ``paper``, ``anchors``, ``references``, ``baselines``.
+        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
+        beside: Shipped tables to stand beside: ``paper``, ``anchors``, ``references``, ``baselines``. ``published``,
+            figures of other protocols, has a table of its own, and is never ranked.
         by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
         family: The tasks of one family only.
         mix: Whether to pool runs that are not comparable in one table; else each group has a table of its own.
         normalise: What scores are normalised by: the table's ``best`` agent, or the best entry of a kind.
         partial: Whether to rank entries that lack tasks with the others.
+        audit: Whether to count findings in what agents did, as ``evopolicygym.audit`` finds them.
         runs_directory: Where runs are looked for by id.
 
     Returns:
@@ -56,8 +114,23 @@ def leaderboard(
     Raises:
         UsageError: A run is not there, or a table is not known.
     """
-    tables = [shipped(name) for name in beside]
-    results = load_results(places_of(runs, runs_directory))
-    compared = score_tables(results.runs, tables, Choice(list(by), family, mix))
+    wanted = shipped_beside(beside)
+    results = load_results(named_places(runs, runs_directory, needed=not beside))
+    compared = {}
+    if results.runs or wanted.tables or not wanted.figures:
+        compared = score_tables(results.runs, wanted.tables, Choice(list(by), family, mix))
     boards = {title: ranked(table, normalise=normalise, partial=partial) for title, table in compared.items()}
-    return Leaderboards(boards, results.problems)
+    ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
+    figures = wanted.figures
+    if family is not None:
+        shown = {task.name for board in boards.values() for task in board.tasks}
+        narrowed = [one.narrowed(id_ for name, id_ in ids.items() if name in shown) for one in figures]
+        figures = tuple(one for one in narrowed if one.tasks)
+    if not audit:
+        return Leaderboards(boards, results.problems, figures=figures, ids=ids)
+    conduct, unread = audited_runs([run.root for run in results.runs], named_detectors())
+    return Leaderboards(boards, [*results.problems, *unread], conduct, figures, ids)
+
+
+def _counts(conduct: Conduct) -> dict[str, int]:
+    return {grade.value: count for grade, count in conduct.counts.items()}

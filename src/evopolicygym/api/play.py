@@ -1,21 +1,20 @@
 """``evopolicygym.run`` and ``evopolicygym.resume``."""
 
-import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Unpack
 
 from rich.console import Console
 
 from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
 from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
-from evopolicygym.api.arguments import configured
-from evopolicygym.api.progress import RunView
+from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
-from evopolicygym.api.workers import capped
+from evopolicygym.core.agent import INSPECT, OUTSIDE
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import Event
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -24,10 +23,13 @@ from evopolicygym.core.run_options import LOCAL, RunArguments
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
+from evopolicygym.runs.config import configured
+from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.prices import unpriced
+from evopolicygym.tracking.sink import tracked
+from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
-LOG = logging.getLogger("evopolicygym")
 OnOpen = Callable[[RunPaths, RunState], None]
 """Called once a run has a record: with where it lies, and its state."""
 OnNote = Callable[[str], object]
@@ -37,6 +39,17 @@ OnEvent = Callable[[Event, RunState], None]
 Progress = bool | Console | None
 """Whether to show progress, or the console to show it on; None: in a terminal and in a notebook."""
 Playing = Callable[[OnOpen, OnEvent], RunState]
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """A run was interrupted after it was opened; nothing is lost."""
+
+    def __init__(self, path: Path, command: str) -> None:
+        super().__init__(f"The run was interrupted; nothing is lost. evopolicygym.resume({str(path)!r}) continues it.")
+        self.path = path
+        """The run's directory."""
+        self.command = command
+        """What continues it in a shell."""
 
 
 def run(
@@ -60,7 +73,7 @@ def run(
         progress: Whether to show progress, or the console to show it on. Default: in a terminal and in a notebook.
         on_open: Called with the run's paths and state as soon as it has a record.
         on_event: Called with each event and the state after it, once it is recorded.
-        on_note: Called with what a person should know beside, such as that cases were revealed. Default: a warning.
+        on_note: Called with each note for a person, such as that cases were revealed. Default: a warning.
         **options: Options of a run by the names that a TOML file has them by, such as ``budget`` (train episodes),
             ``validation`` and ``held_out`` (hidden cases), ``split``, ``seed``, ``model``, ``max_cost`` (US dollars) or
             ``max_time`` (seconds, or a text such as ``"2h"``). ``evopolicygym run --help`` describes them all.
@@ -71,6 +84,7 @@ def run(
     Raises:
         UsageError: An argument is invalid; nothing was made.
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped; ``resume`` continues it.
+        RunInterrupted: Ctrl-C, after the run was opened; ``resume`` continues it.
     """
     asked, function = configured(task, agent, options, config)
     asked = replace(asked, workers=capped(asked.workers, asked.executor, on_note, asked.task))
@@ -79,7 +93,7 @@ def run(
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
 
-    return watched(playing, progress, on_open, on_event, on_note)
+    return watched(playing, progress, on_open, on_event, on_note, asked.track)
 
 
 def resume(  # noqa: PLR0913 - each is an argument of its own
@@ -91,6 +105,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     executor: str = LOCAL,
     address: str = "",
     trust: bool = False,
+    track: str = "",
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
@@ -106,6 +121,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         executor: Where episodes play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
         trust: Whether to continue a run that was not begun here, and start the program that it names.
+        track: The tracker that the run is logged to besides. Default: the one that logged it before, if any did.
         progress: As for ``run``.
         on_open: As for ``run``.
         on_event: As for ``run``.
@@ -115,6 +131,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         UsageError: There is no such run, or it was begun elsewhere and is not trusted.
         RecordError: It is being played, is damaged, or was begun under other versions.
     """
+    refuse_unknown_tracker(track)
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
     most = capped(workers, executor, on_note)
@@ -123,7 +140,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, executor, address, trusted=trust, agent=made)
 
-    return watched(playing, progress, on_open, on_event, on_note)
+    return watched(playing, progress, on_open, on_event, on_note, track)
 
 
 def watched(
@@ -132,15 +149,17 @@ def watched(
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
     on_note: OnNote = warnings.warn,
+    track: str = "",
 ) -> Run:
-    """Play with a view of the progress and return the run."""
+    """Play with a view of the progress, and a tracker where one is named, and return the run."""
     console = progress if isinstance(progress, Console) else Console(stderr=True, highlight=False)
     shown = bool(progress) if progress is not None else console.is_terminal or console.is_jupyter
     view = RunView(console) if shown else None
-    opened: list[RunPaths] = []
+    opened: list[tuple[RunPaths, str]] = []
 
     def open_run(paths: RunPaths, state: RunState) -> None:
-        opened.append(paths)
+        opened.append((paths, f"evopolicygym {state.opened.agent.resumed_by} {quote(str(paths.root))}"))
+        log_opened(paths, state)
         for note in notes_of(paths.root, state):
             on_note(note)
         if view:
@@ -149,20 +168,27 @@ def watched(
             on_open(paths, state)
 
     def observe(event: Event, state: RunState) -> None:
+        log_event(event, state)
         if view:
             view.observe(event, state)
         if on_event:
             on_event(event, state)
 
-    with view.live() if view else nullcontext():
-        playing(open_run, observe)
-    return Run(opened[0].root)
+    try:
+        with view.live() if view else nullcontext(), tracked(track, open_run, observe, on_note) as (on_opened, on_each):
+            playing(on_opened, on_each)
+    except KeyboardInterrupt as interruption:
+        if not opened:
+            raise
+        paths, command = opened[0]
+        raise RunInterrupted(paths.root, command) from interruption
+    return Run(opened[0][0].root)
 
 
 def notes_of(root: Path, state: RunState) -> Iterator[str]:
     """Yield what a person should know of a run that begins or is resumed."""
     agent = state.opened.agent
-    if agent.name != FUNCTION and (note := unpriced(agent, state.opened.price)):
+    if agent.name not in {FUNCTION, OUTSIDE, INSPECT} and (note := unpriced(agent, state.opened.price)):
         yield note
     if state.opened.split is not SplitSource.PUBLIC and revealed(root, state.opened.experiment):
         yield (

@@ -1,5 +1,6 @@
-"""The live view of a run: its budget, its submissions, validation and held-out, as they come."""
+"""What is seen of a run while it plays: the live view (budget, submissions, validation, held-out), and its log."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
@@ -10,18 +11,33 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.api.pace import Clock, Pace
 from evopolicygym.core.cases import Split
-from evopolicygym.core.event import CheckpointSelected, Event, RunClosed, SubmissionPublished
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentMetered,
+    AgentStarted,
+    CheckpointSelected,
+    EpisodePlayed,
+    EpisodeRepeated,
+    Event,
+    RunClosed,
+    SubmissionCharged,
+    SubmissionPublished,
+)
 from evopolicygym.core.isolation import AND, is_unverified, parted
 from evopolicygym.core.number_text import duration, number, plus_minus
+from evopolicygym.core.places import state_directory
+from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.suites.progress import standing, validation_played
+from evopolicygym.runs.progress import Clock, Pace, progress_of, validation_played
 
+LOG = logging.getLogger("evopolicygym")
+"""The one logger of the package; nobody hears it unless a program, or ``--verbose``, listens."""
+LOG.addHandler(logging.NullHandler())
 SHOWN = 12
 """Submissions in view, the latest."""
 BAR_WIDTH = 40
@@ -38,6 +54,7 @@ class RunView:
         self._state: RunState | None = None
         self._paces: dict[Stage, Pace] = {}
         """Of each stage, from when it was first seen."""
+        self._live: Live | None = None
 
     def opened(self, paths: RunPaths, state: RunState) -> None:
         """Say what is played and where its record lies."""
@@ -55,18 +72,26 @@ class RunView:
         if waived := parted(opened.isolation)[1]:
             said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."
             self._console.print(Text(said, "yellow"))
+        if self._live and opened.agent.has_terminal and state.stage is Stage.OPEN:
+            self._live.stop()
 
     def observe(self, event: Event, state: RunState) -> None:
         """Take note of an event; without a terminal, print a line where one is due."""
         pace = self._see(state)
-        if not self._console.is_terminal and (line := _line(event, state) or _hidden_line(state, pace)):
+        if self._console.is_terminal:
+            if self._live and isinstance(event, RunClosed):
+                self._live.start()  # where it was stopped for an agent that had the terminal
+            return
+        if line := _line(event, state) or _hidden_line(state, pace):
             self._console.print(line, soft_wrap=True)
+        if isinstance(event, SubmissionPublished) and (trouble := state.submissions[event.submit_index].trouble):
+            self._console.print(Text(f"Warning: {printable(trouble)}"), soft_wrap=True)
 
     def _see(self, state: RunState) -> Pace:
         """Take note of how far the run is, and return the pace of its stage."""
         self._state = state
         if state.stage not in self._paces:
-            self._paces[state.stage] = Pace(standing(state).done, self._clock)
+            self._paces[state.stage] = Pace(progress_of(state).done, self._clock)
         return self._paces[state.stage]
 
     @contextmanager
@@ -75,7 +100,8 @@ class RunView:
         if not self._console.is_terminal:
             yield
             return
-        with Live(get_renderable=self._draw, console=self._console, refresh_per_second=8, transient=False):
+        live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=8, transient=False)
+        with live as self._live:
             yield
 
     def _draw(self) -> RenderableType:
@@ -162,7 +188,7 @@ def _mean(returns: tuple[float, ...]) -> str:
 
 def _hidden_line(state: RunState, pace: Pace) -> str:
     """Return now and then how far validation or held-out is; empty while the agent is at work."""
-    now = standing(state)
+    now = progress_of(state)
     if now.stage not in HIDDEN or now.done >= now.total or not pace.is_due():
         return ""
     played = f"{HIDDEN[now.stage]}: {now.done}/{now.total} episodes played"
@@ -184,3 +210,50 @@ def _line(event: Event, state: RunState) -> str:
             return f"selected: submission {index}, validation {number(mean)}"
         case _:
             return ""
+
+
+def log_opened(paths: RunPaths, state: RunState) -> None:
+    """Log what a run was opened with, and where its files lie."""
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    opened = state.opened
+    LOG.info("record %s", paths.root)
+    LOG.info("the agent's transcript %s", paths.transcript)
+    LOG.info("what simulators and sandboxes print %s", paths.simulator_log)
+    LOG.info("state directory %s", state_directory())
+    LOG.info("versions %s", ", ".join(f"{name} {version}" for name, version in opened.versions.items()))
+    LOG.info("isolation %s", opened.isolation)
+    for name, found in opened.findings.items():
+        LOG.info("sandbox, %s: %s", name, found)
+
+
+def log_event(event: Event, state: RunState) -> None:
+    """Log an event of a run."""
+    if LOG.isEnabledFor(logging.INFO):
+        for line in _logged(event, state):
+            LOG.info("%s", line)
+
+
+def _logged(event: Event, state: RunState) -> Iterator[str]:
+    """Yield the lines that are logged of an event."""
+    match event:
+        case EpisodePlayed(split=split, position=position, episode=episode, submit_index=index):
+            of = "" if index is None else f" of submission {index}"
+            failed = f", failed: {episode.failure.reason}" if episode.failure else ""
+            earned = number(episode.episode_return)
+            yield f"{split} episode {position}{of}: return {earned}, {episode.length} steps{failed}"
+        case EpisodeRepeated(split=split, position=position, message=message):
+            yield f"{split} episode {position} is played again: {message}"
+        case SubmissionCharged(submit_index=index, checkpoint=checkpoint, env_instances=cases):
+            yield f"submission {index}: checkpoint {checkpoint[:16]}, {len(cases)} episodes charged"
+        case AgentStarted(turn=turn):
+            yield f"turn {turn} of the agent begins"
+        case AgentEnded(turn=turn, end=end, message=message, findings=findings):
+            yield f"turn {turn} of the agent ended: {end}{f': {message}' if message else ''}"
+            yield from (f"agent's sandbox, {name}: {found}" for name, found in findings.items())
+        case AgentMetered(usage=usage) if usage:
+            yield f"model's usage so far {dict(usage)}"
+        case AgentMetered():
+            return
+        case _:
+            yield f"{type(event).__name__}, {state.spent} of {state.budget} episodes spent"

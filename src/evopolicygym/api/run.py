@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.number_text import number, plus_minus
-from evopolicygym.export.schema.tables import Run as RunTables
-from evopolicygym.export.schema.tables import tables_of
+from evopolicygym.export.schema.tables import RunTables, tables_of
 from evopolicygym.records.run_summary import held_out_returns, summary_of
 
 SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")

@@ -1,6 +1,7 @@
 """Tables that a program is given: as records, as JSON, and as a notebook shows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -9,16 +10,16 @@ from evopolicygym.analysis.tables.formats import shown, written
 from evopolicygym.analysis.tables.table import Cell, Number, Table
 
 
+@dataclass(repr=False, eq=False)
 class TableSet:
     """Some tables that belong together. The first one is what was asked for; further ones stand beside it."""
 
-    def __init__(self, tables: Sequence[Table], document: Mapping[str, Any], problems: Sequence[Problem] = ()) -> None:
-        self.tables = tuple(tables)
-        """The tables: a title, columns with a key and a heading, rows, notes."""
-        self.document = document
-        """The same as JSON has it, with all intervals and notes."""
-        self.problems = tuple(problems)
-        """The runs that could not be used, each with its reason."""
+    tables: tuple[Table, ...]
+    """The tables: a title, columns with a key and a heading, rows, notes."""
+    document: Mapping[str, Any]
+    """The same as JSON has it, with all intervals and notes."""
+    problems: tuple[Problem, ...] = ()
+    """The runs that could not be used, each with its reason."""
 
     @property
     def records(self) -> list[dict[str, Any]]:

@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evopolicygym.api.workers import capped
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
+from evopolicygym.runs.executor import capped
 from evopolicygym.runs.replay import Replayed, Verdict, judged
 from evopolicygym.runs.replay import replay as play_again
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.verify import findings
 
 REPLAY = "replay"
@@ -75,7 +75,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         trust: Whether to run a simulator that only the record names, with your rights.
         runs_directory: Where runs are looked for by id.
         watch: Wraps what is played again, to show progress.
-        on_note: Called with what a person should know beside, such as that fewer workers are started.
+        on_note: Called with each note for a person, such as that fewer workers are started.
 
     Returns:
         The findings; ``ok`` where all hold.
@@ -89,7 +89,10 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         return Verification(root, tuple(audited))
     total = read_run(root).state.opened.task.held_out_cases
     played = list(
-        watch(play_again(root, Means(capped(workers, executor, on_note), executor, address, isolation, trust)), total)
+        watch(
+            play_again(root, ReplayMeans(capped(workers, executor, on_note), executor, address, isolation, trust)),
+            total,
+        )
     )
     verdict, detail = judged(played)
     settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]

@@ -40,8 +40,8 @@ def budget_of(episodes: int | None, steps: int | None, minutes: float | None) ->
     given = {Unit.EPISODES: episodes, Unit.STEPS: steps, Unit.MINUTES: minutes}
     found = [TrainingBudget(amount, unit) for unit, amount in given.items() if amount is not None]
     if len(found) != 1:
-        told = " and ".join(map(str, found)) or "none"
-        raise UsageError(f"Training takes one budget, and {told} was given: --episodes, --steps or --minutes.")
+        named = " and ".join(map(str, found)) or "none"
+        raise UsageError(f"Training expects one budget, --episodes, --steps or --minutes; got {named}.")
     if found[0].amount <= 0:
-        raise UsageError(f"A training of {found[0]} learns nothing; --{found[0].unit} takes a number above 0.")
+        raise UsageError(f"--{found[0].unit} expects a number above 0, got {found[0].amount:g}.")
     return found[0]

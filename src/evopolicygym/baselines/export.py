@@ -16,7 +16,7 @@ from evopolicygym.baselines.training import Training
 from evopolicygym.core.errors import UsageError
 from evopolicygym.environments.versions import versions
 
-POLICY, NETWORK, WEIGHTS, TOLD = "policy.py", "network.json", "weights.npz", "training.json"
+POLICY, NETWORK, WEIGHTS, TRAINING = "policy.py", "network.json", "weights.npz", "training.json"
 LAST = 20
 """Episodes over whose returns a training's end is reported."""
 
@@ -36,9 +36,9 @@ def export(training: Training, directory: Path) -> dict[str, Any]:
     (directory / POLICY).write_bytes(source.read_bytes())
     (directory / NETWORK).write_text(json.dumps({"steps": steps}, indent=1) + "\n", encoding="utf-8")
     np.savez(directory / WEIGHTS, **arrays)
-    told = told_of(training)
-    (directory / TOLD).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return told
+    document = document_of(training)
+    (directory / TRAINING).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return document
 
 
 def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -65,8 +65,8 @@ def network_of(training: Training) -> tuple[list[dict[str, Any]], dict[str, Any]
     return steps, arrays
 
 
-def told_of(training: Training) -> dict[str, Any]:
-    """Return what ``training.json`` tells of a training."""
+def document_of(training: Training) -> dict[str, Any]:
+    """Return what ``training.json`` says of a training."""
     returns = list(training.progress.returns)
     return {
         "label": f"{training.algorithm.upper()} {training.budget}",

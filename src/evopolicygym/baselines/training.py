@@ -85,7 +85,7 @@ def train(
     finally:
         environments.close()
     last = clock.progress(model.num_timesteps)
-    updates = int(model._n_updates)  # noqa: SLF001 - told nowhere else
+    updates = int(model._n_updates)  # noqa: SLF001 - reported nowhere else
     return Training(spec, algorithm, budget, seed, settings, model, normaliser, deal.dealt, updates, last)
 
 

@@ -21,14 +21,13 @@ from evopolicygym.checks.agent_run.checked_run import CANARY, CheckedRunOutcome,
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.inspection.word_search import holding
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Workspace
-from evopolicygym.core.budget import BudgetRule
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.run import RunState
 from evopolicygym.core.run_options import AUTO
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

@@ -20,6 +20,7 @@ from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
+from evopolicygym.packs.interpreter import command
 from evopolicygym.specs import catalog
 
 PATIENCE_S = 60.0
@@ -38,12 +39,12 @@ def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S) -> Iterat
     except UsageError as error:
         yield Finding("loads", ok=False, detail=str(error))
         return
-    request = {"spec": asdict(spec), "path": sys.path, "patience": patience_s}
+    request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "patience": patience_s}
     ours, theirs = os.pipe()
     with TemporaryFile("w+") as asking, TemporaryFile() as said, os.fdopen(ours, encoding="utf-8") as lines:
         asking.write(json.dumps(request))
         asking.seek(0)
-        line = [sys.executable, "-P", "-m", "evopolicygym.checks.environment", str(theirs)]
+        line = command(spec.pack, "evopolicygym.checks.environment", str(theirs))
         process = subprocess.Popen(
             line, stdin=asking, stdout=said, stderr=said, pass_fds=[theirs], start_new_session=True
         )
@@ -76,7 +77,7 @@ def _unanswered(spec: EnvironmentSpec, code: int, said: str, patience_s: float) 
 
 def _main(descriptor: int) -> None:
     request = json.load(sys.stdin)
-    sys.path[:] = request["path"]
+    sys.path[:] = request["path"] or sys.path
     name = request["spec"].pop("name")
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as lines:
         faulthandler.dump_traceback_later(request["patience"], exit=True)

@@ -1,13 +1,21 @@
-"""The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes."""
+"""The program ``evopolicygym``: its verbs, and how its errors become messages and exit codes.
+
+A verb is one file of a folder of ``verbs/``, named after it; the folder is its heading in ``--help``. A file defines a
+function of its name, or ``app`` where the verb has verbs of its own, and ``EXAMPLES``. It is imported when the verb is
+called: listing all verbs reads the first line of each file.
+"""
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from evopolicygym.cli.console import complain
 from evopolicygym.cli.interruption import INTERRUPTED
-from evopolicygym.cli.verb_group import SETTINGS, VerbGroup
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.version import __version__
 
@@ -23,6 +31,118 @@ EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 invalid request, 3 record damaged or in use, 4 simulator or sandbox "
     "failed, 5 agent could not start, 130 interrupted (resume continues)."
 )
+PACKAGE = "evopolicygym.cli.verbs"
+PLACE = Path(__file__).with_name("verbs")
+"""Read as files: importlib.resources takes a moment to load."""
+HEADINGS = {"play": "Play", "look": "Look", "check": "Check"}
+"""The folders of verbs, in order, each with its heading."""
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
+
+
+class Verbs(MutableMapping[str, Any]):
+    """The verbs by their names, in the order of ``--help``; each is loaded when it is asked for."""
+
+    def __init__(self) -> None:
+        files = [(folder, file) for folder in HEADINGS for file in sorted((PLACE / folder).glob("[!_]*.py"))]
+        self._files = {file.stem.replace("_", "-"): (folder, file) for folder, file in files}
+        """The folder and the file of each verb."""
+        self._loaded: dict[str, Any] = {}
+
+    @property
+    def sections(self) -> dict[str, dict[str, str]]:
+        """The verbs with their summaries, below their headings."""
+        found: dict[str, dict[str, str]] = {heading: {} for heading in HEADINGS.values()}
+        for name, (folder, file) in self._files.items():
+            with file.open(encoding="utf-8") as lines:
+                found[HEADINGS[folder]][name] = summary_of(lines.readline())
+        return found
+
+    def summaries(self) -> dict[str, Any]:
+        """Return commands that do nothing but say what they are."""
+        return {
+            name: TyperCommand(name, help=summary)
+            for verbs in self.sections.values()
+            for name, summary in verbs.items()
+        }
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of the library that typer brings
+        if name not in self._loaded:
+            folder, file = self._files[name]
+            self._loaded[name] = _command(name, f"{PACKAGE}.{folder}.{file.stem}")
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:  # noqa: ANN401 - as above
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._files[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+class VerbGroup(TyperGroup):
+    """The program's verbs. Its own ``--help`` is plain text, which takes a tenth of what boxes do."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - typer's
+        super().__init__(**settings)
+        self.commands = Verbs()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's
+        """Answer with help where nothing is asked."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help())
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer's
+        """Return the names of all verbs; none is loaded."""
+        return list(self.commands)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - typer's
+        """Write what the program is, its verbs by their headings, and its own options."""
+        self.format_usage(ctx, formatter)
+        formatter.write_paragraph()
+        for paragraph in (self.help or "").strip().split("\n\n"):
+            formatter.write_text(" ".join(paragraph.split()))
+            formatter.write_paragraph()
+        for heading, verbs in self.commands.sections.items():  # type: ignore[attr-defined] # ours
+            with formatter.section(typer.style(heading, bold=True)):
+                formatter.write_dl(list(verbs.items()))
+        options = [record for one in self.get_params(ctx) if (record := one.get_help_record(ctx))]
+        with formatter.section(typer.style("Options", bold=True)):
+            formatter.write_dl(options)
+        formatter.write_paragraph()
+        formatter.write_text(self.epilog or "")
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - typer's
+        """Return the verbs and options that begin so; no verb is loaded."""
+        verbs, self.commands = self.commands, self.commands.summaries()  # type: ignore[attr-defined] # ours
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = verbs
+
+
+def summary_of(first_line: str) -> str:
+    """Return the summary of a verb, which stands in the first line of its file after its name."""
+    summary = first_line.strip().strip('"').partition("``: ")[2]
+    return summary[:1].upper() + summary[1:]
+
+
+def _command(name: str, module_name: str) -> Any:  # noqa: ANN401 - typer's
+    """Return a verb as a command."""
+    module = import_module(module_name)
+    verb: typer.Typer | None = getattr(module, "app", None)
+    if verb is None:
+        verb = typer.Typer(rich_markup_mode="rich", add_completion=False)
+        verb.command(name, epilog=module.EXAMPLES)(getattr(module, name.replace("-", "_")))
+    verb.info.context_settings = SETTINGS
+    return typer.main.get_command(verb)
+
 
 app = typer.Typer(
     cls=VerbGroup,
@@ -44,14 +164,14 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer's contract
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of the program itself."""
 
 
 def main() -> None:
-    """Run the program and leave with its exit code."""
+    """Run the program and exit with its exit code."""
     try:
         app()
     except EvoPolicyGymError as error:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
+from evopolicygym.cli.arguments import names
 from evopolicygym.cli.completion import complete_agent
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.option import DeclaredOption, Spelling
@@ -47,11 +48,6 @@ def given_options(options: Iterable[DeclaredOption], flags: Mapping[str, Any]) -
     return {name: value for name, value in found.items() if value not in ({}, [])}
 
 
-def names(listed: str) -> list[str]:
-    """Return names that were typed with commas between."""
-    return [name.strip() for name in listed.split(",") if name.strip()]
-
-
 def pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
     """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
     found: dict[str, int | float | str] = {}
@@ -59,7 +55,7 @@ def pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
         name, equals, value = text.strip().partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"{flag} expects NAME=VALUE, got {text.strip()!r}.")
-        found[name] = _number(value)
+        found[name] = number_or_text(value)
     return found
 
 
@@ -102,7 +98,8 @@ def _decoded(one: DeclaredOption, value: Any) -> Any:  # noqa: ANN401 - any opti
             return value
 
 
-def _number(text: str) -> int | float | str:
+def number_or_text(text: str) -> int | float | str:
+    """Return the number that a text is, or the text."""
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)

@@ -1,7 +1,7 @@
 """What is said of a run at its end: its score beside others, what went wrong, where its record lies, what is next."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from math import hypot
 from pathlib import Path
 from shlex import quote
 
@@ -11,31 +11,36 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.comparison import Row, compare
-from evopolicygym.analysis.experiments import name_of
-from evopolicygym.cli.random_play import random_play
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.episode import failures
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.isolation import is_unverified
+from evopolicygym.core.knobs import KNOBS
 from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
 from evopolicygym.core.run_summary import UsageSummary
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.task import Task
+from evopolicygym.core.task_settings import changed_settings
 from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import run_document
+from evopolicygym.records.run_names import experiment_name
 from evopolicygym.records.run_summary import success_rate, summary_of
+from evopolicygym.runs.workspace import starter
 
 IN_GOOD_ORDER = frozenset({AgentEnd.FINISHED, AgentEnd.STOPPED})
 """Ends of an agent's turn that nobody needs to be warned of."""
+NOISE = 2.0
+"""Standard errors of their difference within which a score is not distinguished from the random anchor."""
 CLOSED = {
     CloseReason.BUDGET_SPENT: "the budget was spent",
+    CloseReason.SUBMISSIONS_SPENT: "all submissions were made",
     CloseReason.FINISH_ASKED: "the agent asked to finish",
     CloseReason.AGENT_ENDED: "the agent ended",
-    CloseReason.ALLOWANCE_SPENT: "a limit that the agent was given is reached",
+    CloseReason.ALLOWANCE_SPENT: "the agent reached one of its limits",
 }
 
 
@@ -44,8 +49,8 @@ def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool
     state, root = record.state, record.paths.root
     show_result(console, record)
     troubles = dict(_troubles(record))
-    for what, told in troubles.items():
-        console.print(Text(f"{what:<8}{printable(told)}", style="yellow"), soft_wrap=True)
+    for what, trouble in troubles.items():
+        console.print(Text(f"{what:<8}{printable(trouble)}", style="yellow"), soft_wrap=True)
     if state.held_out():
         console.print(_comparison(compare(state)))
     if spent := _spent(summary_of(record).usage):
@@ -65,13 +70,6 @@ def show_result(console: Console, record: RunRecord) -> None:
     console.print(Panel(_headline(state), expand=False, border_style="green" if well else "yellow"))
 
 
-def submission_trouble(state: RunState, index: int) -> str:
-    """Return in a line why a submission didn't load, or how many of its episodes failed; empty where all is well."""
-    submission = state.submissions[index]
-    told = _not_loaded(submission) or _failures("episodes", submission.episodes)
-    return f"submission {index}: {printable(told)}" if told else ""
-
-
 def as_json(root: Path) -> dict[str, object]:
     """Return a run's document with where it lies, and what the document doesn't hold, for a script."""
     state = read_run(root).state
@@ -82,7 +80,7 @@ def as_json(root: Path) -> dict[str, object]:
         "candidates": len(state.candidates),
         "distinct_checkpoints": len(state.checkpoints),
         "random_play": random_play(state) or None,
-        "experiment_name": name_of(root.absolute(), state.opened.experiment) or None,
+        "experiment_name": experiment_name(root.absolute(), state.opened.experiment) or None,
         **run_document(RunPaths(root)),
     }
 
@@ -92,16 +90,16 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
     state = record.state
     if state.selected:
         held_out = state.rollout(Split.HELD_OUT, state.selected.checkpoint)
-        if failed := _failures("held-out episodes", held_out.episodes):
+        if failed := failures("held-out episodes", held_out.episodes):
             yield "policy", failed
     elif state.closed and not state.candidates:
-        refused = [told for one in state.submissions if (told := _not_loaded(one))]
+        refused = [reason for one in state.submissions if (reason := one.load_error)]
         if refused:
             yield "policy", f"no submission could be played, the last for {refused[-1]}"
     ends = [event for event in record.events if isinstance(event, AgentEnded)]
     amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
     if amiss:
-        yield "agent", f"{ends[-1].end}: {ends[-1].message or 'it said nothing'}"
+        yield "agent", f"{ends[-1].end}: {ends[-1].message or 'no message'}"
     unspent = state.remaining if state.closed else 0
     if state.closed and unspent:
         reason = state.closed.reason
@@ -111,22 +109,6 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
         yield "stopped", ": ".join(filter(None, (last.reason, last.message)))
     if (amiss or unspent or isinstance(last, RunStopped)) and record.paths.transcript.is_file():
         yield "log", str(record.paths.transcript)
-
-
-def _failures(what: str, episodes: Sequence[Episode | None]) -> str:
-    """Return in a line how many episodes a policy failed in, and how; empty where it failed in none."""
-    failures = [episode.failure for episode in episodes if episode and episode.failure]
-    if not failures:
-        return ""
-    kinds = Counter(f"{failure.reason}: {failure.message}" for failure in failures)
-    said, times = kinds.most_common(1)[0]
-    most = f", {times} of them so" if len(kinds) > 1 else ""
-    return f"{len(failures)} of {len(episodes)} {what} failed{most}: {said}"
-
-
-def _not_loaded(submission: SubmissionState) -> str:
-    error = submission.published.error if submission.published else None
-    return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
 
 
 def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterator[str]:
@@ -153,8 +135,18 @@ def _headline(state: RunState) -> Text:
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
+        _chosen(opened.task),
         (f"\n{random}" if random else "", "yellow"),
     )
+
+
+def _chosen(task: Task) -> str:
+    """Return in a line what the agent was shown and allowed, where it isn't the default."""
+    chosen = [
+        name.replace("_", " ") + (f" {value}" if value is not True else "")
+        for name, value in changed_settings(task, KNOBS).items()
+    ]
+    return f"\n{printable(', '.join(chosen))}" if chosen else ""
 
 
 def _selected_at(state: RunState) -> str:
@@ -199,3 +191,20 @@ def _comparison(rows: list[Row]) -> Table:
             style=style,
         )
     return table
+
+
+def random_play(state: RunState) -> str:
+    """Return in a sentence why a run's score is that of random play; empty where it isn't, or there is none."""
+    held_out, selected = state.held_out(), state.selected
+    if held_out is None or selected is None:
+        return ""
+    if selected.checkpoint == starter():
+        return "this score is that of random play: the selected policy is the starter, which acts at random"
+    anchor = state.opened.task.environment.random_anchor
+    if anchor is None or held_out.standard_error is None:
+        return ""
+    noise = NOISE * hypot(held_out.standard_error, anchor.standard_error)
+    if not abs(held_out.mean - anchor.mean) <= noise:
+        return ""
+    of_random = plus_minus(anchor.mean, anchor.standard_error)
+    return f"this score is within {NOISE:g} standard errors of that of random play, {of_random}"

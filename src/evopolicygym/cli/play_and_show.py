@@ -2,56 +2,34 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import typer
 
-from evopolicygym.cli.console import complain, err, out, say_json, warn
+from evopolicygym.cli.console import complain, out, say_json, warn
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.loudness import Loudness, log_event, log_opened, progress_console
+from evopolicygym.cli.loudness import Loudness, loudness, progress_console
 
 if TYPE_CHECKING:
     from evopolicygym.api.run import Run
-    from evopolicygym.core.event import Event
-    from evopolicygym.core.run import RunState
-    from evopolicygym.records.paths import RunPaths
 
 
-def play_and_show(playing: "Callable[..., Run]", loud: Loudness, *, as_json: bool) -> None:
+def play_and_show(playing: "Callable[..., Run]", *, quiet: bool, verbose: bool, as_json: bool) -> None:
     """Call ``evopolicygym.run`` or ``resume`` with a live view and print the outcome.
 
     An interruption leaves a record that can be resumed.
     """
-    opened: list[Path] = []
-
-    def on_open(paths: "RunPaths", state: "RunState") -> None:
-        opened.append(paths.root)
-        log_opened(paths, state)
-
-    def on_event(event: "Event", state: "RunState") -> None:
-        log_event(event, state)
-        if not as_json and not err().is_terminal:
-            _warn_of_trouble(event, state)
-
+    loud = loudness(quiet=quiet, verbose=verbose)
     console = progress_console(loud, as_json=as_json)
     try:
         with interruptible():
-            playing(progress=console, on_open=on_open, on_event=on_event, on_note=warn)
-    except KeyboardInterrupt:
-        how = f"; nothing is lost. Continue with: evopolicygym resume {quote(str(opened[0]))}" if opened else ""
+            run = playing(progress=console, on_note=warn)
+    except KeyboardInterrupt as error:
+        command = getattr(error, "command", "")
+        how = f"; nothing is lost. Continue with: {command}" if command else ""
         complain(f"interrupted{how}")
         raise typer.Exit(INTERRUPTED) from None
-    if opened:
-        _show(opened[0], loud, as_json=as_json)
-
-
-def _warn_of_trouble(event: "Event", state: "RunState") -> None:
-    from evopolicygym.cli.outcome import submission_trouble
-    from evopolicygym.core.event import SubmissionPublished
-
-    if isinstance(event, SubmissionPublished) and (trouble := submission_trouble(state, event.submit_index)):
-        warn(trouble)
+    _show(run.path, loud, as_json=as_json)
 
 
 def _show(root: Path, loud: Loudness, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 Isolation = Annotated[
-    str, typer.Option(help="auto, bubblewrap, process or none: where policies play now, whatever the record says.")
+    str,
+    typer.Option(help="How policies are isolated now, whatever the record says: auto, bubblewrap, process or none."),
 ]
-Trust = Annotated[bool, typer.Option("--trust", help="Run a simulator that only the record names, with your rights.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Run, with your rights, a simulator that only the record names.")]

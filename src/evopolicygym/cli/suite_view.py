@@ -11,12 +11,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.api.pace import Clock, Pace
 from evopolicygym.core.number_text import duration, plus_minus
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import estimate
 from evopolicygym.environments.versions import is_installed
-from evopolicygym.runs.suites.progress import ProcessStarted, RecordOpened, RunProgress, Word
+from evopolicygym.runs.progress import Clock, Pace, RunProgress
+from evopolicygym.runs.suites.cross import level_text
+from evopolicygym.runs.suites.messages import Message, ProcessStarted, RecordOpened
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import PlannedRun
 
@@ -50,20 +51,20 @@ class SuiteView:
         """Of each run that is being played; None until it says how far it is."""
         self._pace = Pace(self._done(), clock)
 
-    def observe(self, run: PlannedRun, told: Word | PlannedRunResult) -> None:
+    def observe(self, run: PlannedRun, said: Message | PlannedRunResult) -> None:
         """Take note of what a run says or what has come of it; without a terminal, print a line where one is due."""
-        match told:
+        match said:
             case ProcessStarted():
                 self._standing[run.number] = None
             case RunProgress():
-                self._standing[run.number] = told
+                self._standing[run.number] = said
                 if not self._console.is_terminal and self._pace.is_due():
                     self._console.print(self._line(), soft_wrap=True, markup=False)
             case PlannedRunResult():
                 self._standing.pop(run.number, None)
-                self._results[run.number] = told
+                self._results[run.number] = said
                 if not self._console.is_terminal:
-                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(told)}"
+                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(said)}"
                     self._console.print(line, soft_wrap=True, markup=False)
             case RecordOpened() | _:
                 pass
@@ -110,17 +111,21 @@ class SuiteView:
 
 
 def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None] | None = None) -> Table:
-    """Return a table of environments by entries; a cell holds all repeats of one entry in one environment."""
+    """Return a table of environments, and levels of what is crossed, by entries; a cell holds all repeats of one."""
     title = Text(f" {SCORES}", "dim")
     table = Table(box=None, padding=(0, 1), header_style="dim", title=title, title_justify="left")
     table.add_column("")
+    for knob in _knobs(results):
+        table.add_column(knob)
     entries = list(dict.fromkeys(one.planned.entry for one in results))
     for entry in entries:
         table.add_column(Text(entry), justify="right")
-    for environment in dict.fromkeys(one.planned.environment for one in results):
-        here = [one for one in results if one.planned.environment == environment]
+    rows: dict[tuple[str, ...], list[PlannedRunResult]] = {}
+    for one in results:
+        rows.setdefault((one.planned.environment, *_levels(one)), []).append(one)
+    for names, here in rows.items():
         cells = (_cell([one for one in here if one.planned.entry == entry], playing or {}) for entry in entries)
-        table.add_row(environment, *cells)
+        table.add_row(*map(Text, names), *cells)
     return table
 
 
@@ -139,13 +144,12 @@ def failures(results: Sequence[PlannedRunResult]) -> Table:
 def plan_table(results: Sequence[PlannedRunResult]) -> Table:
     """Return a table of all runs, in the order in which they begin."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("environment", "agent", "repeat", "seed", f"action ({SCORES})"):
+    for heading in ("environment", "agent", *_knobs(results), "repeat", "seed", f"action ({SCORES})"):
         table.add_column(heading)
     for one in results:
         run = one.planned
-        table.add_row(
-            run.environment, Text(run.entry), str(run.repeat), str(run.config.seed), Text(_to_be_done(one), "dim")
-        )
+        texts = (run.environment, run.entry, *_levels(one), str(run.repeat), str(run.config.seed))
+        table.add_row(*map(Text, texts), Text(_to_be_done(one), "dim"))
     return table
 
 
@@ -160,6 +164,15 @@ def plain(result: PlannedRunResult) -> str:
             return f"failed: {result.reason}" + (f": {said}" if said else "")
         case _:
             return result.verdict.value
+
+
+def _knobs(results: Sequence[PlannedRunResult]) -> list[str]:
+    """Return what the suite crosses."""
+    return list(results[0].planned.levels) if results else []
+
+
+def _levels(result: PlannedRunResult) -> list[str]:
+    return [level_text(level) for level in result.planned.levels.values()]
 
 
 def _to_be_done(result: PlannedRunResult) -> str:

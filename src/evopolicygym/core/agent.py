@@ -1,17 +1,34 @@
-"""An agent's words: the addresses it is given, the workspace it works in, and how a turn of it ended."""
+"""An agent: what it may use, the addresses it is given, the workspace it works in, and how a turn of it ended.
 
+An allowance is what its user lets it use of models, money and time before it is ended; limits are what its program may
+use of this machine. The budget of episodes is the task's (``core/task.py``).
+"""
+
+import math
 import socket
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from threading import Event
 from typing import Any, Protocol, runtime_checkable
 
-from evopolicygym.core.allowance import Allowance
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.price import PriceSnapshot
 
-IN_WORKSPACE = frozenset({"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "system", "feedback"})
+OUTSIDE = "outside"
+"""The name of every agent that is not started by a run but asks the judge from outside."""
+SHELL = "shell"
+"""The name of the agent that is the user at a shell in the run's workplace."""
+INTERACTIVE = "interactive"
+"""The option of a ``command`` agent whose program has the user's terminal."""
+INSPECT = "inspect_ai"
+"""The name of every agent that Inspect AI drives."""
+SYSTEM, NOTES = "system", "notes"
+"""The directories of a workspace that are the agent's to write: the policy project, and its own notes."""
+IN_WORKSPACE = frozenset(
+    {"AGENTS.md", "CLAUDE.md", "GEMINI.md", "QWEN.md", "judge", "judge_client", SYSTEM, NOTES, "feedback"}
+)
 """What lies in every workspace: in a command, a path that begins so is one there."""
 
 
@@ -60,6 +77,92 @@ class AgentLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class AllowanceUse:
+    """What an agent has used in its turns so far."""
+
+    cost: float = 0.0
+    """US dollars, as far as they are known or assumed."""
+    tokens: int = 0
+    """Input and output together, as its model proxy counts, with what it assumes where a server reported nothing."""
+    seconds: float = 0.0
+    """Wall time of its turns."""
+    turns: int = 0
+
+    def __add__(self, other: "AllowanceUse") -> "AllowanceUse":
+        """Return what both used together."""
+        return AllowanceUse(
+            self.cost + other.cost, self.tokens + other.tokens, self.seconds + other.seconds, self.turns + other.turns
+        )
+
+
+def used_of(usage: Mapping[str, float], seconds: float = 0.0, turns: int = 0) -> AllowanceUse:
+    """Return what a turn used, by the names that a model proxy has for it."""
+    cost = usage.get("cost", 0.0) + usage.get("assumed_cost", 0.0)
+    tokens = usage.get("input", 0) + usage.get("output", 0) + usage.get("assumed_tokens", 0)
+    return AllowanceUse(cost, int(tokens), seconds, turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an agent may use in all its turns together; None is without limit."""
+
+    cost: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    turns: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an allowance under which nothing could be done."""
+        for name, amount in self._given():
+            if not (math.isfinite(amount) and amount > 0):
+                raise UsageError(f"A limit of {amount:g} {name} was asked for; it must be a number above 0.")
+
+    @property
+    def asks_usage(self) -> bool:
+        """Whether it can only be kept where an agent's model is asked through a proxy that counts."""
+        return self.cost is not None or self.tokens is not None
+
+    def spent(self, used: AllowanceUse) -> str:
+        """Return in a sentence which limit is reached; empty where none is."""
+        for name, amount in self._given():
+            if getattr(used, name) >= amount:
+                return reached(name, amount)
+        return ""
+
+    def left(self, used: AllowanceUse) -> "Allowance":
+        """Return what is left of it; it must not be spent."""
+        return Allowance(**{name: amount - getattr(used, name) for name, amount in self._given()})
+
+    def _given(self) -> list[tuple[str, float]]:
+        named = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(name, amount) for name, amount in named if amount is not None]
+
+
+def reached(name: str, amount: float) -> str:
+    """Return in a sentence that a limit is reached."""
+    shown = f"{amount:,.2f} USD" if name == "cost" else f"{amount:,.15g} {name}"
+    return f"the limit of {shown} is reached"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRules:
+    """What an agent is held to besides its allowance."""
+
+    max_turns: int | None = None
+    """How often it is asked to go on while budget is left; None where nobody asks it."""
+    quiet_s: float | None = None
+    """Seconds after which it is ended where nothing of it moves; None without such a limit."""
+
+
+NO_RULES = AgentRules()
+
+
+def rules_of(agent: "Agent") -> AgentRules:
+    """Return what an agent says that it is held to."""
+    return AgentRules(agent.max_turns, getattr(agent, "quiet_s", None))
+
+
+@dataclass(frozen=True, slots=True)
 class AgentConfig:
     """Which agent plays. No key or token is ever in here."""
 
@@ -78,6 +181,16 @@ class AgentConfig:
     """Of the files that its command names, as they were when the run began; empty where it names none."""
 
     @property
+    def has_terminal(self) -> bool:
+        """Whether the user's terminal is its own while it plays."""
+        return self.name == SHELL or bool(self.options.get(INTERACTIVE))
+
+    @property
+    def resumed_by(self) -> str:
+        """The words after ``evopolicygym`` by which a run of its is resumed, before the run's name."""
+        return "serve --resume" if self.name == OUTSIDE else "resume"
+
+    @property
     def entry(self) -> str:
         """What its runs go by in tables."""
         return entry_of(self.name, self.model, self.effort, self.command, self.label)
@@ -86,10 +199,11 @@ class AgentConfig:
 def entry_of(name: str, model: str = "", effort: str = "", command: Sequence[str] = (), label: str = "") -> str:
     """Return what an agent's runs go by in tables: name, model, effort and program, as far as it has these.
 
-    A label stands in place of the name and the program.
+    A label stands in place of the name and the program; that an agent was outside is always said.
     """
     program = f"({' '.join(command)})" if command and not label else ""
-    return " ".join(part for part in (label or name, model, effort, program) if part)
+    outside = f"({OUTSIDE})" if name == OUTSIDE and label else ""
+    return " ".join(part for part in (label or name, model, effort, program, outside) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +230,11 @@ class JudgeEndpoint(Protocol):
     def address(self) -> JudgeAddress:
         """Where the judge answers on this machine's loopback."""
 
-    def serve(self, listener: socket.socket) -> JudgeAddress:
-        """Answer on a listening socket besides, such as one made in a sandbox's network; return where it is."""
+    def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:
+        """Answer on a listening socket besides, such as one made in a sandbox's network; return where it is.
+
+        ``hosts`` are names other than this machine's by which requests may call it.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +242,7 @@ class Workspace:
     """Where an agent works."""
 
     directory: Path
-    """Holds ``AGENTS.md``, ``judge``, ``system/`` and ``feedback/``."""
+    """Holds ``AGENTS.md``, ``judge``, ``system/``, ``notes/`` and ``feedback/``."""
     transcript: Path
     """The file that an agent's program prints into."""
     seed: int
@@ -163,7 +280,7 @@ class Workspace:
     @property
     def system(self) -> Path:
         """The policy project."""
-        return self.directory / "system"
+        return self.directory / SYSTEM
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """An environment as its spec declares it: what an agent is shown, what is recorded, what it is measured against."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +12,15 @@ class TaskKind(StrEnum):
     """Gains and thresholds of a controller of known form."""
     SYNTHESIS = "synthesis"
     """Perception, memory or planning has to be built."""
+
+
+class TaskText(StrEnum):
+    """How much of an environment its texts say."""
+
+    FULL = "full"
+    """All that a reader of its source would know, constants and equations too."""
+    TERSE = "terse"
+    """What is seen, what can be done, what is rewarded and when it ends, in words."""
 
 
 class SuccessRule(StrEnum):
@@ -98,6 +107,8 @@ class EnvironmentSpec:
     """That policy."""
     packages: tuple[str, ...] = ()
     """Distributions whose versions the numbers depend on, gymnasium and numpy aside."""
+    pack: str = ""
+    """The pack whose own Python environment plays it; empty where it plays on the Python that we run on."""
 
     @property
     def registered_id(self) -> str:
@@ -109,3 +120,28 @@ class EnvironmentSpec:
         """Modules whose import registers the id: ``imports``, and the one that may stand before the id."""
         before = self.id.rpartition(":")[0]
         return (*self.imports, before) if before else self.imports
+
+
+@dataclass(frozen=True, slots=True)
+class TerseTexts:
+    """An environment's texts without equations, constants and advice; the fields are those of ``EnvironmentSpec``."""
+
+    objective: str
+    reward: str
+    termination: str
+    observation: tuple[str, ...]
+    action: tuple[str, ...]
+    success: str = ""
+    """What success means; empty where the environment knows no success."""
+
+    def in_place_of(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        """Return an environment with these texts instead of its own."""
+        return replace(
+            spec,
+            objective=self.objective,
+            reward=self.reward,
+            termination=self.termination,
+            observation=self.observation,
+            action=self.action,
+            success=replace(spec.success, meaning=self.success) if spec.success else None,
+        )

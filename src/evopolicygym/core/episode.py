@@ -1,8 +1,12 @@
-"""One case, played from reset to termination or truncation, and what came of it."""
+"""One case, played from reset to termination or truncation, what came of it, and what a hidden split has played."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from evopolicygym.core.cases import Split
+from evopolicygym.core.printable import printable
 
 
 class FailureReason(StrEnum):
@@ -56,9 +60,49 @@ class Episode:
     """Wall time, the environment's reset included."""
 
     @property
+    def ended(self) -> str:
+        """How it ended: in a word, whether that was a success, and where the policy failed, in a line why."""
+        if self.failure:
+            return f"failed: {self.failure.reason}: {printable(self.failure.message)}"
+        return ("terminated" if self.terminated else "truncated") + (", success" if self.succeeded else "")
+
+    @property
     def succeeded(self) -> bool | None:
         """Whether the policy succeeded: never where it failed, as random actions then finished; None as ``success``.
 
         Older records hold ``success`` of such an episode as the environment had it.
         """
         return None if self.success is None else self.success and self.failure is None
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenRollout:
+    """What one checkpoint has played of a hidden split so far."""
+
+    split: Split
+    checkpoint: str
+    episodes: tuple[Episode | None, ...]
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """Indices of cases not yet played."""
+        return tuple(index for index, episode in enumerate(self.episodes) if episode is None)
+
+    @property
+    def returns(self) -> tuple[float, ...]:
+        """Returns of the cases played so far, in the split's order."""
+        return tuple(episode.episode_return for episode in self.episodes if episode)
+
+
+def failures(what: str, episodes: Sequence[Episode | None]) -> str:
+    """Return in a line how many episodes a policy failed in, and how; empty where it failed in none.
+
+    ``what`` is what the episodes are called, such as ``held-out episodes``.
+    """
+    found = [episode.failure for episode in episodes if episode and episode.failure]
+    if not found:
+        return ""
+    kinds = Counter(f"{failure.reason}: {failure.message}" for failure in found)
+    most_common, times = kinds.most_common(1)[0]
+    most = f"; {times} of them" if len(kinds) > 1 else ""
+    return f"{len(found)} of {len(episodes)} {what} failed{most}: {most_common}"

@@ -5,6 +5,7 @@
     EvoPolicyGymError
     ├── UsageError          a person invalid request        (exit code 2)
     │   ├── UnknownName     a name that nothing answers to
+    │   ├── UnregisteredId  an id that gymnasium does not know
     │   └── MissingExtra    an optional dependency is not installed
     ├── RequestRefused      the judge refuses a request; nothing was charged
     ├── RecordError         a run directory is damaged, locked, or not what it says   (exit code 3)
@@ -39,7 +40,7 @@ def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dic
 
 
 class UsageError(EvoPolicyGymError):
-    """A person invalid request; the message says what was asked, found, and what would work."""
+    """An invalid request; the message says what was asked, what was found, and what would work."""
 
     exit_code = 2
 
@@ -47,11 +48,16 @@ class UsageError(EvoPolicyGymError):
 class UnknownName(UsageError):
     """A name that nothing answers to; the message lists the names that do."""
 
-    def __init__(self, kind: str, asked: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, asked: str, known: Iterable[str], more: str = "") -> None:
         names = sorted(known)
         near = get_close_matches(asked, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        super().__init__(f"There is no {kind} named {asked!r}.{hint} Known: {', '.join(names) or 'none'}.")
+        more = f" {more}" if more else ""
+        super().__init__(f"There is no {kind} named {asked!r}.{hint} Known: {', '.join(names) or 'none'}.{more}")
+
+
+class UnregisteredId(UsageError):
+    """An id that gymnasium does not know, once the modules that were named are imported."""
 
 
 class MissingExtra(UsageError):

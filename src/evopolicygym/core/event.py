@@ -12,7 +12,7 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.price import PriceSnapshot
-from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
 
@@ -20,6 +20,8 @@ class CloseReason(StrEnum):
     """Why no more submissions are taken."""
 
     BUDGET_SPENT = "budget_spent"
+    SUBMISSIONS_SPENT = "submissions_spent"
+    """As many submissions were made as the run takes, with budget left."""
     FINISH_ASKED = "finish_asked"
     """The agent asked to finish, and the run allows it."""
     AGENT_ENDED = "agent_ended"
@@ -151,6 +153,21 @@ class SubmissionCharged:
     """What the client named the request, to be able to ask again; empty where it didn't."""
     films: tuple[int, ...] = ()
     """Places in ``env_instances`` of the episodes that the agent asked to have filmed."""
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    """Values that the agent gave parameters of its policy with the request, by name; the checkpoint holds them."""
+    parent: int | None = None
+    """The submission that the agent says its policy was made from, ``STARTER`` for the starter policy; None where it
+    says nothing."""
+    hypothesis: str = ""
+    """What the agent says it expects of it, in its own words; empty where it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRestored:
+    """The agent had its workspace hold a submission's policy again: what comes next was made from it."""
+
+    time: str
+    submit_index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +254,7 @@ Event = (
     | AgentMetered
     | AgentEnded
     | SubmissionCharged
+    | PolicyRestored
     | EpisodePlayed
     | EpisodeRepeated
     | SubmissionPublished

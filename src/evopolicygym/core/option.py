@@ -58,10 +58,14 @@ class Option:
     """The help of a suite's flag, where it isn't the same."""
     compared_as: str = ""
     """What runs that are pooled must agree in, in words; empty where they needn't."""
+    held_as: str = ""
+    """Where a task holds it, such as ``budget.episodes``; empty for one among the task's ``choices``, by its name."""
     recorded_as: str = ""
-    """The property of a run that holds it; empty for one that stands among the task's ``choices``, by its name."""
+    """The property of a run's result that holds it; empty for one that stands among its ``choices``, by its name."""
     of_cases: bool = False
     """Whether it decides on which cases runs are scored, so that entries can't be split by it."""
+    crossed: bool = False
+    """Whether a suite may cross it though runs needn't agree in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,11 @@ class DeclaredOption:
         if self.option.spelling is Spelling.ARGUMENT:
             return ""
         return "--" + (self.option.flag or self.name).replace("_", "-")
+
+    @property
+    def is_knob(self) -> bool:
+        """Whether a suite may cross it: runs that differ in it alone are of one experiment, on the same cases."""
+        return self.option.crossed or bool(self.option.compared_as and not self.option.of_cases)
 
     @property
     def key(self) -> str:

@@ -24,8 +24,22 @@ def state_directory() -> Path:
         return Path(base or Path.home() / ".local" / "state") / "evopolicygym" / "experiments"
     except RuntimeError as error:
         raise UsageError(
-            "Your state directory is asked for, and neither HOME nor the system's list of users names a home. "
-            f"{WHAT_WORKS}"
+            f"A state directory is needed, and neither HOME nor the system's list of users names a home. {WHAT_WORKS}"
+        ) from error
+
+
+def data_directory() -> Path:
+    """Return where packs are kept: ``$XDG_DATA_HOME/evopolicygym``, by default below ``~/.local/share``.
+
+    Raises ``UsageError`` where the user has no home.
+    """
+    base = os.environ.get("XDG_DATA_HOME")
+    try:
+        return Path(base or Path.home() / ".local" / "share") / "evopolicygym"
+    except RuntimeError as error:
+        raise UsageError(
+            "A data directory is needed, and neither HOME nor the system's list of users names a home. "
+            "XDG_DATA_HOME=DIR names a directory that can be written."
         ) from error
 
 

@@ -4,7 +4,7 @@
 def printable(text: str) -> str:
     """Return a text in one line with every character that isn't printed (escapes, direction marks) spelled out.
 
-    What a format of tables gives a meaning (markup, HTML, LaTeX) is not told here: each writer escapes its own.
+    Characters to which a format of tables gives a meaning (markup, HTML, LaTeX) stay: each writer escapes its own.
     """
     if text.isprintable():
         return text

@@ -6,12 +6,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.episode import Episode, Failure
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.submission import LoadError
+from evopolicygym.core.submission import LoadError, SubmissionStatus
 
 ATTEMPTS = 3
 """How often a case is played whose simulator fails."""
+FAILED = "failed"
+MOST_PRINTED = 4000
 
 
 class Recording(StrEnum):
@@ -57,6 +59,28 @@ class Grounds:
     """What else they depend on: the modules that make the environment, each with a hash of its files."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What came of a policy that was constructed and asked for one action, on a case that there is not."""
+
+    error: LoadError | None = None
+    """Why it could not be constructed; None where it could."""
+    failure: Failure | None = None
+    """How ``reset`` or ``act`` failed on an observation drawn at random from the space; None where neither did."""
+    stdout: str = ""
+    """The beginning of what it printed, ``MOST_PRINTED`` characters at the most."""
+    stderr: str = ""
+    load_s: float | None = None
+    """Seconds until it was constructed; None where it could not be."""
+    act_s: float | None = None
+    """Seconds that it took to act; None where it did not come to that, or failed."""
+
+    @property
+    def status(self) -> str:
+        """The status that its submission would have, or ``failed`` where only its episodes would fail."""
+        return self.error.status.value if self.error else FAILED if self.failure else SubmissionStatus.OK.value
+
+
 class Executor(Protocol):
     """Plays rollouts of one environment. Results don't depend on how many play at once."""
 
@@ -66,6 +90,9 @@ class Executor(Protocol):
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be, or None."""
+
+    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
+        """Construct the policy once in the sandbox, reset it, and ask it for one action; no case is played."""
 
     def play(
         self,

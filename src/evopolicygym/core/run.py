@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from evopolicygym.core.agent import AgentEnd
-from evopolicygym.core.allowance import AllowanceUse, used_of
+from evopolicygym.core.agent import AgentEnd, AllowanceUse, used_of
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.episode import Episode, HiddenRollout
 from evopolicygym.core.errors import RecordError, RequestRefused
 from evopolicygym.core.event import (
     AgentEnded,
@@ -24,6 +23,7 @@ from evopolicygym.core.event import (
     EpisodeRepeated,
     Event,
     FinishAsked,
+    PolicyRestored,
     RunClosed,
     RunFinished,
     RunOpened,
@@ -33,11 +33,9 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
-from evopolicygym.core.film_request import fits
-from evopolicygym.core.hidden_rollout import HiddenRollout
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.score import Candidate, Estimate, estimate, select, worth
-from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission import STARTER, SubmissionStatus, films_fit
 from evopolicygym.core.submission_state import SubmissionState
 
 
@@ -71,6 +69,8 @@ class RunState:
     """What is known of a turn that has not ended."""
     cut: bool = False
     """Whether the agent was ended as a limit of its user's was reached."""
+    restored: int | None = None
+    """The submission whose policy the agent restored last, if it has submitted nothing since."""
     finish_asked: FinishAsked | None = None
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
@@ -98,9 +98,14 @@ class RunState:
         return self.opened.task.films - sum(asked)
 
     @property
+    def submissions_left(self) -> int | None:
+        """How many submissions the run still takes; None where only the budget limits them."""
+        return self.opened.task.budget.submissions_left(len(self.submissions))
+
+    @property
     def takes_submissions(self) -> bool:
         """Whether anything more may be charged."""
-        return self.stage is Stage.OPEN and self.remaining > 0 and self.finish_asked is None
+        return self.stage is Stage.OPEN and not self.finish_asked and 0 not in {self.remaining, self.submissions_left}
 
     @property
     def used(self) -> AllowanceUse:
@@ -117,6 +122,8 @@ class RunState:
         """Why the run closes, if it closes now."""
         if self.remaining == 0:
             return CloseReason.BUDGET_SPENT
+        if self.submissions_left == 0:
+            return CloseReason.SUBMISSIONS_SPENT
         if self.finish_asked:
             return CloseReason.FINISH_ASKED
         return CloseReason.ALLOWANCE_SPENT if self.allowance_spent else CloseReason.AGENT_ENDED
@@ -225,14 +232,12 @@ def after(state: RunState | None, event: Event) -> RunState:
             return state
         case AgentStarted() | AgentMetered() | AgentEnded():
             return _turned(state, event)
-        case SubmissionCharged():
-            return _charged(state, event)
+        case SubmissionCharged() | PolicyRestored() | FinishAsked():
+            return _requested(state, event)
         case EpisodePlayed():
             return _trained(state, event) if event.split is Split.TRAIN else _evaluated(state, event)
         case SubmissionPublished():
             return _published(state, event)
-        case FinishAsked():
-            return _finish_asked(state, event)
         case RunClosed():
             return _closed(state, event)
         case CheckpointSelected():
@@ -255,12 +260,23 @@ def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) ->
     return replace(state, turns=turns, pauses=pauses, ended=ended, metered=None, cut=cut)
 
 
+def _requested(state: RunState, event: SubmissionCharged | PolicyRestored | FinishAsked) -> RunState:
+    match event:
+        case SubmissionCharged():
+            return _charged(state, event)
+        case PolicyRestored():
+            return _restored(state, event)
+        case FinishAsked():
+            return _finish_asked(state, event)
+
+
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:
     count = len(event.env_instances)
     _demand(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
     _demand(state.finish_asked is None, f"Submission {event.submit_index} was charged after the agent had finished.")
     _demand(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
     _demand(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
+    _demand(state.submissions_left != 0, f"Submission {event.submit_index} is beyond the most that the run takes.")
     _demand(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
     try:
         state.opened.task.budget.check(count, state.remaining)
@@ -268,9 +284,17 @@ def _charged(state: RunState, event: SubmissionCharged) -> RunState:
         raise RecordError(f"Submission {event.submit_index} breaks the budget's rule: {refused}") from refused
     cases = state.cases(Split.TRAIN)
     _demand(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
-    _demand(fits(event.films, count, state.films_left), f"Submission {event.submit_index} breaks the rule of films.")
+    _demand(films_fit(event.films, count, state.films_left), f"Submission {event.submit_index} breaks the films rule.")
+    parent_is_known = event.parent is None or STARTER <= event.parent < event.submit_index
+    _demand(parent_is_known, f"Submission {event.submit_index} names a parent that did not come before it.")
     submission = SubmissionState(event, state.spent, state.remaining - count, (None,) * count)
-    return replace(state, submissions=(*state.submissions, submission))
+    return replace(state, submissions=(*state.submissions, submission), restored=None)
+
+
+def _restored(state: RunState, event: PolicyRestored) -> RunState:
+    _demand(state.takes_submissions, "A policy was restored while nothing more could be submitted.")
+    _demand(0 <= event.submit_index < len(state.submissions), "A policy was restored that was never submitted.")
+    return replace(state, restored=event.submit_index)
 
 
 def _trained(state: RunState, event: EpisodePlayed) -> RunState:

@@ -1,19 +1,21 @@
 """The options of a run: all that a person, a file or a program may ask for when a run begins.
 
-To add one, add a field here. What is declared of it is described in ``option.py``; what becomes of its value is decided
+To add one, add a field here, in ``task_options.py`` where it says what is played, or in ``knobs.py`` where it says what
+an agent is shown or allowed. What is declared of it is described in ``option.py``; what becomes of its value is decided
 where runs are configured.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypedDict
 
+from evopolicygym.core.knobs import Knobs
 from evopolicygym.core.option import DeclaredOption, Option, Spelling, declared_options
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.task_options import TaskOptions
 
 DEFAULT_AGENT, COMMAND = "tuner", "command"
-DEFAULT_EXPERIMENT = "default"
 AUTO, LOCAL = "auto", "local"
-AGENT, MODEL, LIMITS, CASES, PLACE = "The agent", "Its model", "Limits of the agent", "Task and cases", "Where it runs"
+AGENT, MODEL, LIMITS, PLACE = "The agent", "Its model", "Limits of the agent", "Where it runs"
 IN_AGENT, IN_LIMITS = ("agent",), ("agent", "limits")
 
 
@@ -23,7 +25,7 @@ class NamedAgent(TypedDict, total=False):
     agent: Annotated[
         str,
         Option(
-            help="The agent: a built-in's name or package.module:make. With COMMAND: command.",
+            help="The agent: a built-in agent's name, or package.module:make. With a COMMAND it is 'command'.",
             details="a built-in agent's name, or `package.module:make`",
             default="",
             default_shown=DEFAULT_AGENT,
@@ -41,11 +43,22 @@ class AgentDetails(TypedDict, total=False):
     command: Annotated[
         Sequence[str],
         Option(
-            help="A program that is the agent; started once in the workspace.",
+            help="A program that is the agent, started once in the workspace.",
             default=[],
             group=AGENT,
             metavar="[-- COMMAND …]",
             spelling=Spelling.ARGUMENT,
+            tables=IN_AGENT,
+            in_suites=False,
+        ),
+    ]
+    interactive: Annotated[
+        bool,
+        Option(
+            help="Run COMMAND in this terminal: you see what it prints, and may type.",
+            details="runs the COMMAND in this terminal, so that you see what it prints, and may type",
+            default=False,
+            group=AGENT,
             tables=IN_AGENT,
             in_suites=False,
         ),
@@ -86,6 +99,7 @@ class AgentDetails(TypedDict, total=False):
             default="",
             group=MODEL,
             tables=IN_AGENT,
+            crossed=True,
         ),
     ]
     effort: Annotated[
@@ -97,6 +111,7 @@ class AgentDetails(TypedDict, total=False):
             group=MODEL,
             metavar="LEVEL",
             tables=IN_AGENT,
+            crossed=True,
         ),
     ]
     model_url: Annotated[
@@ -124,8 +139,8 @@ class AgentDetails(TypedDict, total=False):
     model_wire: Annotated[
         str,
         Option(
-            help="What the server speaks: auto, responses, chat, messages or gemini.",
-            details="what the server speaks: `auto`, `responses`, `chat`, `messages` or `gemini`",
+            help="The API of the server: auto, responses, chat, messages or gemini.",
+            details="the API of the server: `auto`, `responses`, `chat`, `messages` or `gemini`",
             default="",
             default_shown="auto",
             group=MODEL,
@@ -135,7 +150,7 @@ class AgentDetails(TypedDict, total=False):
     price: Annotated[
         Mapping[str, float] | None,
         Option(
-            help="What a million tokens cost: input=1.25,cached_input=0.125,output=10. Else it is looked up.",
+            help="What a million tokens cost, in USD: input=1.25,cached_input=0.125,output=10.",
             details="what a million tokens cost in USD: `input=1.25,cached_input=0.125,output=10`",
             default_shown="looked up",
             group=MODEL,
@@ -148,141 +163,62 @@ class AgentDetails(TypedDict, total=False):
     max_cost: Annotated[
         float | None,
         Option(
-            help="What the model may cost.",
-            details="USD that the model may cost ([limits](../use/agents.md#what-a-run-may-use))",
-            suite_help="What the model may cost in a run.",
+            help="The most that the model may cost.",
+            details="the most USD that the model may cost ([limits](../use/agents.md#what-a-run-may-use))",
+            suite_help="The most that the model may cost in a run.",
             group=LIMITS,
             metavar="USD",
             tables=IN_LIMITS,
+            crossed=True,
         ),
     ]
     max_tokens: Annotated[
         int | None,
         Option(
-            help="Tokens that the model may use, input and output.",
-            suite_help="Tokens that the model may use in a run.",
+            help="The most tokens that the model may use, input and output together.",
+            suite_help="The most tokens that the model may use in a run.",
             group=LIMITS,
             tables=IN_LIMITS,
+            crossed=True,
         ),
     ]
     max_time: Annotated[
         float | str | None,
         Option(
-            help="Wall time of the agent's turns together: seconds, or 45m, 2h30m, 1d; none for no limit.",
+            help="The most wall time of all turns: seconds, or 45m, 2h30m, 1d; none for no limit.",
             default_shown="1d for a COMMAND",
             group=LIMITS,
             metavar="DURATION",
             tables=IN_LIMITS,
+            crossed=True,
         ),
     ]
-    max_turns: Annotated[int | None, Option(help="Turns of the agent.", group=LIMITS, tables=IN_LIMITS)]
+    max_turns: Annotated[
+        int | None, Option(help="The most turns of the agent.", group=LIMITS, tables=IN_LIMITS, crossed=True)
+    ]
 
 
-class CommonOptions(TypedDict, total=False):
-    """What all runs of a suite have in common."""
+class PlaceOptions(TypedDict, total=False):
+    """Where a run plays, and where its record goes."""
 
-    budget: Annotated[
-        int,
-        Option(
-            help="Train episodes that the agent may spend.",
-            default=128,
-            group=CASES,
-            compared_as="episode budget",
-            recorded_as="budget",
-        ),
-    ]
-    validation: Annotated[
-        int,
-        Option(
-            help="Hidden cases that pick the checkpoint, 1 to 64.",
-            default=16,
-            group=CASES,
-            compared_as="number of validation cases",
-            recorded_as="validation_cases",
-            of_cases=True,
-        ),
-    ]
-    held_out: Annotated[
-        int,
-        Option(
-            help="Hidden cases that score it, 1 to 256.",
-            default=32,
-            group=CASES,
-            compared_as="number of held-out cases",
-            recorded_as="held_out_cases",
-            of_cases=True,
-        ),
-    ]
-    films: Annotated[
-        int,
-        Option(
-            help="Films of its train episodes that the agent may ask for.",
-            details="[films](../use/films.md#films-for-an-agent) of its train episodes that the agent may ask for",
-            default=0,
-            group=CASES,
-            compared_as="films that an agent may ask for",
-            recorded_as="films",
-        ),
-    ]
-    policy_packages: Annotated[
-        Sequence[str],
-        Option(
-            help="Installed packages that policies may import besides numpy and scipy.",
-            details="`NAME[,NAME]`, installed packages that [policies may import]"
-            "(../use/agents.md#what-policies-can-import) besides numpy and scipy",
-            default=[],
-            group=CASES,
-            metavar="NAME[,NAME]",
-            spelling=Spelling.COMMAS,
-            compared_as="packages that policies may import",
-            recorded_as="policy_packages",
-        ),
-    ]
-    split: Annotated[
-        str,
-        Option(
-            help="private, public, or a directory with train.json, valid.json, heldout.json.",
-            details="`private`, `public`, or a directory with `train.json`, `valid.json` and `heldout.json`",
-            default="private",
-            group=CASES,
-        ),
-    ]
-    experiment: Annotated[
-        str,
-        Option(
-            help="Runs of one experiment play the same cases.",
-            suite_help="The experiment that the suite's runs belong to. Default: its name.",
-            default=DEFAULT_EXPERIMENT,
-            group=CASES,
-        ),
-    ]
-    seed: Annotated[
-        int,
-        Option(
-            help="Of the agent and of the policies' random numbers; not of the cases. 0 to 4294967295.",
-            suite_help="Of the first repeat; each further one has the next.",
-            default=0,
-            group=CASES,
-        ),
-    ]
     workers: Annotated[
         int | None,
         Option(
-            help="Episodes that play at once. Default: one for each core.",
-            details="episodes that play at once, at most one a core and as many as there are; results don't "
-            "depend on it",
+            help="Episodes that play at once.",
+            details="episodes that play at once, no more than there are cores or episodes; results don't depend on it",
             suite_help="Episodes of a run that play at once. Default: one for each of its cores.",
-            default_shown="one a core",
+            default_shown="one for each core",
             group=PLACE,
             minimum=1,
         ),
     ]
-    runs: Annotated[str, Option(help="Where records go.", default=str(DEFAULT_RUNS), group=PLACE)]
+    runs: Annotated[str, Option(help="The directory for records.", default=str(DEFAULT_RUNS), group=PLACE)]
     isolation: Annotated[
         str,
         Option(
-            help="auto (the strongest that works here), bubblewrap, process or none.",
-            details="`auto` (the strongest that works here), `bubblewrap`, `process` or `none`",
+            help="How policies are isolated: auto (the strongest that works here), bubblewrap, process or none.",
+            details="how policies are isolated: `auto` (the strongest that works here), `bubblewrap`, `process` "
+            "or `none`",
             default=AUTO,
             group=PLACE,
         ),
@@ -290,9 +226,9 @@ class CommonOptions(TypedDict, total=False):
     waive: Annotated[
         Sequence[str],
         Option(
-            help="Play even without this wall: seccomp, landlock or program-sandbox. The run is marked.",
-            details="plays even without this wall, `seccomp`, `landlock` or `program-sandbox`; the run is marked "
-            "([levels](security.md#levels)); may be given several times",
+            help="Play even where this wall is missing: seccomp, landlock or program-sandbox. The run is marked.",
+            details="plays even where this wall is missing, `seccomp`, `landlock` or `program-sandbox`; the run is "
+            "marked ([levels](security.md#levels)); may be given several times",
             default=[],
             group=PLACE,
             metavar="WALL",
@@ -312,12 +248,27 @@ class CommonOptions(TypedDict, total=False):
     address: Annotated[
         str,
         Option(
-            help="The executor's cluster: host:port, ray://host:port or auto. Default: one of its own.",
-            details="the executor's cluster: `host:port`, `ray://host:port` or `auto`; without it, one of this machine",
+            help="The executor's cluster: host:port, ray://host:port or auto. Default: one on this machine.",
+            details="the executor's cluster: `host:port`, `ray://host:port` or `auto`; without it, one on this machine",
             default="",
             group=PLACE,
         ),
     ]
+    track: Annotated[
+        str,
+        Option(
+            help="Log the run besides: trackio, wandb, tensorboard, mlflow or package.module:make.",
+            details="logs the run to [a tracker](../use/tracking.md) besides: `trackio`, `wandb`, `tensorboard`, "
+            "`mlflow` or `package.module:make`; results don't depend on it",
+            default="",
+            group=PLACE,
+            metavar="TRACKER",
+        ),
+    ]
+
+
+class CommonOptions(TaskOptions, Knobs, PlaceOptions, total=False):
+    """What all runs of a suite have in common."""
 
 
 class AgentOptions(NamedAgent, AgentDetails, total=False):

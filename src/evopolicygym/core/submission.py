@@ -1,6 +1,10 @@
-"""A submission: a checkpoint plus train case indices, and how an agent writes the indices."""
+"""A submission: a checkpoint plus train case indices, and how an agent asks for them and for films of some.
+
+How films are made is described in ``rollout/films/camera.py``; what becomes of them, in ``judge/films.py``.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,6 +37,12 @@ class LoadError:
     traceback: str = ""
 
 
+Setting = bool | int | float | str
+"""The value of one parameter of a policy."""
+STARTER = -1
+"""Stands for the starter policy where a submission's index is due."""
+FILMS_A_SUBMISSION = 4
+"""The most films of one submission: who asked waits while they are made."""
 _RANGES = re.compile(r"\s*\d{1,9}(\s*-\s*\d{1,9})?\s*(,\s*\d{1,9}(\s*-\s*\d{1,9})?\s*)*", re.ASCII)
 
 
@@ -44,6 +54,40 @@ def parse_env_instances(asked: object, n_cases: int, most: int) -> tuple[int, ..
     expanded. Raises ``RequestRefused``.
     """
     return Indices("env_instances", n_cases, most, "episodes were asked for; one submission may play").read(asked)
+
+
+def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allowed: int, left: int) -> tuple[int, ...]:
+    """Return the places in ``env_instances`` of the episodes to be filmed; raise ``RequestRefused``.
+
+    ``asked`` names some of the submission's train cases, as ``env_instances`` does; None and an empty list name none.
+    A case that is submitted several times is filmed at its first place: all its episodes are the same. ``allowed`` is
+    how many films the run allows, ``left`` how many of them are left.
+    """
+    if asked is None or asked == []:
+        return ()
+    if not allowed:
+        raise RequestRefused(
+            RefusalStatus.INVALID_REQUEST, "films: this run makes no films for its agent; leave the field out."
+        )
+    words = Indices("films", n_cases, FILMS_A_SUBMISSION, "films were asked for; one submission may have")
+    cases = words.read(asked)
+    for place, case in enumerate(cases):
+        if case in cases[:place]:
+            raise words.refused(f"index {case} is named twice; a case has one film")
+        if case not in env_instances:
+            raise words.refused(f"index {case} is not among the submission's env_instances")
+    if len(cases) > left:
+        raise RequestRefused(
+            RefusalStatus.BUDGET_INVALID,
+            f"{len(cases)} films were asked for, but of the run's {allowed} only {left} are left.",
+        )
+    return tuple(env_instances.index(case) for case in cases)
+
+
+def films_fit(places: Sequence[int], episodes: int, left: int) -> bool:
+    """Return whether the places of films are what ``parse_films`` may have returned."""
+    known = all(0 <= place < episodes for place in places)
+    return known and len(set(places)) == len(places) <= min(left, FILMS_A_SUBMISSION)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.episode import Episode, failures
 from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.submission import SubmissionStatus
 
@@ -43,3 +43,15 @@ class SubmissionState:
     def failed(self) -> int:
         """In how many of the episodes played so far the policy failed."""
         return sum(episode is not None and episode.failure is not None for episode in self.episodes)
+
+    @property
+    def load_error(self) -> str:
+        """In a line, why its policy could not be loaded; empty where it could."""
+        error = self.published.error if self.published else None
+        return f"{error.status}: {next(iter(error.message.splitlines()), '')}" if error else ""
+
+    @property
+    def trouble(self) -> str:
+        """In a line, why it didn't load, or in how many of its episodes the policy failed; empty where all is well."""
+        trouble = self.load_error or (failures("episodes", self.episodes) if self.failed else "")
+        return f"submission {self.index}: {trouble}" if trouble else ""

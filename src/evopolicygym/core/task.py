@@ -1,12 +1,12 @@
-"""A task: an environment with a budget and limits, as an agent meets it. It holds no seed."""
+"""A task: an environment with a budget of episodes and limits, as an agent meets it. It holds no seed."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from evopolicygym.core.budget import BudgetRule
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.environment import EnvironmentSpec, TaskText
+from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
 from evopolicygym.core.feedback import FeedbackProfile
 
 TRAIN_CASES, VALIDATION_CASES, HELD_OUT_CASES = 1024, 64, 256
@@ -35,6 +35,75 @@ class Limits:
     checkpoint_files: int = 2000
     """Files in ``system/``."""
 
+    def __post_init__(self) -> None:
+        """Refuse limits that nothing could keep to."""
+        for name, value in self._values.items():
+            if not 0 < value < math.inf:
+                raise UsageError(f"A policy limit {name} of {value} was asked for; it must be more than 0, and finite.")
+
+    @property
+    def changed(self) -> dict[str, float]:
+        """The limits that aren't at their default, by name."""
+        return {one.name: self._values[one.name] for one in fields(self) if self._values[one.name] != one.default}
+
+    @property
+    def _values(self) -> dict[str, float]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetRule:
+    """How many train episodes a run may spend, and in what portions."""
+
+    episodes: int = 128
+    min_per_submission: int = 1
+    max_per_submission: int | None = None
+    """None: no more than what is left."""
+    max_submissions: int | None = None
+    """The run closes when so many are played; None: as many as the episodes are enough for."""
+
+    def __post_init__(self) -> None:
+        """Refuse a budget that nothing could be submitted under."""
+        if self.episodes < 1:
+            raise UsageError(f"A budget of {self.episodes} episodes was asked for; at least 1 is needed.")
+        if not 1 <= self.min_per_submission <= self.most:
+            raise UsageError(
+                f"Submissions of {self.min_per_submission} to {self.most} episodes were asked for under a budget of "
+                f"{self.episodes}; the least must be from 1 to the most, and the most no more than the budget."
+            )
+        if self.max_submissions is not None and self.max_submissions < 1:
+            raise UsageError(f"At most {self.max_submissions} submissions were asked for; at least 1 is needed.")
+
+    @property
+    def most(self) -> int:
+        """The most episodes that one submission may ask for while nothing is spent."""
+        return self.episodes if self.max_per_submission is None else min(self.max_per_submission, self.episodes)
+
+    def submissions_left(self, made: int) -> int | None:
+        """Return how many submissions may follow so many; None where only the episodes limit them."""
+        return None if self.max_submissions is None else self.max_submissions - made
+
+    def check(self, asked: int, remaining: int) -> None:
+        """Raise ``RequestRefused`` where ``asked`` episodes can't be charged with ``remaining`` left.
+
+        What is left below the minimum may still be spent whole: no rule makes a run impossible to end.
+        """
+        least = min(self.min_per_submission, remaining)
+        if asked > remaining:
+            raise RequestRefused(
+                RefusalStatus.BUDGET_INVALID, f"{asked} episodes were asked for, but only {remaining} are left."
+            )
+        if asked > self.most:
+            raise RequestRefused(
+                RefusalStatus.BUDGET_INVALID,
+                f"{asked} episodes were asked for; one submission may play at most {self.most}.",
+            )
+        if asked < least:
+            raise RequestRefused(
+                RefusalStatus.BUDGET_INVALID,
+                f"{asked} episodes were asked for; one submission must play at least {least}.",
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class Task:
@@ -56,6 +125,11 @@ class Task:
     """Distributions that policies may import besides those that all may, by normalised names, sorted."""
     choices: Mapping[str, Any] = field(default_factory=dict)
     """Options that runs must agree in and that are no field of their own, by name; none that is at its default."""
+
+    @property
+    def text(self) -> TaskText:
+        """How much the environment's texts say; the environment holds those that are shown."""
+        return TaskText.TERSE if self.choices.get("text") == TaskText.TERSE else TaskText.FULL
 
     def __post_init__(self) -> None:
         """Refuse a profile that no split can serve."""

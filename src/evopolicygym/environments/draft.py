@@ -1,13 +1,14 @@
-"""The draft of an environment's TOML, from what gymnasium knows of an id: what a person goes on writing from.
+"""The draft of an environment's TOML, from what gymnasium knows of an id: which a person then completes.
 
-Spaces, limits and names are taken from the simulator, which is made and stepped for that; no text says more than these.
+Spaces, limits and names are taken from the simulator, which is made and stepped for that, or asked where it plays on
+the Python of its pack; no text says more than these. An id that a pack has needs no module to be named.
 What a whole spec needs is described in ``core/environment.py``.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import packages_distributions
 from typing import Any
 
@@ -15,7 +16,7 @@ import gymnasium
 import numpy as np
 
 from evopolicygym.core.environment import EnvironmentSpec, TaskKind
-from evopolicygym.core.errors import EnvironmentFault, UsageError
+from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError
 from evopolicygym.core.spaces import (
     Box,
     Dict,
@@ -25,11 +26,14 @@ from evopolicygym.core.spaces import (
     Space,
     Text,
     Tuple,
+    from_schema,
     sample,
     to_schema,
 )
+from evopolicygym.environments.description import describe
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import registered_in
+from evopolicygym.specs import pack_catalog
 
 MOST_MEANINGS = 64
 """Elements or values up to which each needs a meaning of its own; of more, such as bytes of a memory, sentences do."""
@@ -42,7 +46,7 @@ STEPS = 20
 SEED = 0
 _PHYSICS = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d"}
 """Distributions behind environments that come with gymnasium."""
-_FIRST, _OPTIONAL = ("id", "family", "kind"), ("imports", "arguments", "packages")
+_FIRST, _OPTIONAL = ("id", "family", "kind"), ("imports", "arguments", "packages", "pack")
 _TEXTS = ("objective", "reward", "termination", "observation", "action")
 _LAST = ("max_steps", *_TEXTS, "idle_action")
 """The fields of a draft, in order."""
@@ -73,11 +77,48 @@ def draft(
 ) -> Draft:
     """Return the draft of an id's spec, by default named after it.
 
-    Raises ``UsageError`` where the id or a module isn't known, or a space is one that no policy can be given, and
-    ``EnvironmentFault`` where the simulator fails.
+    Raises ``UsageError`` where the id or a module isn't known, its pack isn't installed, or a space is one that no
+    policy can be given, and ``EnvironmentFault`` where the simulator fails.
+    """
+    own_name = name or file_name(gymnasium_id).removesuffix(".toml")
+    asked, known_limit = _known(gymnasium_id, imports, arguments or {}, own_name)
+    try:
+        spaces, limit, meanings, info = _described(asked) if asked.pack else _seen(asked)
+    except EvoPolicyGymError:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(f"{gymnasium_id} can't be played: {type(error).__name__}: {error}") from error
+    limit = known_limit or limit
+    steps = limit or GUESSED_STEPS
+    spec = replace(
+        asked,
+        max_steps=steps,
+        termination=f"{asked.termination} {steps} steps.",
+        observation=tuple(_meanings(spaces[0])),
+        action=tuple(_named(spaces[1], meanings)),
+        idle_action=idle_action(spaces[1], meanings),
+        packages=asked.packages if asked.pack else tuple(sorted(_packages(asked))),
+    )
+    notes = {
+        "kind": 'or "synthesis", where perception, memory or planning has to be built',
+        "packages": f"distributions whose versions are recorded: {'those of its pack' if asked.pack else 'a guess'}",
+        "max_steps": "the limit that it has by itself" if limit else "a guess: it is registered without a limit",
+        "observation": f"{shown_space(spaces[0])}: {_how(spaces[0])}",
+        "action": f"{shown_space(spaces[1])}: {_how(spaces[1])}",
+        "idle_action": "the action that does nothing: a guess",
+    }
+    return _drafted(spec, notes, info)
+
+
+def _known(
+    gymnasium_id: str, imports: tuple[str, ...], arguments: Mapping[str, Any], name: str
+) -> tuple[EnvironmentSpec, int | None]:
+    """Return what is known of an id before its simulator is asked, and its limit where a pack has one.
+
+    An id whose module is named is taken from there, and not from a pack.
     """
     asked = EnvironmentSpec(
-        name=name or file_name(gymnasium_id).removesuffix(".toml"),
+        name=name,
         id=gymnasium_id,
         family="mine",
         kind=TaskKind.TUNING,
@@ -89,33 +130,22 @@ def draft(
         action=(),
         idle_action=None,
         imports=imports,
-        arguments=dict(arguments or {}),
+        arguments=dict(arguments),
     )
-    try:
-        spaces, limit, meanings, info = _seen(asked)
-    except UsageError:
-        raise
-    except Exception as error:
-        raise EnvironmentFault(f"{gymnasium_id} can't be played: {type(error).__name__}: {error}") from error
-    steps = limit or GUESSED_STEPS
-    spec = replace(
+    found = None if asked.registering_modules else pack_catalog.find(gymnasium_id)
+    if found is None:
+        return asked, None
+    pack, task = found
+    of_pack = replace(
         asked,
-        max_steps=steps,
-        termination=f"{asked.termination} {steps} steps.",
-        observation=tuple(_meanings(spaces[0])),
-        action=tuple(_named(spaces[1], meanings)),
-        idle_action=_idle(spaces[1], meanings),
-        packages=tuple(sorted(_packages(asked))),
+        max_steps=task.max_steps or GUESSED_STEPS,
+        imports=pack.imports,
+        arguments={**task.arguments, **arguments},
+        success=task.success,
+        packages=pack.packages,
+        pack="" if pack.is_beside_us else pack.name,
     )
-    notes = {
-        "kind": 'or "synthesis", where perception, memory or planning has to be built',
-        "packages": "distributions whose versions are recorded: a guess",
-        "max_steps": "the limit that it has by itself" if limit else "a guess: it is registered without a limit",
-        "observation": f"{_shown(spaces[0])}: {_how(spaces[0])}",
-        "action": f"{_shown(spaces[1])}: {_how(spaces[1])}",
-        "idle_action": "the action that does nothing: a guess",
-    }
-    return _drafted(spec, notes, info)
+    return of_pack, task.max_steps
 
 
 def _drafted(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str, Any]) -> Draft:
@@ -126,7 +156,7 @@ def _drafted(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str,
     lines = [
         f"# Write what says {TO_WRITE.strip(': ')}, then: evopolicygym check environment {spec.name}.toml",
         *(f"{noted.get(name, '')}{name} = {text}" for name, text in there.items()),
-        _success(info),
+        _success(spec, info),
     ]
     texts = {name: [fields[name]] if isinstance(fields[name], str) else fields[name] for name in _TEXTS}
     unwritten = {name: sum(text.startswith(TO_WRITE) for text in found) for name, found in texts.items()}
@@ -150,6 +180,13 @@ def _seen(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple
         return spaces, environment.step_limit, environment.action_meanings, info
     finally:
         environment.close()
+
+
+def _described(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
+    """Return the same of an environment that plays on the Python of its pack; nothing of ``info``, as none is made."""
+    said = describe(spec)
+    spaces = from_schema(said.observation_schema), from_schema(said.action_schema)
+    return spaces, said.step_limit, said.action_meanings, {}
 
 
 def _packages(spec: EnvironmentSpec) -> Iterator[str]:
@@ -190,7 +227,7 @@ def _how(space: Space) -> str:
     return "one meaning for each" if single and size <= MOST_MEANINGS else "sentences"
 
 
-def _shown(space: Space) -> str:
+def shown_space(space: Space) -> str:
     """Return a space in a few words."""
     match space:
         case Discrete():
@@ -201,7 +238,7 @@ def _shown(space: Space) -> str:
             return str(to_schema(space)["type"])
 
 
-def _idle(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
     """Return the action that may do nothing: a no-op by its name, else zeros, as near as bounds allow."""
     match space:
         case Discrete():
@@ -217,18 +254,20 @@ def _idle(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSO
         case Text():
             return ""
         case Tuple():
-            return [_idle(part, ()) for part in space.spaces]
+            return [idle_action(part, ()) for part in space.spaces]
         case Dict():
-            return {name: _idle(part, ()) for name, part in space.spaces}
+            return {name: idle_action(part, ()) for name, part in space.spaces}
 
 
-def _success(info: Mapping[str, Any]) -> str:
-    """Return the commented line by which a success may be declared, and what ``info`` has for it."""
+def _success(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
+    """Return the line of the success that a pack declares, or a commented one by which it may be declared."""
+    if spec.success:
+        return f"success = {_toml({name: value for name, value in asdict(spec.success).items() if value}, wide=True)}"
     flags = [key for key, value in info.items() if isinstance(value, bool | np.bool_)]
     key = flags[0] if flags else "is_success"
-    found = f"info has {', '.join(info)}" if info else "info was empty"
+    found = f"info has {', '.join(info)} after {STEPS} random steps" if info else "info was empty or not looked at"
     line = _toml({"rule": "info", "key": key, "meaning": f"{TO_WRITE}what success is"}, wide=True)
-    return f"# success, where there is one ({found} after {STEPS} random steps):\n# success = {line}"
+    return f"# success, where there is one ({found}):\n# success = {line}"
 
 
 def _toml(value: Any, *, wide: bool = False) -> str:  # noqa: ANN401 - what a spec holds

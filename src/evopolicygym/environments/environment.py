@@ -5,6 +5,7 @@ What a spec says and where it is read are described in ``catalog.py``; how its s
 """
 
 import copy
+import inspect
 import io
 import logging
 import os
@@ -17,7 +18,7 @@ from typing import Any
 import gymnasium
 
 from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import UnregisteredId
 from evopolicygym.core.spaces import Space, action_reader
 from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
@@ -36,7 +37,7 @@ class Environment:
     Wrappers that a registration adds are kept. For an episode that repeats bit for bit, construct a new one: some
     simulators remember the episode before.
 
-    Raises ``MissingExtra`` where the simulator isn't installed and ``UsageError`` where its id is not known. What a
+    Raises ``MissingExtra`` where the simulator isn't installed and ``UnregisteredId`` where its id is not known. What a
     simulator raises while it resets or steps comes through as it is.
     """
 
@@ -73,6 +74,12 @@ class Environment:
             return tuple(map(str, tell()))
         actions = getattr(simulator, "actions", None)  # MiniGrid's
         return tuple(actions.__members__) if isinstance(actions, EnumMeta) else ()
+
+    @property
+    def docstring(self) -> str:
+        """What the simulator's class says of itself; empty where it says nothing of its own."""
+        own = type(self._simulator.unwrapped)
+        return inspect.cleandoc(own.__doc__) if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__ else ""
 
     @property
     def step_limit(self) -> int | None:
@@ -144,7 +151,7 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
     try:
         bare = copy.deepcopy(gymnasium.spec(spec.registered_id))
     except gymnasium.error.UnregisteredEnv as error:
-        raise UsageError(
+        raise UnregisteredId(
             f"The environment {spec.name!r} names the gymnasium id {spec.id!r}, which is not known: {error} "
             f"The modules that register it must stand in 'imports', which holds {list(spec.imports)}."
         ) from error

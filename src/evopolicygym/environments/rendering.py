@@ -1,14 +1,13 @@
 """An environment that draws itself, on machines without a display.
 
-Rendering must not change what is played: where a simulator's own does, it is undone here. Whether it held is proved by
-whoever compares trajectories; what becomes of the pictures is not told here either.
+Rendering must not change what is played: where a simulator's own does, it is undone here. Who wants proof compares the
+trajectories; who wants a film encodes the pictures (``rollout/films``).
 
 MuJoCo needs OpenGL, by EGL or OSMesa, and aborts its process where it asks for a second context without a display: one
 process an environment.
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -20,6 +19,7 @@ import numpy as np
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.environments.environment import Environment
+from evopolicygym.packs.interpreter import interpreter
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 WITHOUT_A_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
@@ -49,16 +49,21 @@ class RenderedEnvironment(Environment):
     def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None) -> None:
         """Have it drawn at about a size (width, height) where it can; most have a size of their own."""
         drawn: dict[str, Any] = {"render_mode": "rgb_array"}
-        if size and _by_mujoco(spec):
+        if size and _by_mujoco(spec) and not spec.pack:  # a pack's simulators take their sizes in other words
             drawn |= {"width": size[0], "height": size[1]}
-        super().__init__(replace(spec, arguments={**spec.arguments, **drawn}))
-        self._scene = _MujocoScene(self._simulator.unwrapped) if _by_mujoco(spec) else None
+        try:
+            super().__init__(replace(spec, arguments={**spec.arguments, **drawn}))
+        except TypeError as error:
+            if "render_mode" not in str(error):
+                raise
+            raise UsageError(f"{spec.id} takes no render_mode, so nothing draws it.") from error
+        self._scene = _scene(self._simulator.unwrapped) if _by_mujoco(spec) else None
 
     @property
     def fps(self) -> float:
         """Steps a second at which it is meant to be watched; known after the first picture."""
-        told = (self._simulator.metadata or {}).get("render_fps")
-        return float(told) if told else DEFAULT_FPS
+        fps = (self._simulator.metadata or {}).get("render_fps")
+        return float(fps) if fps else DEFAULT_FPS
 
     def picture(self) -> Picture:
         """Draw the present state: bytes of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""
@@ -95,6 +100,12 @@ class _MujocoScene:
             model.site_pos[:] = sites
 
 
+def _scene(simulator: Any) -> _MujocoScene | None:  # noqa: ANN401 - has no common type
+    """Return what is to be kept; None where the simulator hides it, or its MuJoCo is too old to copy it."""
+    can_copy = hasattr(import_module("mujoco"), "mj_copyData")
+    return _MujocoScene(simulator) if can_copy and hasattr(simulator, "model") else None
+
+
 def _by_mujoco(spec: EnvironmentSpec) -> bool:
     return "mujoco" in spec.packages
 
@@ -104,13 +115,14 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
 
     Raises ``UsageError``, which names what to install, where it can't be.
     """
+    python = interpreter(spec.pack)
     variables = WITHOUT_A_SCREEN | (ONTO_NO_SCREEN if "highway-env" in spec.packages else {})
     if not _by_mujoco(spec):
         return variables
     asked = environ.get(MUJOCO_GL)
     said = {}
     for way in (asked,) if asked else WAYS:
-        said[way] = _tried({**environ, **variables, MUJOCO_GL: way})
+        said[way] = _tried(python, {**environ, **variables, MUJOCO_GL: way})
         if not said[way]:
             return {**variables, MUJOCO_GL: way}
     found = "; ".join(f"{MUJOCO_GL}={way}: {words}" for way, words in said.items())
@@ -120,11 +132,11 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
     )
 
 
-def _tried(environ: Mapping[str, str]) -> str:
+def _tried(python: str, environ: Mapping[str, str]) -> str:
     """Draw an empty scene in a process of its own, which it may kill; return what went wrong, or nothing."""
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", TRIAL], env=environ, capture_output=True, timeout=TRIAL_S, check=False
+            [python, "-P", "-c", TRIAL], env=environ, capture_output=True, timeout=TRIAL_S, check=False
         )
     except subprocess.TimeoutExpired:
         return f"no picture within {TRIAL_S} s"

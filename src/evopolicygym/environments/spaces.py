@@ -132,7 +132,7 @@ def _mismatch_of_parts(space: Tuple | Dict, value: Any) -> str:  # noqa: ANN401 
     return next(found, "")
 
 
-def _discrete(space: gymnasium_spaces.Discrete[Any], labels: tuple[str, ...]) -> Discrete:
+def _discrete(space: "gymnasium_spaces.Discrete[Any]", labels: tuple[str, ...]) -> Discrete:
     n = int(space.n)
     return Discrete(n, int(space.start), labels if len(labels) == n else ())
 

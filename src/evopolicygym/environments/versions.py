@@ -1,18 +1,20 @@
 """The versions that an environment's numbers depend on, as installed here.
 
-What a run does with them is not told here; the distributions themselves are named in a spec's ``packages``.
+A spec's ``packages`` names the distributions; a run records the versions and compares them when it is resumed.
 """
 
 import base64
 import hashlib
 import platform
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.packs.installation import installed
 
 _RIVALS = {"pygame": ("pygame", "pygame-ce")}
 """Distributions that install the same package over one another. Minigrid asks for pygame-ce and highway-env for
@@ -36,8 +38,13 @@ def versions(spec: EnvironmentSpec) -> dict[str, str]:
 
 
 def is_installed(spec: EnvironmentSpec) -> bool:
-    """Return whether all packages that a spec names are installed."""
-    return all(any(map(_is_installed, _RIVALS.get(package, (package,)))) for package in spec.packages)
+    """Return whether all packages that a spec names are installed, where it plays."""
+    return bool(installed(spec.pack)) if spec.pack else are_installed(spec.packages)
+
+
+def are_installed(packages: Iterable[str]) -> bool:
+    """Return whether distributions are installed beside us, or what stands for them."""
+    return all(any(map(_is_installed, _RIVALS.get(package, (package,)))) for package in packages)
 
 
 def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
 from evopolicygym.core.registry import Registry
 from evopolicygym.export.schema.rows import TABLES
-from evopolicygym.export.schema.tables import Run, each_run
+from evopolicygym.export.schema.tables import RunTables, each_run
 
 EXTRA = "data"
 """The optional dependencies of ours that exporters need."""
@@ -58,7 +58,7 @@ class BaseExporter(ABC):
             self.give_up()
 
     @abstractmethod
-    def add(self, run: Run) -> None:
+    def add(self, run: RunTables) -> None:
         """Write one run."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class TablesExporter(BaseExporter):
     def writer(self, table: str, path: Path) -> RowWriter:
         """Return what writes a table into a file."""
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunTables) -> None:
         """Write one run's rows."""
         for table, writer in self._writers.items():
             for row in run.rows(table):
@@ -187,13 +187,13 @@ def _chosen(name: str, usual: tuple[str, ...], asked: Sequence[str] | None, *, s
         if table not in TABLES:
             raise UnknownName("table", table, TABLES)
     if asked and not steps and "steps" in asked:
-        raise UsageError("The table of steps was asked for and refused in one breath.")
+        raise UsageError("--tables names steps, and --no-steps leaves them out; give one of them.")
     return tuple(table for table in TABLES if table in (asked or usual) and (steps or table != "steps"))
 
 
 def _make(directory: Path, *, force: bool) -> None:
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file; a directory to write into is asked for.")
+        raise UsageError(f"{directory} is a file; expected a directory to write into.")
     if directory.is_dir() and any(directory.iterdir()) and not force:
         raise UsageError(
             f"{directory} is not empty, and nothing in it is overwritten unasked. Name another directory, or use "

@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evopolicygym.core.episode import Episode, FailureReason
-from evopolicygym.core.event import SubmissionPublished
+from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import total
-from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.submission import STARTER, LoadError, SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.judge.films import FilmReply, told
+from evopolicygym.judge.films import FilmReply, film_notes
+from evopolicygym.judge.request import STARTER_WORD
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import EPISODES, RunPaths
@@ -56,16 +57,24 @@ def summary(
         "first_global_episode": submission.first_global_episode,
         "env_instances": list(submission.charged.env_instances),
         "remaining_budget": submission.remaining_budget,
+        **said_with(submission.charged),
         "submit_started_at": submission.charged.time,
         "submit_completed_at": published.time,
         "wall_time_seconds": published.wall_time_s,
         **_returns(episodes),
         "errors": _failed(episodes, timeouts=False) if played else None,
         "timeouts": _failed(episodes, timeouts=True) if played else None,
+        "ended": [episode.ended for episode in episodes] or None,
         **_components(episodes, task.environment.reward_components),
         **({"success_rate": _success_rate(episodes)} if task.environment.success else {}),
-        **({"films": told(films, submission) if played else None} if task.films else {}),
+        **({"films": film_notes(films, submission) if played else None} if task.films else {}),
     }
+
+
+def said_with(charged: SubmissionCharged) -> dict[str, Any]:
+    """Return what the agent said with a submission: values that it set, what it was made from, what it expected."""
+    parent = STARTER_WORD if charged.parent == STARTER else charged.parent
+    return {"set": dict(charged.settings), "parent": parent, "hypothesis": charged.hypothesis}
 
 
 def _returns(episodes: Sequence[Episode]) -> dict[str, Any]:

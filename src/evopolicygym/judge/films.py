@@ -112,21 +112,21 @@ def _problem(error: Exception) -> NoFilm:
 
 
 def _note(rollouts: Rollouts, submission: SubmissionState, place: int, error: Exception) -> None:
-    """Write down for a person what an agent is not told, where that can be written."""
+    """Write into the log, for a person, what an agent is not shown, where it can be written."""
     log = rollouts.writer.paths.film_log
     with suppress(OSError):
         log.parent.mkdir(parents=True, exist_ok=True)
         with regular_file.appender(log) as file:
-            told = f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n"
-            file.write(told.encode("utf-8", "replace"))
+            line = f"submission {submission.index}, episode {place}: {type(error).__name__}: {error}\n"
+            file.write(line.encode("utf-8", "replace"))
 
 
-def told(films: Sequence[FilmReply], submission: SubmissionState) -> list[dict[str, object]]:
+def film_notes(films: Sequence[FilmReply], submission: SubmissionState) -> list[dict[str, object]]:
     """Return what ``summary.json`` says of films, in the order that they were asked for."""
-    return [_told(one, submission) for one in films]
+    return [_film_note(one, submission) for one in films]
 
 
-def _told(one: FilmReply, submission: SubmissionState) -> dict[str, object]:
+def _film_note(one: FilmReply, submission: SubmissionState) -> dict[str, object]:
     folder = f"{EPISODES}/{episode_name(submission.first_global_episode + one.place)}"
     shot = one.film.shot if one.film else None
     sheet = shot.sheet if shot else None

@@ -6,9 +6,11 @@ How long a request may take and how many connections stand open is described in 
 """
 
 import asyncio
+import base64
 import re
 import secrets
 import socket
+from collections.abc import Collection, Mapping
 from typing import Any, Self
 
 from starlette.applications import Starlette
@@ -22,11 +24,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import JudgeAddress
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
-from evopolicygym.judge import task_text
+from evopolicygym.judge import task_text, trials
 from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
 from evopolicygym.judge.receipt import lines, receipt
-from evopolicygym.judge.request import parse_finish, parse_submit
+from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.judge.stills import parse_stills
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.serving import guard
 from evopolicygym.serving.body import BodyRefused, read_body
@@ -49,7 +52,8 @@ class JudgeServer:
         """Begin to serve; the address is known when this returns."""
         token = secrets.token_urlsafe(24)
         self._prefix = f"/{token}"
-        self._server = Server(_GuardedJudge(_application(session), token), "judge", Connection)
+        self._hosts: set[str] = set()
+        self._server = Server(_GuardedJudge(_application(session), token, self._hosts), "judge", Connection)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = self.serve(listener)
         """Where the judge answers on this machine's loopback."""
@@ -60,8 +64,9 @@ class JudgeServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def serve(self, listener: socket.socket) -> JudgeAddress:
-        """Answer on a listening socket besides; return where it is."""
+    def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:
+        """Answer on a listening socket besides, and requests that name one of these hosts; return where it is."""
+        self._hosts.update(hosts)
         return JudgeAddress(f"{self._server.serve(listener)}{self._prefix}")
 
     def close(self) -> None:
@@ -70,15 +75,20 @@ class JudgeServer:
 
 
 class _GuardedJudge:
-    """Lets through what comes from this machine, from no browser, and with the token; the rest of the path goes on."""
+    """Lets through what names this machine or a host that was allowed, comes from no browser, and has the token.
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    The rest of the path goes on.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
         self._app = app
         self._token = token
+        self._hosts = hosts
+        """Those besides this machine, which may become more."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given, _, path = scope["path"].removeprefix("/").partition("/")
-        if not _from_here(Headers(scope=scope)):
+        if not _is_allowed(Headers(scope=scope), self._hosts):
             refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
             await _refusal(refused)(scope, receive, send)
         elif not guard.is_secret(given, self._token):
@@ -87,17 +97,17 @@ class _GuardedJudge:
             await self._app({**scope, "path": f"/{path}"}, receive, send)
 
 
-def _from_here(headers: Headers) -> bool:
-    """Return whether a request names this machine as its host and shows no sign of a browser's page."""
+def _is_allowed(headers: Headers, hosts: Collection[str]) -> bool:
+    """Return whether a request names this machine or one of some hosts, and shows no sign of a browser's page."""
     of_page = guard.has_origin(headers) or not guard.is_led_by(headers, guard.UNLED)
-    return guard.is_for_this_machine(headers) and not of_page
+    return guard.is_for_this_machine(headers, hosts) and not of_page
 
 
 def _application(session: JudgeSession) -> Starlette:
     grounds, publications = session.rollouts.executor.grounds, _Publications(session)
 
     async def info(_: Request) -> Response:
-        return _answer(task_text.info(session.state, grounds))
+        return _answer(task_text.info(session.state, grounds, session.rules))
 
     async def task(_: Request) -> Response:
         return PlainTextResponse(task_text.task_text(session.state), media_type="text/markdown")
@@ -118,13 +128,10 @@ def _application(session: JudgeSession) -> Starlette:
         return _answer({"submissions": lines(session)})
 
     async def submission(request: Request) -> Response:
-        index, known = request.path_params["index"], session.state.submissions
-        if not INDEX.fullmatch(index) or int(index) >= len(known):
-            raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
-        return _answer(receipt(session, int(index)))
+        return _answer(receipt(session, _submit_index(request, session)))
 
     async def finish(request: Request) -> Response:
-        parse_finish(await _json_body(request, empty={}))
+        parse_empty(await _json_body(request, empty={}), "finishing")
         await run_in_threadpool(session.finish)
         return _answer({"status": "closed"})
 
@@ -134,6 +141,7 @@ def _application(session: JudgeSession) -> Starlette:
         Route("/submit", submit, methods=["POST"]),
         Route("/submissions", submissions, methods=["GET"]),
         Route("/submissions/{index}", submission, methods=["GET"]),
+        *_policy_routes(session),
         Route("/finish", finish, methods=["POST"]),
     ]
     handlers: dict[Any, Any] = {
@@ -146,6 +154,52 @@ def _application(session: JudgeSession) -> Starlette:
     application = Starlette(routes=routes, exception_handlers=handlers)
     application.router.redirect_slashes = False
     return application
+
+
+def _policy_routes(session: JudgeSession) -> list[Route]:
+    """Return the calls that concern the policy alone: nothing is charged."""
+
+    async def policy(request: Request) -> Response:
+        index = _submit_index(request, session)
+        return _answer(_files(index, await run_in_threadpool(session.policy_of, index)))
+
+    async def check(request: Request) -> Response:
+        settings = parse_check(await _json_body(request, empty={}))
+        trial = await run_in_threadpool(session.try_policy, settings)
+        return _answer(trials.answer(trial, session.trials.left))
+
+    async def restore(request: Request) -> Response:
+        parse_empty(await _json_body(request, empty={}), "restoring")
+        index = _submit_index(request, session)
+        return _answer(_files(index, await run_in_threadpool(session.restore_policy, index)))
+
+    async def frames(request: Request) -> Response:
+        index = _submit_index(request, session)
+        asked = parse_stills(*(request.query_params.get(name, "") for name in ("episode", "steps")))
+        found = await run_in_threadpool(session.frames, index, *asked)
+        pictures = {str(step): base64.b64encode(picture).decode() for step, picture in found.items()}
+        return _answer({"submit_id": index, "frames": pictures})
+
+    return [
+        Route("/submissions/{index}/frames", frames, methods=["GET"]),
+        Route("/submissions/{index}/restore", restore, methods=["POST"]),
+        Route("/submissions/{index}/policy", policy, methods=["GET"]),
+        Route("/check", check, methods=["POST"]),
+    ]
+
+
+def _files(index: int, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what is answered with the files of a submission's policy."""
+    contents = {path: base64.b64encode(content).decode() for path, content in files.items()}
+    return {"submit_id": index, "files": contents}
+
+
+def _submit_index(request: Request, session: JudgeSession) -> int:
+    """Return the index of the submission that a path names; raise ``RequestRefused`` where there is none."""
+    index = str(request.path_params["index"])
+    if not INDEX.fullmatch(index) or int(index) >= len(session.state.submissions):
+        raise RequestRefused(RefusalStatus.INVALID_REQUEST, f"There is no submission {index[:20]}.", 404)
+    return int(index)
 
 
 class _Publications:

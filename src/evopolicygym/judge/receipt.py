@@ -7,10 +7,11 @@ from typing import Any
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.printable import printable
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.judge.feedback import SUMMARY, summary
+from evopolicygym.judge.feedback import SUMMARY, said_with, summary
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 
@@ -27,6 +28,7 @@ def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
     return {
         **_status(submission, in_place=in_place),
         "progress": session.progress(submission),
+        **said_with(submission.charged),
         "summary": _summary(session, submission) if in_place else None,
     }
 
@@ -42,6 +44,8 @@ def _line(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
         **_status(submission, in_place=session.in_place(submission)),
         "n_episodes": len(submission.episodes),
         "progress": session.progress(submission),
+        "env_instances": list(submission.charged.env_instances),
+        **said_with(submission.charged),
         "mean_return": estimate(returns).mean if returns else None,
     }
 
@@ -53,15 +57,16 @@ def _status(submission: SubmissionState, *, in_place: bool) -> dict[str, Any]:
         "submit_id": submission.index,
         "status": submission.status.value if in_place else PLAYING,
         "failed_episodes": submission.failed if played else None,
+        "trouble": printable(submission.trouble) or None if in_place else None,
     }
 
 
 def _summary(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
     assert submission.published is not None  # noqa: S101 - for the type checker; it is in place
-    told = summary(session.state, submission, submission.published)
+    document = summary(session.state, submission, submission.published)
     if submission.charged.films and submission.status is SubmissionStatus.OK:
-        told["films"] = _films(session.writer.paths, submission.index)
-    return told
+        document["films"] = _films(session.writer.paths, submission.index)
+    return document
 
 
 def _films(paths: RunPaths, index: int) -> object:

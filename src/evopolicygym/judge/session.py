@@ -5,22 +5,25 @@ described in ``judge/submit.py``, what follows the last one in ``judge/finalize.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any, Self
 
-from evopolicygym.core.agent import Turn
+from evopolicygym.core import regular_file
+from evopolicygym.core.agent import NO_RULES, AgentRules, Turn
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
-from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, RunClosed
-from evopolicygym.core.film_request import parse_films
+from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, PolicyRestored, RunClosed
+from evopolicygym.core.rollout import Trial
 from evopolicygym.core.run import RunState
-from evopolicygym.core.submission import parse_env_instances
+from evopolicygym.core.submission import Setting, parse_env_instances, parse_films
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import submit
-from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.judge.request import SubmitRequest, parse_parent
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
+from evopolicygym.judge.stills import stills_of
+from evopolicygym.judge.trials import Trials
 from evopolicygym.records.feedback import publish
 
 PLAYER_GRACE_S = 3.0
@@ -33,12 +36,25 @@ LOOK_S = 60.0
 class JudgeSession:
     """One open run."""
 
-    def __init__(self, rollouts: Rollouts, capture: submit.Capture) -> None:
-        """Resume a run where its journal stands; submissions that were interrupted play on at once."""
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        capture: submit.Capture,
+        deliver: Callable[[int], object] = lambda _: None,
+        rules: AgentRules = NO_RULES,
+    ) -> None:
+        """Resume a run where its journal stands; submissions that were interrupted play on at once.
+
+        ``deliver`` is called with the index of each submission whose feedback is in the record, and takes it to an
+        agent that reads it elsewhere. ``rules`` are what the agent is held to besides its allowance.
+        """
+        self.rules = rules
         self.rollouts = rollouts
         self.writer = rollouts.writer
-        self._capture = capture
+        self._capture, self._deliver = capture, deliver
         self._accepting = threading.Lock()
+        self._trying = threading.Lock()
+        self.trials = Trials()
         self._changed = threading.Condition(threading.RLock())
         self._awaited: dict[int, Future[None]] = {}
         self._in_place: set[int] = set()
@@ -48,6 +64,7 @@ class JudgeSession:
         for submission in self.state.submissions:
             if submission.published:  # its process may have died before it was in place
                 publish(self.writer.paths, submission.index)
+                deliver(submission.index)
                 self._in_place.add(submission.index)
         self._player = threading.Thread(target=self._play, name="player", daemon=True)
         self._player.start()
@@ -76,20 +93,79 @@ class JudgeSession:
             indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
             task.budget.check(len(indices), self.state.remaining)
             films = parse_films(request.films, indices, task.train_cases, task.films, self.state.films_left)
+            parent = parse_parent(request.parent, len(self.state.submissions))
             try:
-                checkpoint = self._capture()  # may take a while: nobody who only asks must wait for it
+                checkpoint = self._capture(request.settings)  # may take a while: nobody who only asks must wait for it
             except OSError as error:
                 raise submit.not_stored() from error
             try:
                 with self._changed:
                     self._demand_open()
                     with self._stopped_by_what_stands():
-                        charged = submit.charge(self.writer, indices, checkpoint, request.key, films)
+                        due = submit.Charge(indices, films, self.state.restored if parent is None else parent)
+                        charged = submit.charge(self.writer, due, checkpoint, request)
                     self._changed.notify_all()
             except RequestRefused:
                 submit.forget(self.writer, checkpoint)
                 raise
             return charged
+
+    def try_policy(self, settings: Mapping[str, Setting]) -> Trial:
+        """Have the policy as it stands, with some parameters set, construct itself and act once, where policies run.
+
+        It is free, and no case is played. Raises ``RequestRefused`` where the run takes no submissions or no more
+        trials, or no checkpoint can be taken.
+        """
+        with self._trying:
+            with self._accepting:
+                self._demand_open()
+                self.trials.take_one()
+                try:
+                    checkpoint = self._capture(settings)
+                except OSError as error:
+                    raise submit.not_stored() from error
+            try:
+                with self._changed:
+                    self._demand_open()
+                    trial = self.trials.ask(checkpoint)
+                    self._changed.notify_all()
+                return trial.result()
+            finally:
+                with self._accepting:
+                    submit.forget(self.writer, checkpoint)
+
+    def policy_of(self, submit_index: int) -> dict[str, bytes]:
+        """Return the files of a submission's policy, by their paths in ``system/``."""
+        checkpoint = self.writer.paths.checkpoint(self.state.submissions[submit_index].charged.checkpoint)
+        files = regular_file.below(checkpoint, self.writer.paths.root)
+        return {
+            path.relative_to(checkpoint).as_posix(): regular_file.read(path, size, checkpoint) for path, size in files
+        }
+
+    def restore_policy(self, submit_index: int) -> dict[str, bytes]:
+        """Return the files of a submission's policy, as ``policy_of``, and remember that the next was made from it.
+
+        Raises ``RequestRefused`` where the run takes no submissions, or this was asked for too often.
+        """
+        with self._changed:
+            self._demand_open()
+            if self.state.restored != submit_index:
+                self.trials.count_restored()
+                try:
+                    with self._stopped_by_what_stands():
+                        self.writer.record(PolicyRestored(now(), submit_index))
+                except OSError as error:
+                    raise submit.not_stored() from error
+        return self.policy_of(submit_index)
+
+    def frames(self, submit_index: int, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
+        """Return frames of a film of a submission's episode, as PNG files by their steps; counted as a trial.
+
+        Raises ``RequestRefused`` where there is no such film or frame.
+        """
+        with self._trying:
+            self.trials.take_one()
+            return stills_of(self.writer.paths, self.state.submissions[submit_index], place, steps)
 
     def published(self, submit_index: int) -> "Future[None]":
         """Return what is done when a submission's feedback is in place, or fails with what stopped the run."""
@@ -198,8 +274,10 @@ class JudgeSession:
             raise self.fault
 
     def progress(self, submission: SubmissionState) -> dict[str, Any]:
-        """Return how far a submission has been played."""
-        return {"played": len(submission.episodes) - len(submission.missing), "of": len(submission.episodes)}
+        """Return how far a submission has been played, and how many come before it."""
+        ahead = sum(other.index < submission.index for other in self.state.playing)
+        played = len(submission.episodes) - len(submission.missing)
+        return {"played": played, "of": len(submission.episodes), "ahead": 0 if submission.published else ahead}
 
     @property
     def _stopping(self) -> bool:
@@ -208,6 +286,10 @@ class JudgeSession:
     def _demand_open(self) -> None:
         if self.fault is not None:
             raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
+        if self.state.submissions_left == 0:
+            most = self.state.opened.task.budget.max_submissions
+            message = f"The run is closed: it takes {most} submissions, and as many were made; nothing was charged."
+            raise RequestRefused(RefusalStatus.CLOSED, message, 409)
         if not self.state.takes_submissions or self.rollouts.stop.is_set():
             raise RequestRefused(RefusalStatus.CLOSED, "The run is closed: no more submissions are taken.", 409)
 
@@ -216,17 +298,24 @@ class JudgeSession:
         try:
             while True:
                 with self._changed:
-                    self._changed.wait_for(lambda: self._stopping or self.state.playing)
+                    self._changed.wait_for(lambda: self._stopping or self.trials or self.state.playing)
                     if self._stopping:
                         return
-                    submission = self.state.playing[0]
+                if not self.state.playing:  # what was charged goes before what is free
+                    self.trials.play(self.rollouts)
+                    continue
+                submission = self.state.playing[0]
                 with suppress(RolloutStopped):
                     submit.play(self.rollouts, submission)
+                    self._deliver(submission.index)
                     self._in_place.add(submission.index)
                 self._tell()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self.fault = error
             self._tell()
+        finally:
+            with self._changed:
+                self.trials.give_up(RecordError("the run was stopped"))
 
     def _tell(self) -> None:
         with self._changed:

@@ -5,9 +5,9 @@ episodes. Each step is recorded before it is acted on, so that a submission inte
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from evopolicygym.core.cases import Split
@@ -15,10 +15,11 @@ from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.rollout import EpisodeJob
-from evopolicygym.core.submission import LoadError, SubmissionStatus
+from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge import feedback
 from evopolicygym.judge.films import FilmReply, make_films
+from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
@@ -26,20 +27,41 @@ from evopolicygym.records.feedback import publish
 from evopolicygym.records.paths import EPISODES, episode_name
 from evopolicygym.records.writer import RunWriter
 
-Capture = Callable[[], str]
-"""Takes a checkpoint of the workspace and returns its name; raises ``RequestRefused`` where it can't be taken."""
+Capture = Callable[[Mapping[str, Setting]], str]
+"""Takes a checkpoint of the workspace, with some parameters of the policy set, and returns its name.
+
+Raises ``RequestRefused`` where it can't be taken.
+"""
 
 
-def charge(
-    writer: RunWriter, indices: tuple[int, ...], checkpoint: str, key: str, films: tuple[int, ...] = ()
-) -> SubmissionState:
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What is charged, once all of it has been checked."""
+
+    indices: tuple[int, ...]
+    films: tuple[int, ...]
+    parent: int | None
+
+
+def charge(writer: RunWriter, due: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
     """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts.
 
     Raises ``StorageError`` where the charge is written and the run's high-water mark isn't: nobody may act on it.
     """
     index = len(writer.state.submissions)
+    charged = SubmissionCharged(
+        time=now(),
+        submit_index=index,
+        checkpoint=checkpoint,
+        env_instances=due.indices,
+        key=request.key,
+        films=due.films,
+        settings=dict(request.settings),
+        parent=due.parent,
+        hypothesis=request.hypothesis,
+    )
     try:
-        state = writer.record(SubmissionCharged(now(), index, checkpoint, indices, key, films))
+        state = writer.record(charged)
     except OSError as error:
         raise not_stored() from error
     return state.submissions[index]

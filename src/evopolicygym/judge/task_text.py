@@ -3,11 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from evopolicygym.core.film_request import FILMS_A_SUBMISSION
+from evopolicygym.core.agent import NO_RULES, AgentRules
+from evopolicygym.core.environment import TaskText
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
+from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.core.task import Task
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import FILM, SHEET
@@ -31,7 +33,7 @@ class Policy:
 """
 
 
-def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
+def info(state: RunState, grounds: Grounds, rules: AgentRules = NO_RULES) -> dict[str, Any]:
     """Return what ``GET /info`` answers."""
     task, opened = state.opened.task, state.opened
     environment = task.environment
@@ -39,12 +41,14 @@ def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
         "state": {
             "remaining_budget": state.remaining,
             "n_submits": len(state.submissions),
+            "remaining_submissions": state.submissions_left,
             "remaining_films": state.films_left,
             "is_finalized": state.stage is not Stage.OPEN,
         },
         "episode_budget": state.budget,
         "min_episodes_per_submit": task.budget.min_per_submission,
         "max_episodes_per_submit": task.budget.most,
+        "max_submissions": task.budget.max_submissions,
         "max_films": task.films,
         "max_films_per_submit": min(task.films, FILMS_A_SUBMISSION),
         "env_meta": {
@@ -56,6 +60,8 @@ def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
             "reward_components": list(environment.reward_components),
         },
         "resource_limits": {**asdict(task.limits), "processes": 1},
+        "agent_limits": _agent_limits(state, rules),
+        "task_text": task.text.value,
         "feedback_profile": task.feedback.value,
         "finish_allowed": task.finish_allowed,
         "allowed_imports": list(grounds.allowed_imports),
@@ -65,13 +71,31 @@ def info(state: RunState, grounds: Grounds) -> dict[str, Any]:
     }
 
 
+def _agent_limits(state: RunState, rules: AgentRules) -> dict[str, Any]:
+    """Return what the agent may use, null where there is no limit, and what it has used as far as that is counted."""
+    allowance, used = state.opened.agent.allowance, state.used
+    return {
+        "max_turns": rules.max_turns if allowance.turns is None else allowance.turns,
+        "max_time_s": allowance.seconds,
+        "max_cost_usd": allowance.cost,
+        "max_tokens": allowance.tokens,
+        "max_quiet_s": rules.quiet_s,
+        "turns_used": state.turns - state.pauses,
+        "time_used_s": round(used.seconds, 1),
+        "cost_used_usd": round(used.cost, 4),
+        "tokens_used": used.tokens,
+    }
+
+
 def task_text(state: RunState) -> str:
     """Return what ``GET /task`` answers, as markdown."""
     task, environment = state.opened.task, state.opened.task.environment
+    with_bounds = task.text is TaskText.FULL
+    seen, done = (from_schema(schema) for schema in (state.opened.observation_schema, state.opened.action_schema))
     sections = {
         "Objective": environment.objective,
-        "Observation": _space_text(from_schema(state.opened.observation_schema), environment.observation),
-        "Action": _space_text(from_schema(state.opened.action_schema), environment.action),
+        "Observation": _space_text(seen, environment.observation, with_bounds=with_bounds),
+        "Action": _space_text(done, environment.action, with_bounds=with_bounds),
         "Reward": environment.reward,
         "Success": environment.success.meaning if environment.success else "",
         "Termination": f"{environment.termination} An episode is cut after {environment.max_steps} steps.",
@@ -85,10 +109,14 @@ def task_text(state: RunState) -> str:
 
 def _budget_text(task: Task) -> str:
     finish = " You may finish before that." if task.finish_allowed else ""
+    most = task.budget.max_submissions
+    in_all = "" if most is None else f" and at most {most} submission{'s' * (most != 1)}"
+    spent = "" if most is None else " or the last submission is made"
     return (
-        f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} a submission, "
-        f"on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again.{finish} When "
-        f"the budget is spent, the best of your submissions, by cases that are not shown, is what counts."
+        f"{task.budget.episodes} train episodes, {task.budget.min_per_submission} to {task.budget.most} a submission"
+        f"{in_all}, on train cases 0 to {task.train_cases - 1}, chosen by you; the same case may be named again."
+        f"{finish} When the budget is spent{spent}, the best of your submissions, by cases that are not shown, is what "
+        f"counts."
     )
 
 
@@ -108,13 +136,14 @@ def _films_text(films: int) -> str:
     )
 
 
-def _space_text(space: Space, meanings: tuple[str, ...]) -> str:
+def _space_text(space: Space, meanings: tuple[str, ...], *, with_bounds: bool) -> str:
     match space:
         case Discrete(n=n, start=start) if len(meanings) == n:
             return "\n".join(f"- {start + value}: {meaning}" for value, meaning in enumerate(meanings))
         case Box(shape=(size,)) if len(meanings) == size:
             low, high = space.limits()
-            rows = zip(meanings, low.tolist(), high.tolist(), strict=True)
-            return "\n".join(f"- [{i}] {meaning} ({low:g} to {high:g})" for i, (meaning, low, high) in enumerate(rows))
+            ends = [f" ({least:g} to {most:g})" for least, most in zip(low.tolist(), high.tolist(), strict=True)]
+            bounds = ends if with_bounds else [""] * size
+            return "\n".join(f"- [{i}] {meaning}{bounds[i]}" for i, meaning in enumerate(meanings))
         case _:
             return "\n".join(f"- {meaning}" for meaning in meanings)

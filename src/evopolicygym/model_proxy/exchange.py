@@ -7,7 +7,7 @@ import json
 import time
 from dataclasses import dataclass, field
 
-import httpx
+import httpx2
 from starlette.types import Send
 
 from evopolicygym.model_proxy.call import ModelRequest
@@ -66,13 +66,13 @@ class Exchange:
         except ModelRequestRefused as refused:
             self.status, self.note, self.billable = refused.http_status, str(refused), refused.reason != UNREACHED
             await self._say(send, refused.http_status, str(refused), [])
-        except httpx.HTTPError:
+        except httpx2.HTTPError:
             self.note = "answer broke off"
             if self.meter is None:
                 self.status = 502
                 await self._say(send, self.status, "The model server's answer broke off.", [])
 
-    async def _stream(self, response: httpx.Response, send: Send) -> None:
+    async def _stream(self, response: httpx2.Response, send: Send) -> None:
         self.meter = AnswerMeter(self.call.wire, response.headers.get("content-type", ""))
         await send(_start(self.status, self.forwarder.headers_of(response)))
         async for chunk in response.aiter_bytes():
@@ -82,7 +82,7 @@ class Exchange:
         self.note = ""
         await send({"type": "http.response.body", "body": self.mask.finish()})
 
-    async def _error(self, response: httpx.Response, send: Send) -> None:
+    async def _error(self, response: httpx2.Response, send: Send) -> None:
         headers = self.forwarder.headers_of(response)
         self.billable = False
         body = b""

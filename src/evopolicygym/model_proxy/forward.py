@@ -3,15 +3,15 @@
 Whether a request may be asked at all is described in ``call.py`` and ``inspection.py``.
 """
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 
-import httpx
+import httpx2
 
 from evopolicygym.model_proxy.call import ModelRequest
 from evopolicygym.model_proxy.mask import LEAST
+from evopolicygym.model_proxy.silence import keep_silent
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, credential
 
@@ -35,16 +35,6 @@ DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
 UNREACHED = "unreached"
 """Why a request that never came to the model server was not answered."""
-THREAD = "model proxy"
-"""The name of the thread in which everything here runs."""
-
-
-def _is_of_others(record: logging.LogRecord) -> bool:
-    return record.threadName != THREAD
-
-
-for logger in ("httpx", "httpcore.connection", "httpcore.http11"):
-    logging.getLogger(logger).addFilter(_is_of_others)  # they would log addresses, and headers of answers
 
 
 class Forwarder:
@@ -53,31 +43,32 @@ class Forwarder:
     def __init__(self, upstream: ModelUpstream, key: str, connections: int) -> None:
         self._prefix = upstream.prefix
         self._key = key
-        self._host = httpx.URL(upstream.prefix).netloc
-        self._client = httpx.AsyncClient(
-            verify=httpx.create_ssl_context(),
+        self._host = httpx2.URL(upstream.prefix).netloc
+        self._client = httpx2.AsyncClient(
+            verify=httpx2.create_ssl_context(),
             trust_env=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
-            timeout=httpx.Timeout(
+            timeout=httpx2.Timeout(
                 upstream.read_timeout_s,
                 connect=upstream.connect_timeout_s,
                 write=WRITE_S,
                 pool=upstream.connect_timeout_s,
             ),
-            limits=httpx.Limits(max_connections=connections, keepalive_expiry=4.0),
+            limits=httpx2.Limits(max_connections=connections, keepalive_expiry=4.0),
         )
 
     @asynccontextmanager
-    async def ask(self, call: ModelRequest, headers: Headers, body: bytes) -> AsyncIterator[httpx.Response]:
+    async def ask(self, call: ModelRequest, headers: Headers, body: bytes) -> AsyncIterator[httpx2.Response]:
         """Send a request and give its answer, of which only the headers have come.
 
         Raises ``ModelRequestRefused`` where nobody answers as a model server does.
         """
+        keep_silent()
         request = self._request(call, headers, body)
         try:
             response = await self._client.send(request, stream=True)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise _unavailable(error) from None
         try:
             if response.headers.get("content-encoding", "").strip().lower() not in DECODED:
@@ -90,9 +81,10 @@ class Forwarder:
 
     async def close(self) -> None:
         """End every connection."""
+        keep_silent()
         await self._client.aclose()
 
-    def headers_of(self, response: httpx.Response) -> list[tuple[str, str]]:
+    def headers_of(self, response: httpx2.Response) -> list[tuple[str, str]]:
         """Return the headers of an answer that may be passed on."""
         secret = self._key if len(self._key) >= LEAST else None
         return [
@@ -101,7 +93,7 @@ class Forwarder:
             if name in ANSWERING and not (secret and secret in value)
         ]
 
-    def _request(self, call: ModelRequest, headers: Headers, body: bytes) -> httpx.Request:
+    def _request(self, call: ModelRequest, headers: Headers, body: bytes) -> httpx2.Request:
         passed = {
             name.decode("ascii"): value.decode("latin-1")
             for name, value in headers
@@ -110,7 +102,7 @@ class Forwarder:
         own = {"accept-encoding": "identity", **credential(call.wire, self._key, headers)}
         if call.method == "POST":
             own["content-type"] = "application/json"
-        url = httpx.URL(self._prefix + call.target)
+        url = httpx2.URL(self._prefix + call.target)
         if url.netloc != self._host:
             raise ModelRequestRefused(403, "endpoint", "The model proxy leads to one model server only.")
         return self._client.build_request(
@@ -118,10 +110,10 @@ class Forwarder:
         )
 
 
-def _unavailable(error: httpx.HTTPError) -> ModelRequestRefused:
+def _unavailable(error: httpx2.HTTPError) -> ModelRequestRefused:
     """Return what is shown of a failure; no detail of where the model server is."""
     reason = (
-        UNREACHED if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout) else "upstream"
+        UNREACHED if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.PoolTimeout) else "upstream"
     )
-    told = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "can't be reached"
-    return ModelRequestRefused(502, reason, f"The model server {told}.")
+    problem = "did not answer in time" if isinstance(error, httpx2.TimeoutException) else "can't be reached"
+    return ModelRequestRefused(502, reason, f"The model server {problem}.")

@@ -57,9 +57,9 @@ def parse(body: bytes) -> dict[str, Any]:
 def inspect(wire: Wire, document: Mapping[str, Any], path_model: str, models: tuple[str, ...]) -> str:
     """Return the model that a body asks for; raise ``ModelRequestRefused`` where it asks for what doesn't pass."""
     for key, value in document.items():
-        told = SERVER_SIDE.get(_folded(key))
-        if told and not (value is None or value is False or value == []):
-            raise _refused(told)
+        feature = SERVER_SIDE.get(_folded(key))
+        if feature and not (value is None or value is False or value == []):
+            raise _refused(feature)
     model = _model(document, path_model, models)
     pending: list[Any] = [document]
     while pending:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock
 
-from evopolicygym.core.allowance import reached
+from evopolicygym.core.agent import reached
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage, Usage
 from evopolicygym.model_proxy.wire import ModelRequestRefused
@@ -19,9 +19,9 @@ BYTES_A_TOKEN = 4
 class Ledger:
     """The sums of one proxy; may be asked from any thread."""
 
-    def __init__(self, upstream: ModelUpstream, told: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
-        """Keep the limits of an upstream; ``told`` is passed the sums whenever a request is over."""
-        self._upstream, self._told = upstream, told
+    def __init__(self, upstream: ModelUpstream, used: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
+        """Keep the limits of an upstream; ``used`` is passed the sums whenever a request is over."""
+        self._upstream, self._used = upstream, used
         nothing = None if upstream.price is None else 0.0
         self._usage = ModelUsage(cost=nothing, assumed_cost=nothing)
         self._trouble: int | None = None
@@ -66,7 +66,7 @@ class Ledger:
         """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens."""
         taken = usage or Usage()
         cost = None if usage is None else self._cost(usage)
-        unknown = usage is not None and not usage.told
+        unknown = usage is not None and not usage.is_known
         assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (taken.input or 0)) if unknown else 0)
         with self._lock:
             total = self._usage
@@ -84,7 +84,7 @@ class Ledger:
                 assumed_tokens=total.assumed_tokens + (assumed.input or 0),
                 assumed_cost=_sum(total.assumed_cost, self._cost(assumed)),
             )
-            self._told(self._usage.figures())  # in the order in which they grow
+            self._used(self._usage.figures())  # in the order in which they grow
         return cost
 
     def _spent(self) -> str:

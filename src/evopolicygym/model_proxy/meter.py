@@ -88,10 +88,10 @@ class AnswerMeter:
                 self._add(document, usage)
 
     def _add(self, document: dict[str, Any], usage: dict[str, Any]) -> None:
-        told = {key: value for key, value in usage.items() if value is not None}
+        reported = {key: value for key, value in usage.items() if value is not None}
         if self._wire is Wire.MESSAGES and document.get("type") == "message_start":
-            told.pop("output_tokens", None)  # a beginning, no count
-        self._fields |= told
+            reported.pop("output_tokens", None)  # a beginning, no count
+        self._fields |= reported
         self._final |= self._wire is not Wire.GEMINI or _has_ended(document)
 
     def _beside_a_choice(self, holder: dict[str, Any]) -> object:

@@ -35,24 +35,24 @@ class ModelProxy:
         self,
         upstream: ModelUpstream,
         log: Path | None = None,
-        told: Callable[[Mapping[str, float]], None] = lambda _: None,
+        used: Callable[[Mapping[str, float]], None] = lambda _: None,
     ) -> None:
-        """Take the real key from its variable; a line for each request goes into ``log``, the sums go to ``told``.
+        """Take the real key from its variable; a line for each request goes into ``log``, the sums go to ``used``.
 
-        Raises ``UsageError`` where the variable isn't set and ``MissingExtra`` where httpx isn't installed.
+        Raises ``UsageError`` where the variable isn't set and ``MissingExtra`` where httpx2 isn't installed.
         """
         secret = upstream.key()
         self._upstream = upstream
         self._dummy = f"sk-dummy-{secrets.token_urlsafe(24)}"
-        self._ledger = Ledger(upstream, told)
+        self._ledger = Ledger(upstream, used)
         try:
             from evopolicygym.model_proxy.endpoint import ProxyEndpoint
-            from evopolicygym.model_proxy.forward import THREAD, Forwarder
+            from evopolicygym.model_proxy.forward import Forwarder
         except ModuleNotFoundError as error:
             raise MissingExtra("The model proxy", "agents", str(error.name)) from error
         self._forwarder = Forwarder(upstream, secret, MAX_CONNECTIONS)
         application = ProxyEndpoint(upstream, self._dummy, secret, self._forwarder, self._ledger, ModelLog(log))
-        self._server = Server(application, THREAD, _BoundedProtocol, IDLE_S)
+        self._server = Server(application, "model proxy", _BoundedProtocol, IDLE_S)
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ class Usage:
     """The part of the output that was reasoning."""
 
     @property
-    def told(self) -> bool:
+    def is_known(self) -> bool:
         """Whether it is known what the request took."""
         return self.input is not None and self.output is not None
 

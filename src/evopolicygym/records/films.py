@@ -1,8 +1,8 @@
-"""Films in a run's directory: an mp4 and a small JSON of the same name, which tells what frame shows which step.
+"""Films in a run's directory: an mp4 and a small JSON of the same name, which says what frame shows which step.
 
 Written beside and renamed, the JSON first: a film is there, complete, where its mp4 is. Those in ``films`` stand in no
-hash, as they can be made again at any time; those that an agent asked for stand in their feedback's. Where they lie is
-told in ``paths.py``.
+hash, as they can be made again at any time; those that an agent asked for stand in their feedback's. ``paths.py`` says
+where they lie.
 """
 
 import json
@@ -19,8 +19,8 @@ from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 
-MOST_TOLD = 1 << 20
-"""Bytes of a film's JSON."""
+MOST_BYTES = 1 << 20
+"""Bytes of a film's JSON, at most."""
 
 
 def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
@@ -31,7 +31,7 @@ def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
     try:
         film = make(beside)
         target.unlink(missing_ok=True)
-        durable.write_text(_told(target), dumps(document(film), indent=2) + "\n")
+        durable.write_text(_description(target), dumps(document(film), indent=2) + "\n")
         durable.flush(beside)
         durable.rename(beside, target)
     finally:
@@ -52,21 +52,21 @@ def read_film(target: Path, root: Path | None = None) -> Film | None:
     """
     try:
         is_there = regular_file.is_there(target, root)
-        return _film_told(regular_file.read(_told(target), MOST_TOLD, root)) if is_there else None
+        return _film_described(regular_file.read(_description(target), MOST_BYTES, root)) if is_there else None
     except (OSError, RecordError):
         return None
 
 
-def _film_told(text: bytes) -> Film | None:
-    """Return what a film's JSON tells; None where it can't be read."""
+def _film_described(text: bytes) -> Film | None:
+    """Return what a film's JSON says; None where it can't be read."""
     try:
-        told = json.loads(text)
-        if told.pop("schema_version") != SCHEMA_VERSION:
+        described = json.loads(text)
+        if described.pop("schema_version") != SCHEMA_VERSION:
             return None
-        return decoder(Film, allow_unknown=True).value(told)
+        return decoder(Film, allow_unknown=True).value(described)
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         return None
 
 
-def _told(target: Path) -> Path:
+def _description(target: Path) -> Path:
     return target.with_suffix(".json")

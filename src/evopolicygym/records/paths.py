@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 
@@ -46,7 +47,12 @@ class RunPaths:
     @property
     def system(self) -> Path:
         """The policy project, the agent's to edit."""
-        return self.workspace / "system"
+        return self.workspace / SYSTEM
+
+    @property
+    def notes(self) -> Path:
+        """What the agent writes down for itself; not in records from before there were notes."""
+        return self.workspace / NOTES
 
     @property
     def feedback(self) -> Path:
@@ -87,6 +93,11 @@ class RunPaths:
     def transcript(self) -> Path:
         """What the agent's program printed."""
         return self.logs / "agent.log"
+
+    @property
+    def served_workspace(self) -> Path:
+        """Names the directory that an agent from outside works in, where that is not the record's own workspace."""
+        return self.logs / "served_workspace"
 
     @property
     def simulator_log(self) -> Path:

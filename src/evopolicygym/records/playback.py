@@ -121,12 +121,12 @@ def _whole(files: _Files, space: Space) -> Iterator[Step]:
         while line := lines.readline(MOST_LINE + 1):
             if len(line) > MOST_LINE:
                 raise ValueError(f"a step of {TRAJECTORY} has more than {MOST_LINE:,} bytes")
-            told = json.loads(line)
-            last = told["terminated"] or told["truncated"]
-            observation = told["obs"] if beside is None else _next(beside)
-            final = (told["final_obs"] if beside is None else _next(beside)) if last else None
-            clipped = told.get("action_clipped", False)
-            yield Step(told["action"], float(told["reward"]), observation, final, clipped, told["info"])
+            row = json.loads(line)
+            last = row["terminated"] or row["truncated"]
+            observation = row["obs"] if beside is None else _next(beside)
+            final = (row["final_obs"] if beside is None else _next(beside)) if last else None
+            clipped = row.get("action_clipped", False)
+            yield Step(row["action"], float(row["reward"]), observation, final, clipped, row["info"])
 
 
 def _actions(files: _Files, space: Space) -> Iterator[Step]:

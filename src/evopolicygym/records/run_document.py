@@ -18,6 +18,7 @@ from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
 from evopolicygym.core.printable import printable, printable_lines
 from evopolicygym.core.run import Stage
 from evopolicygym.core.run_summary import RunSummary, Timing, UsageSummary
+from evopolicygym.core.task import Task
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
@@ -26,7 +27,12 @@ from evopolicygym.records.run_summary import success_rate, summary_of
 
 MOST_DOCUMENT = 64 << 20
 """Bytes of a ``run.json`` that are read: a submission takes some 300."""
-NEWER = {"task": {"policy_packages", "choices"}, "agent": {"label", "program_sha256"}}
+NEWER = {
+    "task": {"policy_packages", "choices"},
+    "environment": {"pack"},
+    "budget": {"max_submissions"},
+    "agent": {"label", "program_sha256"},
+}
 """Fields that stand only where there is something in them, as documents of before are without."""
 LINES = frozenset(
     {"objective", "reward", "termination", "observation", "action", "degenerate_policy", "meaning", "options"}
@@ -41,7 +47,7 @@ def encode(summary: RunSummary) -> dict[str, Any]:
         "protocol_version": summary.protocol_version,
         "run_id": summary.run_id,
         "stage": summary.stage.value,
-        "task": _known(asdict(summary.task), NEWER["task"]),
+        "task": _task(summary.task),
         "agent": _known(asdict(summary.agent), NEWER["agent"]),
         "seed": summary.seed,
         "split": summary.split.value,
@@ -126,6 +132,12 @@ def _counted(summary: RunSummary, paths: RunPaths) -> RunSummary:
 
 def _known(fields: Mapping[str, Any], newer: set[str]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value or name not in newer}
+
+
+def _task(task: Task) -> dict[str, Any]:
+    found = _known(asdict(task), NEWER["task"])
+    parts = {name: _known(found[name], NEWER[name]) for name in ("environment", "budget")}
+    return {**found, **parts}
 
 
 def _fingerprint(summary: RunSummary) -> dict[str, Any]:

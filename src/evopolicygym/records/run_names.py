@@ -1,12 +1,27 @@
-"""What a person may call a run by: its directory's path, its id or the beginning of it, or ``latest``."""
+"""Which runs are meant: by path, by id or the beginning of it, as ``latest``, or all below a directory.
 
+What the experiment of a run is called is the name of the directory that it lies in.
+"""
+
+import json
+import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from evopolicygym.core.errors import UsageError
-from evopolicygym.records.reader import KNOWN_BY, find_runs
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.places import DEFAULT_RUNS
 
+Places = str | Path | Iterable[str | Path]
+"""A run (its directory, its id, the beginning of one, or ``latest``), a directory with runs below, or several."""
+EXPERIMENT_FILE = "experiment.json"
+"""Lies in an experiment's directory and holds its identity."""
+MOST_EXPERIMENT = 1 << 20
+"""Bytes of it that are read: it holds an identity and nothing else."""
 LATEST = "latest"
+KNOWN_BY = frozenset({"journal.jsonl", "run.json"})
+"""Files of which one at least lies in a run's directory; who reads results needs no more than the second."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}", re.ASCII)
 """A run's id, which its directory is named by: when it began in UTC, and two random bytes."""
 LISTED = 8
@@ -37,9 +52,41 @@ def named_run(name: Path, below: Path) -> Path:
     newest = [root for run_id in sorted(by_id) for root in by_id[run_id]]
     found = f"no run below {below} has an id that begins so. Found there:{_listed(newest)}" if newest else _none(below)
     raise UsageError(
-        f"{asked} does not exist; a run's directory, its id or the beginning of it, or {LATEST} is asked for, and "
-        f"{found}"
+        f"{asked} does not exist; expected a run's directory, its id, the beginning of its id, or {LATEST}, and {found}"
     )
+
+
+def named_places(runs: Places | None, below: str | Path = DEFAULT_RUNS, *, needed: bool = True) -> list[Path]:
+    """Return the directories that are meant, of runs and of what has runs below; ids are looked for in ``below``.
+
+    Where nothing is named, that is ``below`` itself, if runs are needed or ``below`` isn't the default. Raises
+    ``UsageError`` for an id that no run has.
+    """
+    below = Path(below)
+    if runs is None:
+        return [below] if needed or below != DEFAULT_RUNS else []
+    several = map(Path, [runs] if isinstance(runs, str | Path) else runs)
+    return [one if one == below else named_run(one, below) for one in several]
+
+
+def find_runs(below: Path, known_by: frozenset[str] = frozenset({"journal.jsonl"})) -> Iterator[Path]:
+    """Yield the directories of all runs below a directory, in the order of their paths.
+
+    A run is known by any of the files ``known_by``; where only its ``run.json`` was kept, that may be among them.
+    """
+    for directory, directories, files in os.walk(below):
+        directories.sort()
+        if not known_by.isdisjoint(files):
+            directories.clear()  # a run holds no other, and what is in it may come and go while it is played
+            yield Path(directory)
+
+
+def runs_meant(given: Iterable[Path]) -> list[Path]:
+    """Return the directories of all runs that are meant, each once: a run's own, or all below a directory.
+
+    A directory without runs is returned as it is, so that who reads it says what it lacks.
+    """
+    return list(dict.fromkeys(root for path in given for root in (list(find_runs(path)) or [path])))
 
 
 def run_ids(below: Path) -> list[str]:
@@ -72,3 +119,19 @@ def _none(below: Path) -> str:
 def _listed(roots: list[Path]) -> str:
     more = f"\n  and {len(roots) - LISTED} older" if len(roots) > LISTED else ""
     return "".join(f"\n  {root}" for root in reversed(roots[-LISTED:])) + more
+
+
+def experiment_name(run: Path, identity: str) -> str:
+    """Return the name of a run's experiment: that of the directory above it that is the experiment's; empty if none."""
+    for directory in run.parents:
+        if _identity(directory / EXPERIMENT_FILE) == identity:
+            return directory.name
+    return ""
+
+
+def _identity(file: Path) -> str | None:
+    try:
+        document = json.loads(regular_file.read(file, MOST_EXPERIMENT))
+    except (OSError, RecordError, ValueError, RecursionError):
+        return None
+    return str(document.get("experiment")) if isinstance(document, dict) else None

@@ -1,7 +1,7 @@
 """The steps of an episode as JSON lines, encoded by the column: a thousand steps take a few milliseconds.
 
-A column of numbers becomes one long text in one call and is then cut into its rows. Files and folders are not told here
-but in ``records/trajectories.py``; how single values are written, in ``records/jsontext.py``.
+A column of numbers becomes one long text in one call and is then cut into its rows. Files and folders are described in
+``records/trajectories.py``, and how single values are written in ``records/jsontext.py``.
 """
 
 import re
@@ -39,7 +39,7 @@ def rows(columns: Any) -> list[str]:  # noqa: ANN401 - columns of any space
 
 
 def infos(steps: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return what a simulator told beside each step, as JSON texts."""
+    """Return what a simulator reported beside each step, as JSON texts."""
     columns = _columns(steps)
     return rows(columns) if columns else [_info(step) if step else "{}" for step in steps]
 

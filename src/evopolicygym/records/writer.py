@@ -4,10 +4,11 @@ import os
 import shutil
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
@@ -17,7 +18,6 @@ from evopolicygym.records.feedback import seal
 from evopolicygym.records.high_water import HighWaterMark, Mark
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
-from evopolicygym.records.own_files import check_own_files
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import document_text
 
@@ -89,7 +89,7 @@ class RunWriter:
             shutil.rmtree(half_taken, ignore_errors=True)
 
     def listen(self, listener: Listener) -> None:
-        """Have ``listener`` told of every event after it is recorded, with the state after it."""
+        """Pass every event to ``listener`` after it is recorded, with the state after it."""
         self._listeners.append(listener)
 
     def record(self, event: Event, *, flush: bool = True, files: Path | None = None) -> RunState:
@@ -143,3 +143,28 @@ class RunWriter:
         """Close the journal and give up the lock."""
         with self._mutex:
             self._opened.close()
+
+
+def check_own_files(paths: RunPaths) -> None:
+    """Raise ``RecordError`` that names it where anything but a file or directory lies where a judge writes.
+
+    A record from elsewhere may hold a link, a pipe or a device under any name. What an agent writes by itself
+    (``workspace/system``, its home) is not looked into here: whoever reads that follows no link.
+    """
+    root = paths.root
+    for file in (paths.journal, paths.document, paths.lock, paths.post_hoc):
+        regular_file.is_there(file)
+    for directory in (paths.workspace, paths.system, paths.feedback, root / "home", paths.staging, paths.workers):
+        with suppress(FileNotFoundError):
+            regular_file.check_directory(directory, root)
+    for directory in (paths.checkpoints, paths.evaluation, paths.logs, *_staged(paths)):
+        with suppress(FileNotFoundError):
+            for _ in regular_file.below(directory, root):
+                pass
+
+
+def _staged(paths: RunPaths) -> list[Path]:
+    """Return what is being made; the scratch of workers, which is removed unread, is full of links of our own."""
+    with suppress(FileNotFoundError):
+        return [path for path in paths.staging.iterdir() if path != paths.workers]
+    return []

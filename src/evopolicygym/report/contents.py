@@ -1,7 +1,7 @@
 """What is in a report, and ``report.json``, by which a directory is known to be one.
 
 Pages of any kind are made of this: ``index.py`` writes one for people, and whoever writes others, such as a viewer,
-reads ``report.json``, whose paths are relative to the directory. How tables and figures are made is not told here.
+reads ``report.json``, whose paths are relative to the directory. Tables and figures are made in ``analysis/``.
 """
 
 import json
@@ -20,8 +20,8 @@ PAGE = "index.html"
 """Of the viewer's pages, where they are written beside; their files are found and removed by who writes them."""
 TABLES, FIGURES = "tables", "figures"
 ORDER = (
-    "leaderboard", "families", "tasks", "compare", "learning_curve", "budget", "edits", "code", "generalisation",
-    "failures", "cost",
+    "leaderboard", "families", "tasks", "compare", "headroom", "published", "learning_curve", "learning_families",
+    "budget", "edits", "lineage", "topologies", "code", "generalisation", "failures", "cost",
 )  # fmt: skip
 """In which parts are read; what isn't named here comes after, by name."""
 _GROUP = re.compile(r"_([0-9]+)$")
@@ -101,7 +101,7 @@ def files_of_old(directory: Path, *, force: bool) -> list[str]:
     Raises ``UsageError`` where it holds something that is no report, unless forced.
     """
     if directory.exists() and not directory.is_dir():
-        raise UsageError(f"{directory} is a file; a directory to write the report into is asked for.")
+        raise UsageError(f"{directory} is a file; expected a directory to write the report into.")
     try:
         document = json.loads((directory / MARK).read_text(encoding="utf-8"))
         is_report = document["form"] == FORM

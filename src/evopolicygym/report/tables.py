@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, over_runs
 from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
@@ -20,6 +21,8 @@ from evopolicygym.analysis.tables.contents import (
     task_tables,
 )
 from evopolicygym.analysis.tables.formats import written
+from evopolicygym.analysis.tables.headroom import headroom_document, headroom_table
+from evopolicygym.analysis.tables.published import figures_table
 from evopolicygym.analysis.tables.table import Cell, Column, Table
 from evopolicygym.records.jsontext import dumps
 
@@ -93,6 +96,25 @@ def _best_two(findings: Findings) -> Pairing | None:
     return pairing(findings.table, pair[0].label, pair[1].label)
 
 
+def _headroom(findings: Findings) -> Mapping[str, str]:
+    if findings.table is None:
+        return {}
+    found = headroom(findings.table, findings.around)
+    if not any(one.left or one.verdict.is_known for one in found.tasks):
+        return {}
+    table = headroom_table(found)
+    return {
+        "md": written([table], "markdown"),
+        "csv": written([table], "csv"),
+        "json": dumps(headroom_document(found), indent=2) + "\n",
+    }
+
+
+def _published(findings: Findings) -> Mapping[str, str]:
+    found = [figures_table(one) for one in findings.around.figures if one.tasks]
+    return {"md": written(found, "markdown"), "csv": written(found, "csv")} if found else {}
+
+
 def _diagnostic(name: str) -> Writer:
     def write(findings: Findings) -> Mapping[str, str]:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
@@ -123,11 +145,24 @@ OF_BOARD: Mapping[str, ReportTable] = {
         "As `evopolicygym compare` does: paired by task, and by case where both played the same.",
         _compare,
     ),
+    "headroom": ReportTable(
+        "Headroom",
+        "Of each task the best known score and who holds it, what the best agent leaves to it, and a verdict.",
+        "As `evopolicygym headroom` does, by the formulas of docs/measure/headroom.md.",
+        _headroom,
+    ),
+    "published": ReportTable(
+        "Published under other protocols",
+        "What others published of these tasks, with how each protocol differs; nothing is ranked by it.",
+        "As it was published; `evopolicygym leaderboard --with published` shows the same.",
+        _published,
+    ),
 }
 _SAY: Mapping[str, str] = {
-    "learning_curve": "How soon each entry improved: area under its curve, and episodes to parts of its improvement.",
+    "learning_curve": "How soon each entry improved: area under its curve, episodes to parts of it, its plateau.",
     "budget": "Where each entry's episodes went: submissions, distinct cases, and what was spent after the selection.",
-    "edits": "What each entry changed between submissions, and the part of each kind that set a new best.",
+    "edits": "What each entry changed, the part of each kind that was a real gain, and the paper's rule beside.",
+    "topologies": "How many different programs each entry tried, how long it stayed with one, and what it kept.",
     "code": "What the selected policies are like as programs: files, lines, functions, branches, imports.",
     "generalisation": "How far train and validation means of the selected checkpoints hold on held-out cases.",
     "failures": "Submissions that could not be loaded and episodes that failed, by cause, and what was mended.",

@@ -2,9 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,9 +13,10 @@ from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.findings import Findings, find
+from evopolicygym.analysis.headroom.headroom import Surroundings
+from evopolicygym.analysis.published.beside import Beside
 from evopolicygym.analysis.published.score_tables import PublishedTable
-from evopolicygym.analysis.ranking.score_table import Choice
-from evopolicygym.analysis.ranking.side_by_side import comparable_runs
+from evopolicygym.analysis.ranking.score_table import Choice, comparable_runs
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.follow import Follow, unseen
@@ -89,17 +90,19 @@ def wanted(
         names = [name for name in only if name in drawn or ":" in name] if only else drawn
         drawings = {name: DRAWINGS.load(name) for name in names}
         if drawings and not formats:
-            raise UsageError("Figures were asked for in no format; --format names some, --no-figures leaves them out.")
+            raise UsageError("No format was given for figures; --format names some, --no-figures leaves figures out.")
     chosen = {name: one for name, one in known.items() if not only or name in only}
     if not chosen and not drawings:
-        raise UsageError(f"Only {', '.join(only)} was asked for, which are figures, and --no-figures leaves them out.")
+        raise UsageError(
+            f"There is nothing to write: {', '.join(only)} are figures, and --no-figures leaves figures out."
+        )
     return ReportSelection(chosen, drawings, tuple(dict.fromkeys(formats)), pages and not only)
 
 
 def write_report(
     directory: Path,
     results: Results,
-    shipped: Sequence[PublishedTable],
+    shipped: Beside,
     parts: ReportSelection,
     *,
     command: str = "",
@@ -113,14 +116,15 @@ def write_report(
     """
     old = files_of_old(directory, force=force)
     choice = choice or Choice()
-    groups = comparable_runs(results.runs, shipped, choice)
+    groups = comparable_runs(results.runs, shipped.tables, choice)
     apart = [
         ReportGroup(title=one.title, stem=f"_{at + 1}" if at else "", findings=find(
-            Results(one.runs, () if at else results.problems), shipped, choice, parts.diagnostics,
+            Results(one.runs, () if at else results.problems), shipped.tables, choice, parts.diagnostics,
             lambda runs: follow("reading runs", runs),
         ))
         for at, one in enumerate(groups)
     ]  # fmt: skip
+    apart = list(_with_surroundings(apart, shipped))
     make_room(directory, old)
     jobs: list[Callable[[], Part | None]] = []
     for one in apart:
@@ -129,10 +133,20 @@ def write_report(
             partial(_drawn, directory, name, drawing, one, parts.formats) for name, drawing in parts.drawings.items()
         ]
     made = [part for job in follow("writing", jobs) if (part := job())]
-    contents = _contents(made, [one.findings for one in apart], shipped, command, has_pages=parts.has_pages)
+    contents = _contents(made, [one.findings for one in apart], shipped.tables, command, has_pages=parts.has_pages)
     write_index(directory, contents)
     (directory / MARK).write_text(document_text(contents), encoding="utf-8")
     return contents
+
+
+def _with_surroundings(groups: Sequence[ReportGroup], shipped: Beside) -> Iterator[ReportGroup]:
+    """Yield each group with what is known besides its own table: other groups, and figures of other protocols."""
+    ids = {**shipped.ids, **{run.result.task: run.result.game.id for one in groups for run in one.findings.runs}}
+    for one in groups:
+        others = [other.findings.table for other in groups if other is not one and other.findings.table]
+        shown = {task.name for task in one.findings.table.tasks} if one.findings.table else set()
+        figures = [found.narrowed(ids[name] for name in shown if name in ids) for found in shipped.figures]
+        yield replace(one, findings=replace(one.findings, around=Surroundings(others, figures, ids)))
 
 
 def _written(directory: Path, name: str, table: ReportTable, apart: ReportGroup) -> Part | None:

@@ -3,7 +3,7 @@
 The directory belongs to untrusted code that may change it at any moment. So the walk goes by descriptors and follows no
 link, every cap is checked while walking, and what counts is what was copied. A file may even hold up for ever whoever
 opens it: the walk has a thread of its own, for which nobody waits longer than a set time. Nothing in here reads what a
-file means.
+file means; what a submission sets of the policy's parameters is described in ``parameters.py``.
 """
 
 import hashlib
@@ -12,17 +12,20 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from time import monotonic
+from types import MappingProxyType
 from typing import NoReturn
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
+from evopolicygym.core.submission import Setting
 from evopolicygym.core.task import Limits
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING, checkpoint_name
+from evopolicygym.rollout import parameters
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -37,6 +40,15 @@ HELD_UP_S = 1.0
 FILE_MODE, DIRECTORY_MODE = 0o644, 0o755
 OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 OPEN_DIRECTORY = OPEN_FILE | os.O_DIRECTORY
+NOTHING_SET: Mapping[str, Setting] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What is copied: a directory, and the descriptor of the one that it lies in where its path is relative."""
+
+    path: Path
+    at: int | None
 
 
 @dataclass(slots=True)
@@ -70,11 +82,18 @@ _under_way: set[Path] = set()
 """The stores into which somebody walks at present, or is held up while walking."""
 
 
-def capture(system: Path, store: Path, limits: Limits) -> str:
+def capture(
+    system: Path,
+    store: Path,
+    limits: Limits,
+    at: int | None = None,
+    settings: Mapping[str, Setting] = NOTHING_SET,
+) -> str:
     """Copy ``system`` into ``store`` under the name that its content gives it, and return that name.
 
-    The copy is on disk when this returns. Raises ``RequestRefused`` where it can't be taken; then nothing is left in
-    ``store``. There must be one capture into a store at a time.
+    ``at`` is the descriptor of the directory that a relative ``system`` lies in; ``settings`` are values that the
+    policy's parameters are to have in the copy. The copy is on disk when this returns. Raises ``RequestRefused`` where
+    it can't be taken; then nothing is left in ``store``. There must be one capture into a store at a time.
     """
     if store in _under_way:
         _refuse("a file that was asked for before still holds up whoever opens it")
@@ -83,7 +102,7 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
         shutil.rmtree(unfinished, ignore_errors=True)
     beside = Path(tempfile.mkdtemp(prefix=TAKING, dir=store))
     try:
-        name = _copied_in_time(system, beside, limits)
+        name = _copied_in_time(_Source(system, at), beside, limits, settings)
         beside.chmod(DIRECTORY_MODE)
         target = store / name
         if not target.exists():
@@ -96,14 +115,17 @@ def capture(system: Path, store: Path, limits: Limits) -> str:
     return name
 
 
-def _copied_in_time(system: Path, beside: Path, limits: Limits) -> str:
+def _copied_in_time(system: _Source, beside: Path, limits: Limits, settings: Mapping[str, Setting]) -> str:
     """Copy in a thread of its own, which stops by itself in time unless a single call holds it up."""
     store, copied = beside.parent, Future[str]()
     deadline = monotonic() + TAKE_S
 
     def copy() -> None:
         try:
-            copied.set_result(_copy_all(system, beside, limits, deadline))
+            digests = _copy_all(system, beside, limits, deadline)
+            if settings:
+                digests |= _set(beside, digests, settings)
+            copied.set_result(checkpoint_name(digests))
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             copied.set_exception(error)
         finally:
@@ -117,15 +139,29 @@ def _copied_in_time(system: Path, beside: Path, limits: Limits) -> str:
         _refuse_as_slow()
 
 
-def _copy_all(system: Path, target: Path, limits: Limits, deadline: float) -> str:
+def _copy_all(system: _Source, target: Path, limits: Limits, deadline: float) -> dict[str, tuple[int, str]]:
     _walk(system, None, limits, deadline)  # so that what breaks a rule as it stands is refused before a byte is written
-    return checkpoint_name(_walk(system, target, limits, deadline))
+    return _walk(system, target, limits, deadline)
 
 
-def _walk(system: Path, target: Path | None, limits: Limits, deadline: float) -> dict[str, tuple[int, str]]:
+def _set(
+    target: Path, digests: Mapping[str, tuple[int, str]], settings: Mapping[str, Setting]
+) -> dict[str, tuple[int, str]]:
+    """Set parameters in the copy, which is ours alone; return the new size and digest of the file that holds them."""
+    name = parameters.PARAMETERS
+    if name not in digests:
+        raise parameters.refuse_missing()
+    if digests[name][0] > parameters.MOST_BYTES:
+        _refuse(f"{name} is larger than {parameters.MOST_BYTES} bytes, of which nothing can be set")
+    content = parameters.with_settings((target / name).read_bytes(), settings)
+    (target / name).write_bytes(content)
+    return {name: (len(content), hashlib.sha256(content).hexdigest())}
+
+
+def _walk(system: _Source, target: Path | None, limits: Limits, deadline: float) -> dict[str, tuple[int, str]]:
     """Walk through all of ``system`` and copy it, if there is a target; return sizes and digests by path."""
     try:
-        root = os.open(system, OPEN_DIRECTORY)
+        root = os.open(system.path, OPEN_DIRECTORY, dir_fd=system.at)
     except OSError as error:
         _refuse(f"it can't be opened as a directory: {error.strerror}")
     tally = _Tally(limits, os.fstat(root).st_dev, deadline)

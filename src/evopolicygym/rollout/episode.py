@@ -57,7 +57,7 @@ def play_episode(
             recorder, ending, failure = _play(environment, policy, context, job, watchdog)
     finally:
         output = policy.end()
-    return _told(environment, recorder, ending, failure, output, job, perf_counter() - began)
+    return _written(environment, recorder, ending, failure, output, job, perf_counter() - began)
 
 
 def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog: Watchdog, job: EpisodeJob) -> Episode:
@@ -69,10 +69,10 @@ def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog:
         recorder = _begun(environment, frame, 0, write, context, job)
         ending = _steps(environment, write, recorder, _anchors(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)
-    return _told(environment, recorder, ending, failure, PolicyOutput(b"", b""), job, perf_counter() - began)
+    return _written(environment, recorder, ending, failure, PolicyOutput(b"", b""), job, perf_counter() - began)
 
 
-def _told(
+def _written(
     environment: Environment,
     recorder: Recorder,
     ending: Ending,

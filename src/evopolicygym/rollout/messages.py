@@ -1,7 +1,8 @@
 """What an executor and its workers say to each other."""
 
 import errno
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from evopolicygym.core.errors import (
     UsageError,
 )
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
+from evopolicygym.sandbox.base import PolicyLibrary
 
 NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 """How a system says that a disk takes no more."""
@@ -39,13 +41,25 @@ class WorkerConfig:
     """Seconds after which a simulator that makes no progress is given up."""
     pinned: bool = True
     """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
-    policy_packages: tuple[str, ...] = ()
-    """Distributions that policies may import besides those that all may."""
+    library: PolicyLibrary = field(default_factory=lambda: PolicyLibrary({}, ()))
+    """What policies may import, as it lies where the executor runs: a pack's own Python has none of it."""
+    policy_versions: Mapping[str, str] = field(default_factory=dict)
+    """Of distributions that policies may import besides those that all may."""
+    findings: Mapping[str, str] = field(default_factory=dict)
+    """What the executor found of where the worker runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
     """Construct the policy once."""
+
+    checkpoint: Path
+    context: PolicyContext
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Construct the policy once, and have it act once without an environment."""
 
     checkpoint: Path
     context: PolicyContext
@@ -115,4 +129,5 @@ def fault_of(error: Exception) -> Fault:
             return Fault(f"{type(error).__name__}: {error}")
 
 
-Reply = Grounds | LoadError | Episode | Fault | None
+Request = Load | Check | Play
+Reply = Grounds | LoadError | Trial | Episode | Fault | None

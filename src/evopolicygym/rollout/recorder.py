@@ -1,7 +1,7 @@
 """What a worker keeps of an episode while it is played: flat bytes in preallocated rows, one copy a step.
 
-Nothing is encoded in the loop, and no step is held as Python objects but its ``info``. What becomes of it on disk is
-told in ``records/trajectories.py``.
+Nothing is encoded in the loop, and no step is held as Python objects but its ``info``. ``records/trajectories.py`` says
+what becomes of it on disk.
 """
 
 import hashlib

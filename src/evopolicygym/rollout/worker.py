@@ -17,16 +17,16 @@ from pathlib import Path
 
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.rollout import Grounds, Trial
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.messages import Load, Play, Reply, WorkerConfig, fault_of
+from evopolicygym.rollout.messages import Check, Load, Play, Reply, Request, WorkerConfig, fault_of
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
+from evopolicygym.sandbox.confinement.own_memory import bound_memory
 from evopolicygym.sandbox.levels import choose
-from evopolicygym.sandbox.packages import versions_of
 
 
 class Worker:
@@ -36,7 +36,7 @@ class Worker:
         self._config = config
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
-        self._ground = prepare_ground(config.root, config.limits, config.policy_packages)
+        self._ground = prepare_ground(config.root, config.limits, config.library)
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._zygote = self._zygote_for(LIGHT)
         """The one that the present checkpoint's policies are forked from."""
@@ -58,24 +58,35 @@ class Worker:
         self._watchdog.chain()
         gc.collect()
         gc.freeze()  # so that what is collected after each episode is what the episode left
-        found = {**self._chosen.findings, **arithmetic.findings(), "addresses": self._zygote.addresses}
+        found = {
+            **self._chosen.findings,
+            **self._config.findings,
+            **arithmetic.findings(),
+            "addresses": self._zygote.addresses,
+        }
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(
             observation_schema=schemas[0],
             action_schema=schemas[1],
-            versions={**versions(spec), **versions_of(self._config.policy_packages)},
+            versions={**versions(spec), **self._config.policy_versions},
             isolation=self._chosen.isolation,
             findings={**found, "landlock": landlock},
             allowed_imports=self._ground.library.versions,
             simulator_code=simulator_code(spec),
         )
 
-    def answer(self, request: Load | Play) -> Reply:
+    def answer(self, request: Request) -> Reply:
         """Do what is asked; a policy's failure is part of the answer, ours is a ``Fault``."""
         self._watchdog.rest()
         try:
             self._lay(request.checkpoint)
-            return self._load(request) if isinstance(request, Load) else self._play(request)
+            match request:
+                case Load():
+                    return self._load(request)
+                case Check():
+                    return self._check(request)
+                case Play():
+                    return self._play(request)
         except Exception as error:  # noqa: BLE001 - whatever a simulator raises
             with suppress(OSError):  # the log may lie on the disk that is full
                 traceback.print_exc()
@@ -111,6 +122,11 @@ class Worker:
             policy.end()
         return None
 
+    def _check(self, request: Check) -> Trial:
+        from evopolicygym.rollout.trial import try_policy
+
+        return try_policy(self._zygote, request.context, self._config.limits, self._watchdog)
+
     def _play(self, request: Play) -> Episode:
         from evopolicygym.rollout.episode import play_episode, play_without_policy
 
@@ -129,6 +145,8 @@ def main(descriptor: int) -> None:
     config: WorkerConfig = connection.recv()
     if config.core is not None:
         os.sched_setaffinity(0, {config.core})
+    if config.spec.pack:
+        bound_memory(config.limits.memory_mb)
     os.chdir(config.root.parent)
     worker = None
     try:
@@ -138,7 +156,7 @@ def main(descriptor: int) -> None:
             connection.send(worker.answer(request))
     except EOFError:
         pass
-    except Exception as error:  # noqa: BLE001 - told to the executor, who names it
+    except Exception as error:  # noqa: BLE001 - sent to the executor, which names it
         if not isinstance(error, UsageError):  # whose words are all that a person needs
             traceback.print_exc()
         connection.send(fault_of(error))

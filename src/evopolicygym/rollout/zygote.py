@@ -18,8 +18,7 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.address_layout import fixed_layout
 from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
-from evopolicygym.sandbox.base import Backend, WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.packages import policy_library
+from evopolicygym.sandbox.base import Backend, PolicyLibrary, WorkerDirectory, ZygoteView
 
 LIGHT = ("numpy.random",)
 """What every zygote loads beside numpy, which loads this part only when it is asked for."""
@@ -49,9 +48,9 @@ class Child:
     """A pidfd: a signal to it never hits another process."""
 
 
-def prepare_ground(root: Path, limits: Limits, policy_packages: Sequence[str] = ()) -> WorkerDirectory:
+def prepare_ground(root: Path, limits: Limits, library: PolicyLibrary) -> WorkerDirectory:
     """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
-    ground = WorkerDirectory(root, policy_library(policy_packages), limits)
+    ground = WorkerDirectory(root, library, limits)
     guest = ground.runtime / "guest"
     for directory in (guest, ground.packages, ground.policy):
         directory.mkdir(parents=True)

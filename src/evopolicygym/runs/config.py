@@ -1,47 +1,46 @@
-"""A run as it is configured: what its options come to, once they are decoded.
+"""A run as it is configured: by a TOML file, by arguments, or by both; and what its options come to, once decoded.
 
 Which options there are is declared in ``core/run_options.py``; how a TOML file holds them, in ``tables.py``; where a
 price comes from that nobody gave, in ``prices.py``.
 """
 
+import hashlib
+import inspect
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from evopolicygym.core.agent import IN_WORKSPACE, AgentConfig
-from evopolicygym.core.allowance import Allowance
-from evopolicygym.core.budget import BudgetRule
+from evopolicygym.agents.base import AGENTS
+from evopolicygym.agents.kit.function_agent import NAME, AgentFunction, FunctionAgent, function_name
+from evopolicygym.core.agent import IN_WORKSPACE, INTERACTIVE, SHELL, Agent, AgentConfig, Allowance
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.environment import TaskText
+from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.isolation import written
-from evopolicygym.core.option import flat
+from evopolicygym.core.option import flat, nested
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.price import PriceSnapshot, Rates
 from evopolicygym.core.printable import printable
-from evopolicygym.core.run_options import (
-    AUTO,
-    COMMAND,
-    DEFAULT_AGENT,
-    DEFAULT_EXPERIMENT,
-    LOCAL,
-    RUN_OPTIONS,
-    AgentOptions,
-    RunOptions,
-)
-from evopolicygym.core.task import Task
-from evopolicygym.runs.tables import NO_KEYS, SECRET, decode, table_of
+from evopolicygym.core.run_options import AUTO, COMMAND, DEFAULT_AGENT, LOCAL, RUN_OPTIONS, AgentOptions, RunOptions
+from evopolicygym.core.task import BudgetRule, Limits, Task
+from evopolicygym.core.task_options import DEFAULT_EXPERIMENT
+from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.tables import NO_KEYS, SECRET, decode, overlaid, read_table, table_of
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
-from evopolicygym.specs.catalog import load
+from evopolicygym.specs import catalog
 
 COMMAND_S = 86_400.0
 """Wall time after which a program of the user's is ended by default: nothing else tells one that sleeps for ever."""
 UNLIMITED = "none"
+PYTHON = "evopolicygym.run"
+"""What is named where an argument is invalid."""
 LARGEST_SEED = 2**32 - 1
 """The largest that numpy takes."""
 GIVEN = "given"
@@ -74,6 +73,8 @@ class RunConfig:
     executor: str = LOCAL
     """Where episodes play; like ``workers`` no part of the record, as results don't depend on it."""
     executor_address: str = ""
+    track: str = ""
+    """The tracker that the run is logged to besides; like ``workers`` no part of the record."""
     pinned: bool = True
     """Whether arithmetic is the same on every processor; not so for runs that were begun before it was."""
     price: PriceSnapshot | None = None
@@ -86,17 +87,23 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
     ``task`` is an environment's name, or the path of a spec's ``.toml`` file.
     """
     source, directory = split_named(options["split"])
-    rule, seed = BudgetRule(options["budget"]), options["seed"]
+    seed = options["seed"]
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(f"A seed of {seed} was asked for; whole numbers from 0 to {LARGEST_SEED} would work.")
+    environment, text = asked_environment(task, TaskText(options["text"]), options["imports"], options["make"])
+    options = {**options, "text": text.value}
     return RunConfig(
         task=Task(
-            load(task),
-            rule,
+            environment,
+            BudgetRule(options["budget"], options["min_episodes"], options["max_episodes"], options["max_submissions"]),
             validation_cases=options["validation"],
             held_out_cases=options["held_out"],
+            train_cases=options["train_cases"],
+            limits=Limits(**options["policy_limits"]),  # type: ignore[arg-type] # typed as they were decoded
+            feedback=FeedbackProfile(options["feedback"]),
+            finish_allowed=options["finish"] or options["agent"] == SHELL,
             films=options["films"],
-            policy_packages=normalised(list(options["policy_packages"])),
+            policy_packages=normalised(named) if (named := options["policy_packages"]) else (),
             choices=choices_of(options),
         ),
         agent=agent_of(options),
@@ -109,8 +116,43 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
         isolation=written(options["isolation"], waivable(options["waive"])),
         executor=options["executor"],
         executor_address=options["address"],
+        track=options["track"],
         price=price_given(options),
     )
+
+
+def configured(
+    task: str | Path | None,
+    agent: str | AgentFunction | None,
+    options: Mapping[str, Any],
+    config: str | Path | None = None,
+) -> tuple[RunConfig, Agent | None]:
+    """Return the run that is asked for, and the agent where it is a function; raise ``UsageError``.
+
+    ``config`` is a TOML file that holds a run; what is given besides overrides it.
+    """
+    names = [one.name for one in RUN_OPTIONS]
+    if unknown := sorted(options.keys() - set(names)):
+        raise UnknownName("option of a run", unknown[0], names)
+    given = {name: _plain(value) for name, value in options.items() if value is not None}
+    function = agent if callable(agent) else None
+    if function is not None:
+        given = {"label": function_name(function), **given, "agent": NAME}
+    elif agent is not None:
+        given["agent"] = agent
+    document = overlaid(read_table(Path(config)) if config else {}, nested(RUN_OPTIONS, given))
+    if task is not None:
+        document["task"] = str(task)
+    if "task" not in document:
+        raise UsageError(
+            'No environment was named. What works: evopolicygym run TASK, evopolicygym.run("TASK"), or task = "TASK" '
+            "in a configuration file."
+        )
+    _refuse_other_names(document)
+    found = configured_run(document, str(config or PYTHON))
+    if function is None:
+        return found, None
+    return replace(found, agent=replace(found.agent, program_sha256=_source_sha256(function))), FunctionAgent(function)
 
 
 def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
@@ -121,7 +163,7 @@ def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
 
 def choices_of(options: RunOptions) -> dict[str, Any]:
     """Return the options that runs must agree in and that have no field of their own, where they aren't the default."""
-    declared = [one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as]
+    declared = [one for one in RUN_OPTIONS if one.option.compared_as and not one.option.held_as]
     values: Mapping[str, Any] = options
     return {one.name: values[one.name] for one in declared if values[one.name] != one.option.default}
 
@@ -152,6 +194,8 @@ def agent_of(options: AgentOptions) -> AgentConfig:
         )
     endpoint = {"model_url": options["model_url"], "model_key": model_key, "model_wire": options["model_wire"]}
     extra = {**options["options"], **{name: text for name, text in endpoint.items() if text}}
+    if options["interactive"]:
+        extra[INTERACTIVE] = True
     allowance = allowance_of(options, COMMAND_S if name == COMMAND else None)
     return AgentConfig(name, options["model"], extra, from_anywhere(command), effort, allowance, label)
 
@@ -210,7 +254,40 @@ def split_named(name: str) -> tuple[SplitSource, Path | None]:
     directory = Path(name)
     if not directory.is_dir():
         raise UsageError(
-            f"There is no split {name!r}: private, public, or a directory that holds train.json, valid.json and "
-            f"heldout.json is asked for."
+            f"There is no split {name!r}; expected private, public, or a directory that holds train.json, valid.json "
+            f"and heldout.json."
         )
     return SplitSource.DIRECTORY, directory
+
+
+def _refuse_other_names(document: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` for a command that is the name of an agent or an environment, and no program."""
+    task, command = document["task"], (document.get("agent") or {}).get("command") or [""]
+    name = command[0]
+    if not name or shutil.which(name) or Path(name).exists():
+        return
+    if name in AGENTS.names():
+        raise UsageError(
+            f"There is no program {name!r} here to be the agent; did you mean --agent {name}? The built-in agent plays "
+            f"by evopolicygym run {task} --agent {name}; a program of your own is named after --."
+        )
+    if name in catalog.names():
+        raise UsageError(
+            f"A run plays one environment, and two were named, {task} and {name}; what works: evopolicygym run {name}. "
+            f"A suite plays many: evopolicygym suite FILE; evopolicygym suites lists those that ship."
+        )
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
+    """Return a value as a TOML file would hold it."""
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _source_sha256(function: AgentFunction) -> str:
+    """Return the hash of a function's source; empty where Python knows none, as of what was typed at a prompt."""
+    try:
+        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
+    except (OSError, TypeError):
+        return ""

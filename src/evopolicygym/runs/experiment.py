@@ -19,8 +19,9 @@ from evopolicygym.core.task import Task
 from evopolicygym.environments.splits import read_directory
 from evopolicygym.records import durable
 from evopolicygym.records.paths import EXPERIMENT, experiment_directory
+from evopolicygym.records.run_names import EXPERIMENT_FILE
 
-EXPERIMENT_FILE, REVEALED_FILE = "experiment.json", "revealed.json"
+REVEALED_FILE = "revealed.json"
 MOST_BYTES = 64 << 20
 """Of such a file: it may hold the cases of some environments, 10 a seed."""
 

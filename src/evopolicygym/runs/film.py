@@ -21,6 +21,7 @@ from evopolicygym.core.submission import parse_env_instances
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.environments.simulator_code import code_of
 from evopolicygym.environments.versions import versions
+from evopolicygym.packs.installation import installed
 from evopolicygym.records.films import put_film, read_film
 from evopolicygym.records.paths import RunPaths, episode_name, film_name
 from evopolicygym.records.playback import has_steps
@@ -29,7 +30,7 @@ from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import is_pinned
 from evopolicygym.runs.provenance import check_simulator
-from evopolicygym.runs.revisit import Means, revisited
+from evopolicygym.runs.revisit import ReplayMeans, revisited
 from evopolicygym.runs.run import dealer, other_versions
 
 ALL = "all"
@@ -65,7 +66,9 @@ class MadeFilm:
     """The level at which its policy played again for it; empty where its actions were recorded."""
 
 
-def films(root: Path, wish: FilmOptions, means: Means, advanced: Callable[[str, int, int], None]) -> Iterator[MadeFilm]:
+def films(
+    root: Path, wish: FilmOptions, means: ReplayMeans, advanced: Callable[[str, int, int], None]
+) -> Iterator[MadeFilm]:
     """Make what is wished of a run and yield each film; ``advanced`` gets an episode, its steps, and of how many.
 
     Raises ``UsageError`` for what was not played, or can't be drawn here, ``EnvironmentFault`` where a renderer fails;
@@ -127,7 +130,7 @@ class _Scene:
     ) -> Film:
         """Film it, and say whether the film shows what was recorded."""
         recorded = _recorded(self.state, self.wish.split, self.submission, self.case)
-        expected = recorded or (again and _told(again))
+        expected = recorded or (again and _as_recorded(again))
 
         def make(part: Path) -> Film:
             opened, wish = self.state.opened, self.wish
@@ -172,7 +175,7 @@ def _kept(
     return {case: film for case, film in found.items() if film.recorded == _recorded(state, split, submission, case)}
 
 
-def _told(episode: Episode) -> RecordedEpisode:
+def _as_recorded(episode: Episode) -> RecordedEpisode:
     return RecordedEpisode(episode.length, episode.episode_return, episode.trajectory_sha256)
 
 
@@ -217,11 +220,11 @@ def _files(paths: RunPaths, split: Split, submission: SubmissionState, case: int
 def _recorded(state: RunState, split: Split, submission: SubmissionState, case: int) -> RecordedEpisode | None:
     hidden = state.rollout(split, submission.charged.checkpoint).episodes if split is not Split.TRAIN else ()
     episode = (hidden or submission.episodes)[case]
-    return _told(episode) if episode else None
+    return _as_recorded(episode) if episode else None
 
 
 def _played_again(
-    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: Means
+    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: ReplayMeans
 ) -> tuple[dict[int, Episode], str]:
     """Have the policy play what was not recorded, and its actions written; return the episodes, and at which level."""
     if not cases:
@@ -233,4 +236,8 @@ def _played_again(
 
 def _doubt(opened: RunOpened) -> str:
     """Return which versions, and which code, are others here than those that the run was played with."""
+    own = installed(opened.task.environment.pack) if opened.task.environment.pack else None
+    if own:
+        here = {name: version for name, version in own.versions.items() if name in opened.versions}
+        return ", ".join(other_versions(opened, {**here, "python": own.python}, opened.simulator_code))
     return ", ".join(other_versions(opened, versions(opened.task.environment), code_of(opened.simulator_code)))

@@ -1,8 +1,7 @@
 """Where the high-water marks of this machine's user lie, the key that authenticates them, and what they say of records.
 
 They lie beside the experiments' secrets, one for each run that was played here. Their key is the user's alone and no
-experiment's secret, which may be revealed, or copied with a record. What a mark is, is told in
-``records/high_water.py``.
+experiment's secret, which may be revealed, or copied with a record. ``records/high_water.py`` describes a mark.
 """
 
 import re

@@ -14,7 +14,7 @@ from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.revisit import Means, revisited
+from evopolicygym.runs.revisit import ReplayMeans, revisited
 
 
 def due(root: Path) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ class Played:
     """The level at which it was played; empty where nothing was."""
 
 
-def play_post_hoc(root: Path, played: Callable[[], None], means: Means = Means()) -> Played:  # noqa: B008 - it is frozen
+def play_post_hoc(root: Path, played: Callable[[], None], means: ReplayMeans = ReplayMeans()) -> Played:  # noqa: B008 - it is frozen
     """Play what is due of a run and return what that was; ``played`` is called after each episode.
 
     Raises what ``revisited`` raises, ``RecordError`` where another process plays on this run; a run of which nothing is

@@ -1,19 +1,21 @@
 """Where a record comes from, and what of it may therefore be run: nothing of a record from elsewhere without a word.
 
 A record names programs: its agent, the command of one, and a simulator with its arguments. Those of a run that this
-user began on this machine, which its high-water mark says, are the user's own choice. Policies are not told of here:
+user began on this machine, which its high-water mark says, are the user's own choice. Policies don't matter here:
 they play in a sandbox, at a level that no record lowers.
 """
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import printable
+from evopolicygym.environments.derived import pack_spec
 from evopolicygym.runs import marks
-from evopolicygym.specs import catalog
+from evopolicygym.specs import catalog, pack_catalog
 
 TRUST = "--trust"
 """The option by which a user says that what a record names may be run."""
@@ -28,7 +30,7 @@ def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     raise UsageError(
         f"{root} was not begun on this machine by this user (or before marks of that were kept). To resume it would "
         f"start its agent {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
-        f"environment {_told(opened.task.environment)}. If you trust whoever made it, add {TRUST}. To look at it "
+        f"environment {_described(opened.task.environment)}. If you trust whoever made it, add {TRUST}. To look at it "
         f"without starting anything: show, verify, diagnose, view."
     )
 
@@ -42,20 +44,26 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     if trusted or _is_known(spec) or marks.known(root):
         return
     raise UsageError(
-        f"{root} was played on an environment of its own, {_told(spec)}, which is not among those that are installed "
-        f"here (evopolicygym environments), and the run was not begun on this machine by this user. To play its cases "
-        f"would run that simulator with your rights. If you trust whoever made it, add {TRUST}."
+        f"{root} was played on an environment of its own, {_described(spec)}, which is not among those that are "
+        f"known here (evopolicygym environments, evopolicygym packs), and the run was not begun on this machine by "
+        f"this user. To play its cases would run that simulator with your rights. If you trust whoever made it, add "
+        f"{TRUST}."
     )
 
 
 def _is_known(spec: EnvironmentSpec) -> bool:
-    """Return whether a spec has the same code run, with the same arguments, as the one of its name here."""
-    if spec.name not in catalog.names():
-        return False
-    here = catalog.load(spec.name)
-    return (spec.id, spec.imports, spec.arguments) == (here.id, here.imports, here.arguments)
+    """Return whether a spec has the same code run, with the same arguments, as what has its name here."""
+    if spec.name in catalog.names():
+        return _runs(spec) == _runs(catalog.load(spec.name))
+    found = pack_catalog.find_listed(spec.name)
+    return found is not None and _runs(spec) == _runs(pack_spec(*found))
 
 
-def _told(spec: EnvironmentSpec) -> str:
+def _runs(spec: EnvironmentSpec) -> tuple[Any, ...]:
+    """Return all that decides which code runs, on which Python, and with which arguments."""
+    return spec.id, spec.imports, spec.arguments, spec.pack
+
+
+def _described(spec: EnvironmentSpec) -> str:
     imports = f", which imports {', '.join(spec.imports)}" if spec.imports else ""
     return printable(f"{spec.name!r} (gymnasium's {spec.id!r}{imports})")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
-from evopolicygym.runs.revisit import Means, revisited
+from evopolicygym.runs.revisit import ReplayMeans, revisited
 
 
 class Verdict(StrEnum):
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 ROUNDING = 1e-4
 """The largest difference that is called rounding: as a share of the return, as it is for returns below 1. A record that
-was changed within that much is not told from one of another processor; its score would be no other."""
+was changed by less can't be distinguished from one of another processor; its score would be the same."""
 MOST_NAMED = 8
 """Cases that are named."""
 
@@ -64,7 +64,7 @@ class Replayed:
         )
 
 
-def replay(root: Path, means: Means = Means()) -> Iterator[Replayed]:  # noqa: B008 - it is frozen
+def replay(root: Path, means: ReplayMeans = ReplayMeans()) -> Iterator[Replayed]:  # noqa: B008 - it is frozen
     """Yield every held-out case of a run's selected checkpoint, played again; in any order.
 
     Raises what ``revisited`` raises.

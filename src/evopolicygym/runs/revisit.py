@@ -76,8 +76,8 @@ class Revisit:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """By what a finished run's cases are played again; results depend on none of it."""
+class ReplayMeans:
+    """How a finished run's cases are played again: with which workers and isolation. Results depend on none of it."""
 
     workers: int | None = None
     executor: str = LOCAL
@@ -89,7 +89,7 @@ class Means:
 
 
 @contextmanager
-def revisited(root: Path, means: Means, *, any_versions: bool = False) -> Iterator[Revisit]:
+def revisited(root: Path, means: ReplayMeans, *, any_versions: bool = False) -> Iterator[Revisit]:
     """Open a run's executor once more.
 
     Raises ``UsageError`` where nothing was selected, the secret is neither here nor revealed, or a simulator would run

@@ -11,7 +11,7 @@ from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, Particular
+from evopolicygym.core.agent import Agent, AgentConfig, Particular, rules_of
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
@@ -28,13 +28,13 @@ from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
-from evopolicygym.records.rights import feedback_read_only
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
+from evopolicygym.runs.agent_workspace import opened_workspace, refuse_occupied
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_program, refuse_unknown, taken_up
 from evopolicygym.runs.marks import mark_of, refuse_unkept
@@ -50,22 +50,30 @@ from evopolicygym.specs.catalog import spec_sha256
 STOP_WORDS = 500
 """The most characters that are recorded of why a run was stopped."""
 Observer = Callable[[Event, RunState], None]
-"""Told of every event after it is recorded."""
+"""Called with every event after it is recorded, and the state after it."""
 
 
 def play(
-    config: RunConfig, opened: Callable[[RunPaths, RunState], None], observer: Observer, agent: Agent | None = None
+    config: RunConfig,
+    opened: Callable[[RunPaths, RunState], None],
+    observer: Observer,
+    agent: Agent | None = None,
+    directory: Path | None = None,
 ) -> RunState:
     """Play a whole run and return its last state; ``opened`` is passed where its record lies as soon as there is one.
 
-    ``agent`` plays in place of what the config's name stands for, where the name alone doesn't make it.
+    ``agent`` plays in place of what the config's name stands for, where the name alone doesn't make it. It works in
+    ``directory``, which is new or empty, where one is named, and else in the record's own workspace.
     """
     agent = agent or make(config.agent)
     if isinstance(agent, Particular):
         agent.refuse(config.task.environment.name)
+    if directory:
+        refuse_occupied(directory)
     if config.task.films:
         needed(config.task.environment)
-    refuse_packages(config.task)
+    if config.task.policy_packages:
+        refuse_packages(config.task)
     price = price_of(config, agent)
     refuse_unknown(config)
     refuse_program(config, agent)
@@ -88,10 +96,10 @@ def play(
         writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _to_the_end(writer, executor, owner, agent)
+        return _to_the_end(writer, executor, owner, agent, directory)
 
 
-def resume(
+def resume(  # noqa: PLR0913 - each is an argument of its own
     root: Path,
     workers: int | None,
     opened: Callable[[RunPaths, RunState], None],
@@ -101,11 +109,13 @@ def resume(
     *,
     trusted: bool = False,
     agent: Agent | None = None,
+    directory: Path | None = None,
 ) -> RunState:
     """Resume a run and return its last state; a finished run is left as it is.
 
     It goes on at the isolation level that it was begun at, or not at all. It may have been begun on another executor
-    than the one that is named here: results don't depend on it.
+    than the one that is named here: results don't depend on it. ``agent`` and ``directory`` are as for ``play``, but
+    that the directory may hold the run's workspace; without it, the agent works where it did before.
 
     Raises ``UsageError`` where it was begun elsewhere, so that it may start somebody else's program, and is not
     ``trusted``, ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
@@ -132,7 +142,7 @@ def resume(
         writer.record(RunResumed(now()))
         writer.listen(observer)
         opened(writer.paths, writer.state)
-        return _to_the_end(writer, executor, owner, agent)
+        return _to_the_end(writer, executor, owner, agent, directory)
 
 
 def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
@@ -144,15 +154,18 @@ def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
     return Dealer(case_set, owner.key(opened.split), opened.seed)
 
 
-def _to_the_end(writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent) -> RunState:
+def _to_the_end(
+    writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent, directory: Path | None = None
+) -> RunState:
     deal = dealer(writer.state, owner)
     try:
         if writer.state.stage is Stage.OPEN:
-            _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent)
+            _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent, directory)
         finalize(Rollouts(writer, executor, deal))
     except BaseException as error:
         _note_stop(writer, error)
-        hint = f"Nothing is lost; once fixed, go on with: evopolicygym resume {quote(str(writer.paths.root))}"
+        again = f"evopolicygym {writer.state.opened.agent.resumed_by} {quote(str(writer.paths.root))}"
+        hint = f"Nothing is lost; once fixed, go on with: {again}"
         if isinstance(error, AgentError | EnvironmentFault | SandboxError | StorageError):
             raise type(error)(f"{error}\n{hint}") from error
         if isinstance(error, OSError):
@@ -184,17 +197,21 @@ def _note_stop(writer: RunWriter, error: BaseException) -> None:
             writer.write_document()
 
 
-def _evolve(rollouts: Rollouts, agent: Agent) -> None:
+def _evolve(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
     """Let the agent submit until the budget is spent or its turns are over; it is gone when this returns."""
     writer = rollouts.writer
     paths, limits = writer.paths, writer.state.opened.task.limits
+    latest = writer.state.submissions[-1].charged.checkpoint if writer.state.submissions else ""
     writer.write_document()
     with (
         feedback_read_only(paths),
-        JudgeSession(rollouts, lambda: capture(paths.system, paths.checkpoints, limits)) as session,
+        opened_workspace(paths, directory, latest) as place,
+        JudgeSession(
+            rollouts, lambda settings: place.capture(limits, settings), place.deliver, rules_of(agent)
+        ) as session,
         JudgeServer(session) as server,
     ):
-        play_turns(session, server, agent)
+        play_turns(session, server, agent, place.directory)
         session.raise_fault()
         session.close()
 
@@ -216,7 +233,7 @@ def _opening(
         run_id=run_id,
         protocol_version=PROTOCOL_VERSION,
         task=config.task,
-        agent=replace(config.agent, program_sha256=config.agent.program_sha256 or program_sha256(config.agent.command)),
+        agent=_with_program_hash(config.agent),
         seed=config.seed,
         split=config.split,
         experiment=owner.identity,
@@ -230,6 +247,13 @@ def _opening(
         price=price,
         simulator_code=grounds.simulator_code,
     )
+
+
+def _with_program_hash(agent: AgentConfig) -> AgentConfig:
+    """Return an agent with the hash of the program that its command starts, where it has a command."""
+    if agent.program_sha256 or not agent.command:
+        return agent
+    return replace(agent, program_sha256=program_sha256(agent.command))
 
 
 def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
@@ -268,7 +292,7 @@ def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
     if others := other_versions(opened, grounds.versions, grounds.simulator_code):
         raise RecordError(
             f"This is not what the run was begun with: {', '.join(others)}. Its numbers would not be comparable; "
-            f"install what was there then to go on, and put code of your own back as it was."
+            f"to resume it, install those versions again and restore code of your own as it was."
         )
 
 

@@ -7,14 +7,16 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.option import DeclaredOption
+from evopolicygym.core.task import Limits
 
 SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
 """Names below which somebody might put a key."""
@@ -40,7 +42,10 @@ class PriceTable(TomlTable):
 
 
 Decoded = TypeVar("Decoded", bound=TomlTable)
-TABLES_OF = {"price": PriceTable | None}
+_LIMITS: dict[str, Any] = {one.name: (get_type_hints(Limits)[one.name], one.default) for one in fields(Limits)}
+LimitsTable = create_model("LimitsTable", __base__=TomlTable, **_LIMITS)
+"""``[policy_limits]``."""
+TABLES_OF = {"price": PriceTable | None, "policy_limits": LimitsTable}
 """Options whose value is a table with keys of its own."""
 
 
@@ -90,6 +95,8 @@ def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Dec
 
 def _field(one: DeclaredOption) -> tuple[Any, Any]:
     kind, default = TABLES_OF.get(one.name, one.kind), one.option.default
+    if isinstance(kind, type) and issubclass(kind, TomlTable):
+        return kind, Field(default_factory=kind)
     return kind, Field(default_factory=lambda: copy(default))
 
 

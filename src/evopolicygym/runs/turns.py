@@ -1,25 +1,26 @@
 """The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
 
-What a run is before and after them is described in ``run.py``; what a limit is, in ``core/allowance.py``. Cost and
+What a run is before and after them is described in ``run.py``; what a limit is, in ``core/agent.py``. Cost and
 tokens are kept where they are counted, at the model proxy.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Event as Flag
 from threading import Lock, Thread
 from time import monotonic
 
-from evopolicygym.core.agent import Agent, AgentEnd, Turn, Workspace
-from evopolicygym.core.allowance import reached, used_of
+from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.records.paths import RunPaths
 
 AGENT_LAST_WORDS_S = 2.0
 """Seconds that an agent has to end by itself once the budget is spent, before it is stopped."""
@@ -94,8 +95,10 @@ class TurnMeter:
             self._over = True
 
 
-def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent) -> None:
+def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
+
+    It works in ``directory``.
 
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
     """
@@ -106,7 +109,7 @@ def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent) -> None
         turn = writer.state.turns
         session.turn_started(turn)
         with _metered(session, turn) as meter:
-            outcome = _turn(session, server, agent, meter)
+            outcome = _turn(session, server, agent, directory, meter)
             session.raise_fault()  # a turn that ended by a fault of ours is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
@@ -128,7 +131,7 @@ def _metered(session: JudgeSession, turn: int) -> Iterator[TurnMeter]:
 
 
 def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
-    """Return how a turn ended, with the run's limit that ended it; one that told no usage, with what was seen of it."""
+    """Return how a turn ended, with the limit that ended it, and with what was seen used where it reported nothing."""
     outcome = replace(outcome, usage=outcome.usage or meter.usage, message=well_formed(outcome.message))
     state = meter.session.state
     allowance = state.opened.agent.allowance
@@ -139,21 +142,11 @@ def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     return outcome
 
 
-def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, meter: TurnMeter) -> Turn:
+def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter) -> Turn:
     """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
-    workspace = Workspace(
-        paths.workspace,
-        paths.transcript,
-        opened.seed,
-        opened.isolation,
-        left,
-        opened.price,
-        _not_to_import(opened),
-        meter.report,
-        opened.task.policy_packages,
-    )
+    workspace = workspace_of(opened, paths, directory, left, meter.report)
     stop, future = Flag(), Future[Turn]()
     thread = Thread(target=_fulfil, args=(future, agent, workspace, server, stop), name="agent", daemon=True)
     thread.start()
@@ -172,6 +165,27 @@ def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, meter: TurnM
         if not session.state.submissions:  # whoever mends what it lacks can have it begin again
             raise
         return _crashed(error)
+
+
+def workspace_of(
+    opened: RunOpened,
+    paths: RunPaths,
+    directory: Path,
+    left: Allowance | None = None,
+    report: Callable[[Mapping[str, float]], None] = lambda _usage: None,
+) -> Workspace:
+    """Return a run's workspace as an agent is given it, which lies in ``directory``."""
+    return Workspace(
+        directory,
+        paths.transcript,
+        opened.seed,
+        opened.isolation,
+        left or opened.agent.allowance,
+        opened.price,
+        _not_to_import(opened),
+        report,
+        opened.task.policy_packages,
+    )
 
 
 def _not_to_import(opened: RunOpened) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import as_file, files
 
-from evopolicygym.core.film_request import FILMS_A_SUBMISSION
+from evopolicygym.core.agent import SYSTEM
+from evopolicygym.core.submission import FILMS_A_SUBMISSION
 from evopolicygym.records.checkpoints import checkpoint_name
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.sandbox.packages import policy_library
@@ -17,14 +18,13 @@ EXECUTABLE = ("judge",)
 RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## What counts\n"
 """The file that an agent reads first, and the lines before which it reads of packages and films, where it may have
 some."""
-POLICY = "system"
 """The directory of the workspace's files that holds the starter policy, and nothing else."""
 
 
 @cache
 def starter() -> str:
     """Return the name of the checkpoint that the starter policy is where nobody edits it: it plays at random."""
-    with as_file(files("evopolicygym.runs") / "workspace_template" / POLICY) as policy:
+    with as_file(files("evopolicygym.runs") / "workspace_template" / SYSTEM) as policy:
         contents = {path.name: path.read_bytes() for path in policy.glob("*.py")}
     return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
@@ -34,7 +34,7 @@ def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) 
 
     Its agent may have so many films, and its policies may import these besides what all may.
     """
-    for directory in (paths.workspace, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
+    for directory in (paths.workspace, paths.notes, paths.feedback, paths.checkpoints, paths.staging, paths.logs):
         directory.mkdir(parents=True, exist_ok=True)
     with as_file(files("evopolicygym.runs") / "workspace_template") as template:
         ignored = shutil.ignore_patterns("__pycache__", "*.pyc")

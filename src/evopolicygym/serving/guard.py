@@ -7,20 +7,23 @@ says to the others are not decided here but by each endpoint.
 
 import hmac
 import re
+from collections.abc import Collection
 
 from starlette.datastructures import Headers
 
 HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::[0-9]{1,5})?")
 """This machine, as a request names it."""
+PORT = re.compile(r":[0-9]{1,5}\Z")
 UNLED = {"none"}
 """``Sec-Fetch-Site`` of a request that no page led to; programs that are no browser send no such header."""
 OWN = {"none", "same-origin"}
 """The same, of requests by an endpoint's own pages too."""
 
 
-def is_for_this_machine(headers: Headers) -> bool:
-    """Return whether a request names this machine as its host, at any port."""
-    return HOST.fullmatch(headers.get("host", "")) is not None
+def is_for_this_machine(headers: Headers, others: Collection[str] = ()) -> bool:
+    """Return whether a request names this machine, or one of some other hosts, as its host, at any port."""
+    named = headers.get("host", "")
+    return HOST.fullmatch(named) is not None or PORT.sub("", named) in others
 
 
 def is_for(headers: Headers, port: int | None) -> bool:

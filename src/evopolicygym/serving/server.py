@@ -39,9 +39,11 @@ class Server:
     def serve(self, listener: socket.socket) -> str:
         """Answer on a listening socket; return where that is, without a slash at the end.
 
+        A socket with a path in place of a port is asked as ``http://localhost``, through that path.
+
         Raises ``EvoPolicyGymError`` where uvicorn doesn't start.
         """
-        host, port = listener.getsockname()[:2]
+        at = listener.getsockname()
         config = uvicorn.Config(
             self._app,
             loop="asyncio",
@@ -57,7 +59,7 @@ class Server:
             h11_max_incomplete_event_size=MAX_HEAD,
         )
         asyncio.run_coroutine_threadsafe(self._run(uvicorn.Server(config), listener), self._loop).result()
-        return f"http://{host}:{port}"
+        return "http://localhost" if isinstance(at, str) else f"http://{at[0]}:{at[1]}"
 
     def wait(self) -> None:
         """Return when the server is closed; an interruption of the program gets through.

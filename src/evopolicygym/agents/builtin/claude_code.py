@@ -59,10 +59,10 @@ class ClaudeCode(Tool):
 
 def _usage(event: Event) -> dict[str, float]:
     counts = event["usage"]
-    told = tokens(counts, output="output_tokens", cached_input="cache_read_input_tokens")
+    reported = tokens(counts, output="output_tokens", cached_input="cache_read_input_tokens")
     whole = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     cost = tokens(event, cost="total_cost_usd")
-    return {"input": sum(counts.get(name) or 0 for name in whole), **told, **cost}
+    return {"input": sum(counts.get(name) or 0 for name in whole), **reported, **cost}
 
 
 ABOUT = ClaudeCode.about("Anthropic's Claude Code")

@@ -13,9 +13,11 @@ from threading import Event
 
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.agents.kit.program import Launch, last_words, run
+from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run
+from evopolicygym.agents.kit.terminal import refuse_no_terminal, run_in_terminal
 from evopolicygym.core.agent import (
     IN_WORKSPACE,
+    INTERACTIVE,
     Agent,
     AgentConfig,
     AgentEnd,
@@ -43,13 +45,24 @@ class CommandAgent:
     max_turns = 1
     starts_program = True
 
-    def __init__(self, command: tuple[str, ...], limits: AgentLimits, upstream: ModelUpstream | None = None) -> None:
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        limits: AgentLimits,
+        upstream: ModelUpstream | None = None,
+        *,
+        interactive: bool = False,
+    ) -> None:
+        """``interactive`` runs it in the user's terminal, with a person at it."""
         self._launch = Launch(command, limits)
+        self._interactive = interactive
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
 
     def refuse(self, environment: str) -> None:
-        """Raise ``UsageError`` where there is no such program, or no such script for an interpreter to run."""
+        """Raise ``UsageError`` where there is no such program, no script for an interpreter to run, or no terminal."""
+        if self._interactive:
+            refuse_no_terminal(f"The agent {self._launch.command[0]!r}")
         program, *arguments = self._launch.command
         script = arguments[0] if arguments and INTERPRETER.fullmatch(Path(program).name) else ""
         script = "" if script.startswith("-") else script
@@ -77,7 +90,11 @@ class CommandAgent:
 
     def _play(self, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
         launch = replace(self._launch, over=model.spent) if model else self._launch
-        ended = run(launch, workspace, endpoint, model, stop)
+        play = run_in_terminal if self._interactive else run
+        return self._turn(play(launch, workspace, endpoint, model, stop), workspace)
+
+    def _turn(self, ended: ProgramEnd, workspace: Workspace) -> Turn:
+        """Return what the program's end means."""
         if ended.limit:
             return Turn(AgentEnd.CRASHED, f"the program was ended: {ended.limit}", findings=ended.findings)
         if ended.over:
@@ -107,7 +124,8 @@ def make(config: AgentConfig) -> Agent:
     if not config.command:
         raise UsageError("The agent 'command' needs a program: evopolicygym run TASK -- PROGRAM [ARGUMENT …].")
     refuse_effort(config, None)
-    return CommandAgent(config.command, limits_of(config), upstream_of(config))
+    limits = limits_of(config, (INTERACTIVE,))
+    return CommandAgent(config.command, limits, upstream_of(config), interactive=bool(config.options.get(INTERACTIVE)))
 
 
 def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
@@ -143,7 +161,7 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
     upstream = ModelUpstream(url, key, Wire(wire or Wire.AUTO), (config.model,) if config.model else ())
     upstream.key()
     try:
-        import httpx  # noqa: F401 - only whether it is there
+        import httpx2  # noqa: F401 - only whether it is there
     except ModuleNotFoundError as error:
         raise MissingExtra(f"The agent {config.name!r}, which asks a model,", "agents", str(error.name)) from error
     return upstream

@@ -37,8 +37,8 @@ class Gemini(Tool):
         """Return its settings."""
         thinking = {"generateContentConfig": {"thinkingConfig": {"thinkingLevel": self.effort.upper()}}}
         override = {"match": {"model": model}, "modelConfig": thinking}
-        told = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
-        return {".gemini/settings.json": json.dumps(SETTINGS | told)}
+        chosen = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
+        return {".gemini/settings.json": json.dumps(SETTINGS | chosen)}
 
     def hear(self, event: Event) -> ToolEvent:
         """Return what an event says."""

@@ -11,7 +11,7 @@ from evopolicygym.agents.kit.about import About, Model
 from evopolicygym.agents.kit.model_search import Bench, ModelSearchAgent, Outcome, make_model_search
 from evopolicygym.core.agent import AgentConfig
 
-ABOUT = About("the library GEPA: reflection on cases", Model.NEEDED, extra="gepa", imports=("gepa", "httpx"))
+ABOUT = About("the library GEPA: reflection on cases", Model.NEEDED, extra="gepa", imports=("gepa", "httpx2"))
 EPISODES = 8
 """Cases that the Pareto front is over: fewer are hardly a front, more leave few candidates of 128 episodes."""
 MINIBATCH = 4

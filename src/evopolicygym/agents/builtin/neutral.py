@@ -25,7 +25,7 @@ from evopolicygym.model_proxy.wire import ModelRequestRefused
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.provider import Provider
 
-ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx",))
+ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx2",))
 MOST_WORDS_IN_A_ROW = 3
 """Answers without a call of the tool after which the turn is over."""
 

@@ -29,7 +29,7 @@ ABOUT = About(
     "the library OpenEvolve: islands of programs",
     Model.NEEDED,
     extra="openevolve",
-    imports=("openevolve", "httpx"),
+    imports=("openevolve", "httpx2"),
 )
 EPISODES = 4
 """A candidate's: some thirty candidates of 128 episodes, as a population wants many more than it needs them exact."""
@@ -121,8 +121,8 @@ def _answer(bench: Bench, what: str, text: str) -> Any:  # noqa: ANN401 - what i
         return bench.ask(text)
     if what == "evaluate":
         outcomes = bench.play(text, bench.cases)
-        told = "\n".join(outcome.text for outcome in outcomes)
-        return {"metrics": {"combined_score": mean(outcomes)}, "artifacts": {"episodes": told}}
+        texts = "\n".join(outcome.text for outcome in outcomes)
+        return {"metrics": {"combined_score": mean(outcomes)}, "artifacts": {"episodes": texts}}
     directory = bench.workspace.home / "openevolve"
     starter = bench.evaluator.starter
     return {"seed": bench.workspace.seed, "brief": bench.brief, "starter": starter, "directory": str(directory)}

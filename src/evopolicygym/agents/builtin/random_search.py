@@ -1,8 +1,8 @@
 """The agent that draws numbers: random search over the weights of the linear policy that ``tuner`` tunes.
 
 The field's plainest baseline of a search that learns: it keeps the best it has seen and never looks near it. It has
-the tuner's policy and spends its budget in the tuner's portions, told in ``linear_search.py``, so that the two differ
-in how candidates are drawn and in nothing else. It is not the agent ``random``, which plays at random and never learns.
+the tuner's policy and spends its budget in the tuner's portions (``linear_search.py``), so that the two differ in how
+candidates are drawn and in nothing else. It is not the agent ``random``, which plays at random and never learns.
 """
 
 import math

@@ -37,8 +37,8 @@ class Cma:
     def tell(self, asked: Sequence[Numbers], scores: Sequence[float]) -> None:
         """Tell the best and the worst of a generation; nothing where all are equal."""
         ranked = sorted(range(len(asked)), key=lambda place: -scores[place])
-        if told := _told(ranked, scores, self._population):
-            self._strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(told)])
+        if telling := _worth_telling(ranked, scores, self._population):
+            self._strategy.tell([(asked[place], float(rank)) for rank, place in enumerate(telling)])
 
 
 def make(config: AgentConfig) -> Agent:
@@ -47,7 +47,7 @@ def make(config: AgentConfig) -> Agent:
     return LinearSearchAgent("tuner", Cma)
 
 
-def _told(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
+def _worth_telling(ranked: Sequence[int], scores: Sequence[float], population: int) -> list[int]:
     """Return the candidates that CMA-ES is given, best first; none where all are equal.
 
     Its parents are the first half. Where fewer are better than the worst score, which is that of total failure where

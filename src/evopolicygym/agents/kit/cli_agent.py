@@ -169,7 +169,7 @@ class CommandLineAgent:
     ) -> None:
         self.max_turns = int(config.options.get("max_turns", config.allowance.turns or MAX_TURNS))
         self.model_url = upstream.base_url
-        self._quiet_s = float(config.options.get("quiet_s", QUIET_S))
+        self.quiet_s = float(config.options.get("quiet_s", QUIET_S))
         self._tool, self._program, self._model = tool, program, config.model
         self._upstream, self._limits = upstream, limits
 
@@ -183,7 +183,7 @@ class CommandLineAgent:
         resumed = listener.conversation
         call = ToolTask(self._model, _prompt(resumed, before.remaining_budget), resumed)
         with ModelProxy(self._upstream.within(workspace), workspace.model_log, workspace.report) as model:
-            progress = StallWatch(listener, model, judge, self._quiet_s)
+            progress = StallWatch(listener, model, judge, self.quiet_s)
             launch = Launch(
                 (*launched(self._program), *self._tool.arguments(call)),
                 self._limits,

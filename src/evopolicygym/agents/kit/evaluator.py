@@ -2,7 +2,7 @@
 
 Whoever writes an optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` of here and nothing else; a whole
 example is in ``docs/extend/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and
-only there. How a search proposes candidates is not told here.
+only there. How candidates are proposed is left to each search.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from statistics import fmean
 from threading import Event
 
 from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import JudgeClient, SubmissionsClosed, Summary, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
@@ -50,6 +50,8 @@ class Evaluation:
     """What the policy failed with, by the place in ``returns``."""
     feedback: Path | None
     """The directory in which all that the judge shows of it lies; None where it was refused."""
+    submit_index: int | None = field(default=None, kw_only=True)
+    """The submission's number, to be named as the parent of what is made from it; None where it was refused."""
     remaining: int
     """Episodes left in the run."""
 
@@ -93,17 +95,20 @@ class Evaluator:
         files, _ = max(self._returns.items(), key=lambda item: (len(item[1]), _mean(item[1])))
         return dict(files)
 
-    def evaluate(self, program: Program, cases: Iterable[int], label: str = "") -> Evaluation:
+    def evaluate(
+        self, program: Program, cases: Iterable[int], label: str = "", said: Remarks | None = None
+    ) -> Evaluation:
         """Have a candidate played on train cases, an episode each.
 
         Asked again for the same candidate, cases and label, it answers from what was played, also after an
-        interruption, and nothing is charged. Raises ``BudgetSpent`` with nothing charged, and ``UsageError`` for a
+        interruption, and nothing is charged. ``said`` names the submission that it was made from, or what is expected
+        of it. Raises ``BudgetSpent`` with nothing charged, and ``UsageError`` for a
         file's name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
         replace(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
-            summary = self._judge.submit(indices, _key(files, indices, label))
+            summary = self._judge.submit(indices, _key(files, indices, label), said=said)
         except SubmissionsClosed as closed:
             self.remaining = 0
             raise BudgetSpent(str(closed)) from closed
@@ -145,7 +150,8 @@ class Evaluator:
             if place < len(episodes)
         }
         load_error = "" if summary.returns else _load_error(feedback / "errors.txt") or summary.status
-        return Evaluation(indices, summary.returns, summary.status, load_error, errors, feedback, self.remaining)
+        returns, status, index = summary.returns, summary.status, summary.submit_id
+        return Evaluation(indices, returns, status, load_error, errors, feedback, self.remaining, submit_index=index)
 
 
 Search = Callable[[Evaluator, int], None]

@@ -3,17 +3,20 @@
 The client for an agent's own programs is ``runs/workspace_template/judge``, which stands alone in a workspace.
 """
 
+import base64
 import http.client
 import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
 from typing import Any
 
 from evopolicygym.core.agent import AgentEnd, JudgeAddress, JudgeEndpoint, Turn
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused
+from evopolicygym.core.submission import STARTER, Setting
 
 TRIES = 5
 """How often a request is made while the connection fails. Submissions carry a key, so none is charged twice."""
@@ -49,6 +52,7 @@ class Info:
     n_cases: int
     """How many train cases there are, counted from 0."""
     is_finalized: bool
+    """Whether nothing more can be submitted, the budget aside."""
     env_meta: Mapping[str, Any]
     """Holds the schemas of both spaces, ``obs_space`` and ``action_space``."""
     allowed_imports: tuple[str, ...] = ()
@@ -76,17 +80,41 @@ class Summary:
     """Places in ``returns`` of episodes whose policy failed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What may be said with a submission, beside its cases."""
+
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    """Values that parameters of the policy are to have in it."""
+    parent: int | None = None
+    """The submission that the policy was made from, ``STARTER`` for the starter policy."""
+    hypothesis: str = ""
+    """What is expected of it."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The request's fields that say so."""
+        parent = "starter" if self.parent == STARTER else self.parent
+        fields = {"set": dict(self.settings), "parent": parent, "hypothesis": self.hypothesis}
+        return {name: value for name, value in fields.items() if value not in ({}, None, "")}
+
+
 class JudgeClient:
     """Asks the judge."""
 
-    def __init__(self, endpoint: JudgeAddress, stop: Event) -> None:
-        """Ask at ``endpoint``; raise ``StopRequested`` out of any wait once ``stop`` is set."""
+    def __init__(self, endpoint: JudgeAddress, stop: Event, feedback: Path | None = None) -> None:
+        """Ask at ``endpoint``; raise ``StopRequested`` out of any wait once ``stop`` is set.
+
+        ``feedback`` is the workspace's: what came of the submission that spent the budget is read there where the judge
+        has left by the time that it is asked.
+        """
+        self._feedback = feedback
         self._base_url = endpoint.base_url
         self._stop = stop
 
     def info(self) -> Info:
         """Return how the run stands."""
-        answer = self._ask("/info")
+        answer = self.all_info()
         state, env_meta = answer["state"], answer["env_meta"]
         budget = int(answer["episode_budget"])
         return Info(
@@ -95,28 +123,57 @@ class JudgeClient:
             min_episodes=int(answer.get("min_episodes_per_submit") or 1),
             max_episodes=int(answer.get("max_episodes_per_submit") or budget),
             n_cases=int(env_meta["n_env_instances"]),
-            is_finalized=bool(state["is_finalized"]),
+            is_finalized=bool(state["is_finalized"]) or state.get("remaining_submissions") == 0,
             env_meta=env_meta,
             allowed_imports=tuple(answer.get("allowed_imports") or ()),
         )
+
+    def all_info(self) -> dict[str, Any]:
+        """Return all that the judge says of the run."""
+        return self._ask("/info")
 
     def task(self) -> str:
         """Return what the policy is to achieve, and what it sees and does, as markdown."""
         return self._read("/task").decode("utf-8")
 
-    def submit(self, indices: Sequence[int], key: str, films: Sequence[int] = ()) -> Summary:
+    def check(self, settings: Mapping[str, Setting] | None = None) -> dict[str, Any]:
+        """Return whether the policy as it stands works where it would play: ``status``, ``error``, what it printed.
+
+        It is constructed and asked for one action; ``settings`` are values of its parameters for this once.
+        """
+        return self._ask("/check", {"set": dict(settings)} if settings else {})
+
+    def policy_of(self, submit_id: int) -> dict[str, bytes]:
+        """Return the files of a submission's policy, by their paths in ``system/``."""
+        return _decoded(self._ask(f"/submissions/{submit_id:03d}/policy"))
+
+    def restore(self, submit_id: int) -> dict[str, bytes]:
+        """Return the same, and have the judge know that the next policy is made from it."""
+        return _decoded(self._ask(f"/submissions/{submit_id:03d}/restore", {}))
+
+    def submit(
+        self, indices: Sequence[int] | str, key: str, films: Sequence[int] = (), said: Remarks | None = None
+    ) -> Summary:
         """Submit the policy as it stands and wait for what comes of it.
 
-        The same key is the same submission, charged once. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other
-        refusal, ``StopRequested`` and ``JudgeUnreachable``.
+        ``indices`` are train cases, as numbers or as a text such as ``"0-7,12"``. The same key is the same submission,
+        charged once. Raises ``SubmissionsClosed``, ``RequestRefused`` on any other refusal, ``StopRequested`` and
+        ``JudgeUnreachable``.
         """
+        cases = indices if isinstance(indices, str) else list(indices)
         filmed = {"films": list(films)} if films else {}
-        answer = self._ask("/submit", {"env_instances": list(indices), "key": key, "wait": False, **filmed})
+        fields = said.fields if said else {}
+        answer = self._ask("/submit", {"env_instances": cases, "key": key, "wait": False, **filmed, **fields})
         path, pause_s = f"/submissions/{int(answer['submit_id']):03d}", 0.01
         while (summary := answer.get("summary")) is None:
             self._pause(pause_s)
             pause_s = min(LONGEST_PAUSE_S, pause_s * 1.5)
-            answer = self._ask(path)
+            try:
+                answer = self._ask(path)
+            except JudgeUnreachable:
+                answer = {**answer, "summary": self._published(int(answer["submit_id"]))}
+                if answer["summary"] is None:
+                    raise
         return _summary(int(answer["submit_id"]), summary)
 
     def standing(self) -> str:
@@ -126,6 +183,14 @@ class JudgeClient:
     def finish(self) -> None:
         """Ask to end the run with budget left; raise ``RequestRefused`` where that is not allowed."""
         self._ask("/finish", {})
+
+    def _published(self, submit_id: int) -> dict[str, Any] | None:
+        """Return the summary that lies in the workspace, if there is one: it appears whole."""
+        file = self._feedback / f"submit_{submit_id:03d}" / "summary.json" if self._feedback else None
+        if file is None or not file.is_file():
+            return None
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        return found
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -163,6 +228,10 @@ def turn(play: Callable[[JudgeClient], str], endpoint: JudgeEndpoint, stop: Even
         return Turn(AgentEnd.STOPPED, str(stopped))
     except (RequestRefused, JudgeUnreachable) as error:
         return Turn(AgentEnd.CRASHED, str(error))
+
+
+def _decoded(answer: Mapping[str, Any]) -> dict[str, bytes]:
+    return {path: base64.b64decode(content) for path, content in answer["files"].items()}
 
 
 def _summary(submit_id: int, summary: Mapping[str, Any]) -> Summary:

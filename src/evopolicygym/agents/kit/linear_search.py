@@ -4,8 +4,8 @@ It knows no environment. It probes with random play to see how observations are 
 submission holds many candidates, and each of its episodes is played by one of them, all on the same train case. After
 every generation the best candidate and what the strategy believes in are submitted alone, because a whole population
 makes a poor checkpoint. All of it follows from the run's seed and the feedback, so that after a crash it asks the same
-again and is answered from what was played. How candidates are drawn is not told here but by the agents, and the policy
-itself is in ``tuner_policy/policy.py``.
+again and is answered from what was played. Each agent says how candidates are drawn; the policy itself is in
+``tuner_policy/policy.py``.
 """
 
 import json
@@ -85,7 +85,7 @@ class LinearSearchAgent:
 
     name: str
     strategy: Callable[[int, int, int], Strategy]
-    """Told how many weights a candidate has, how many candidates a generation, and the seed."""
+    """Takes the number of weights of a candidate, the number of candidates of a generation, and the seed."""
     max_turns: int = 1
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:

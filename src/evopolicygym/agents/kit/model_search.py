@@ -1,7 +1,7 @@
 """What the agents that search programs with a model share: the bench at which a library works, and how its turn ends.
 
-Libraries see texts only: a question to the model, a candidate to evaluate. Which library works at the bench is not told
-here but in ``gepa.py`` and ``openevolve.py``, and how a run evaluates a program in ``evaluator.py``.
+Libraries see texts only: a question to the model, a candidate to evaluate. ``gepa.py`` and
+``openevolve.py`` set their libraries to work at the bench, and ``evaluator.py`` has a run evaluate a program.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
-from evopolicygym.agents.kit.judge_client import JudgeClient, StopRequested, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, StopRequested, turn
 from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
 from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
@@ -50,8 +50,8 @@ class Outcome:
     @property
     def text(self) -> str:
         """What a model is shown of it."""
-        told = "it could not be played" if self.value == WORST else f"return {self.value:g}"
-        return f"train case {self.case}: {told}" + (f"; the policy failed:\n{self.error}" if self.error else "")
+        outcome = "it could not be played" if self.value == WORST else f"return {self.value:g}"
+        return f"train case {self.case}: {outcome}" + (f"; the policy failed:\n{self.error}" if self.error else "")
 
 
 @dataclass(slots=True)
@@ -67,6 +67,10 @@ class Bench:
     ended: Exception | None = None
     """What ended the search, first; a library may have swallowed it."""
     _known: dict[str, dict[int, Outcome]] = field(default_factory=dict)
+    _submitted: dict[str, int] = field(default_factory=dict)
+    """The last submission of each candidate that was played."""
+    _parent: int | None = None
+    """The submission of the candidate that the model was asked about last."""
     _idle: int = 0
 
     @property
@@ -83,6 +87,7 @@ class Bench:
         self._idle += 1
         if self._idle > MOST_IDLE:
             self._end(BudgetSpent(f"The model gave nothing new {MOST_IDLE} times in a row."))
+        self._parent = self._asked_about(question)
         self.transcript.write("user", text=question)
         try:
             answer = self._answer(question, self.pause)
@@ -101,20 +106,32 @@ class Bench:
             filled = sorted(missing + [case for case in self.cases if case not in missing][:short])
             before = self.evaluator.remaining
             try:
-                evaluation = self.evaluator.evaluate(program, filled)
+                parent = self._submitted.get(program, self._parent)
+                evaluation = self.evaluator.evaluate(program, filled, said=Remarks(parent=parent))
             except EvoPolicyGymError as error:
                 self._end(error)
             if self.evaluator.remaining < before:
                 self._idle = 0
+            if evaluation.submit_index is not None:
+                self._submitted[program] = evaluation.submit_index
             known.update({outcome.case: outcome for outcome in _outcomes(evaluation)})
-            told = {"cases": evaluation.cases, "returns": evaluation.returns, "status": evaluation.status}
-            self.transcript.write("judge", **told, remaining=self.evaluator.remaining)
+            played = {"cases": evaluation.cases, "returns": evaluation.returns, "status": evaluation.status}
+            self.transcript.write("judge", **played, remaining=self.evaluator.remaining)
         return [known[case] for case in cases]
 
     def pause(self, seconds: float) -> None:
         """Wait; raise ``StopRequested`` where the agent is to stop."""
         if self.stop.wait(seconds):
             raise StopRequested("The agent was asked to stop.")
+
+    def _asked_about(self, question: str) -> int | None:
+        """Return the submission of the played candidate whose text stands last in a question; None where none does.
+
+        Libraries of both kinds show a few candidates, and the one that is to be changed after the others.
+        """
+        places = {program: question.rfind(program.strip()) for program in self._submitted if program.strip()}
+        program = max(places, key=lambda one: (places[one] + len(one.strip()), len(one)), default=None)
+        return self._submitted[program] if program is not None and places[program] >= 0 else None
 
     def _go_on(self) -> None:
         if self.ended:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import BinaryIO
+from typing import Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
@@ -38,9 +38,9 @@ class Launch:
     home: Path | None = None
     """A directory of this machine that is its home; None for a home that is gone with the program."""
     equip: Callable[[ModelAddress], Mapping[str, str]] = lambda endpoint: endpoint.environment
-    """Told where the model answers before the program starts; returns the environment variables that tell of it."""
+    """Called with the model's address before the program starts; returns the environment variables that name it."""
     hear: Callable[[bytes], None] = lambda _data: None
-    """Told what the program prints, as it comes, by a thread of its own."""
+    """Called with what the program prints, as it comes, by a thread of its own."""
     over: Callable[[], str] = lambda: ""
     """Asked a few times a second; a sentence that it returns ends the program."""
 
@@ -112,7 +112,6 @@ def _transcribed(program: RunningProgram, transcript: Path, hear: Callable[[byte
     output = program.process.stdout
     if output is None:
         raise AgentError("The agent's program was started without a pipe for its output.")
-    transcript.parent.mkdir(parents=True, exist_ok=True)
     # Read by a thread that ends when every process of the program is gone, as nobody else holds the pipe.
     thread = Thread(target=_copy, args=(output.fileno(), transcript, hear), name="transcript", daemon=True)
     thread.start()
@@ -125,22 +124,33 @@ def _transcribed(program: RunningProgram, transcript: Path, hear: Callable[[byte
 
 
 def _copy(source: int, transcript: Path, hear: Callable[[bytes], None]) -> None:
-    with regular_file.appender(transcript) as file:
-        room = OUTPUT_BYTES - file.tell()
+    with TranscriptFile(transcript) as kept:
         while data := os.read(source, 1 << 16):
-            room = _keep(file, data, room)
+            kept.hear(data)
             hear(data)
 
 
-def _keep(file: BinaryIO, data: bytes, room: int) -> int:
-    """Write what there is room for; return the room that is left, negative once the cut is marked."""
-    if room < 0:
-        return room
-    file.write(data[:room])
-    if len(data) > room:
-        file.write(CUT)
-        room = -1
-    else:
-        room -= len(data)
-    file.flush()
-    return room
+class TranscriptFile:
+    """The file that keeps what a run's programs print, as far as there is room."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = regular_file.appender(path)
+        self._room = OUTPUT_BYTES - self._file.tell()
+        """Negative once the cut is marked."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def hear(self, data: bytes) -> None:
+        """Write what there is room for."""
+        if self._room < 0:
+            return
+        self._file.write(data[: self._room])
+        self._room -= len(data)
+        if self._room < 0:
+            self._file.write(CUT)
+        self._file.flush()

@@ -70,7 +70,7 @@ class Tool(ABC):
             program=cls.program,
             install=cls.install,
             extra="agents",
-            imports=("httpx",),
+            imports=("httpx2",),
             key=cls.key,
         )
 

@@ -1,4 +1,4 @@
-"""What the policies are like as programs, and how they grow: counts over the whole bundle of each submission.
+"""What the policies are like as programs, and what was written of them: counts over each submission's whole bundle.
 
 Counting needs no run of anything: each Python file is parsed (``analysis/syntax.py``).
 """
@@ -8,6 +8,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
+from evopolicygym.analysis.lineage.program import read_program
+from evopolicygym.analysis.lineage.starter import starter
 from evopolicygym.analysis.policy_files import Bundle, read_bundle
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
@@ -42,6 +44,8 @@ class Code:
     """By submission; None where its checkpoint is not there."""
     selected: Counts | None
     """Of the selected checkpoint."""
+    lines_added: int | None = None
+    """Lines of the selected checkpoint's code that the starter policy lacks, comments and empty lines left out."""
 
 
 def count(bundle: Bundle) -> Counts:
@@ -69,7 +73,16 @@ def measure(record: RunRecord) -> Code:
         bundle = read_bundle(record.paths.checkpoint(name), record.paths.root)
         counts[name] = None if bundle is None else count(bundle)
     selected = record.state.selected
-    return Code(tuple(counts[name] for name in names), counts[selected.checkpoint] if selected else None)
+    return Code(
+        submissions=tuple(counts[name] for name in names),
+        selected=counts[selected.checkpoint] if selected else None,
+        lines_added=_lines_added(record, selected.checkpoint) if selected else None,
+    )
+
+
+def _lines_added(record: RunRecord, checkpoint: str) -> int | None:
+    program = read_program(record.paths.checkpoint(checkpoint), record.paths.root)
+    return (program.code.lines - starter().code.lines).total() if program else None
 
 
 def _names() -> tuple[str, ...]:
@@ -84,15 +97,10 @@ def table(code: Code) -> Table:
 
 
 def summary(runs: Sequence[Code]) -> Mapping[str, Cell]:
-    """Return means over runs of what is counted in the selected bundle, and how its lines grew from the first one."""
+    """Return means over runs of what is counted in the selected bundle, and of its lines that the starter lacks."""
     counted = [astuple(run.selected) for run in runs if run.selected]
     means = [mean(column) for column in zip(*counted, strict=True)] or [None] * len(fields(Counts))
-    return {**dict(zip(_names(), means, strict=True)), "lines added": mean(_growth(run) for run in runs)}
-
-
-def _growth(code: Code) -> int | None:
-    first = code.submissions[0] if code.submissions else None
-    return code.selected.lines - first.lines if code.selected and first else None
+    return {**dict(zip(_names(), means, strict=True)), "lines added": mean(run.lines_added for run in runs)}
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,41 +1,18 @@
-"""What agents change from one submission to the next, and which kind of change sets a new best.
+"""What agents change from a submission's parent to it, which kinds of change pay, and what the paper's rule says of it.
 
-*Structural*: the syntax tree of a Python file, without literals and docstrings, differs; or a file with code came or
-went, or differs and can't be parsed. *Parametric*: only literals or data files differ. *None*: neither. What a literal
-is, and how a file is read without being run, is described in ``analysis/syntax.py``.
+Parents, kinds and hits are described in ``analysis/lineage/lineage.py``, the paper's rule beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
-from evopolicygym.analysis.policy_files import Bundle, File, changed_paths, read_bundle
-from evopolicygym.analysis.submission_history import Milestone, submission_history
-from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.analysis.lineage.edit_kind import ASIDE, COUNTED, EditKind
+from evopolicygym.analysis.lineage.lineage import Descent, lineage
+from evopolicygym.analysis.lineage.paper_rule import PaperEdit, PaperSubmission, by_paper_rule
+from evopolicygym.analysis.tables.table import Cell, Number, Table, table_of
+from evopolicygym.core.submission import STARTER
 from evopolicygym.records.reader import RunRecord
-
-
-class Edit(StrEnum):
-    """What a change is, the lesser first."""
-
-    NONE = "none"
-    PARAMETRIC = "parametric"
-    STRUCTURAL = "structural"
-
-
-@dataclass(frozen=True, slots=True)
-class SubmissionEdit:
-    """One submission's change to the one before it."""
-
-    submit_index: int
-    edit: Edit | None
-    """None for the first submission, or where one of the two checkpoints is not there."""
-    changed_files: int | None
-    """That came, went or differ in any byte; None where ``edit`` is."""
-    validation_mean: float | None
-    is_hit: bool | None
-    """Whether it set a new validation best; None where that is not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +24,7 @@ class Hits:
 
     @property
     def rate(self) -> float | None:
-        """The share that set a new validation best; None where there was no such edit."""
+        """The share that were hits; None where there was no such edit."""
         return share(self.hits, self.edits)
 
 
@@ -55,79 +32,118 @@ class Hits:
 class Edits:
     """One run's changes."""
 
-    submissions: tuple[SubmissionEdit, ...]
+    submissions: tuple[Descent, ...]
+    paper: tuple[PaperSubmission, ...]
+    """What the paper's rule says of each."""
     hits: Mapping[str, Hits]
-    """By kind of edit."""
-
-
-def classify(before: Bundle, after: Bundle) -> Edit:
-    """Return what the change from one bundle to another is: the greatest that any of its files went through."""
-    edits = {_edit_of(before.get(path), after.get(path)) for path in changed_paths(before, after)}
-    return next((one for one in reversed(Edit) if one in edits), Edit.NONE)
-
-
-def _edit_of(before: File | None, after: File | None) -> Edit:
-    """Return what the change of one file is whose bytes differ; None stands for a file that is not there."""
-    whole = Edit.STRUCTURAL if any(one is not None and one.is_code for one in (before, after)) else Edit.PARAMETRIC
-    if before is None or after is None or before.source is None or after.source is None:
-        return whole
-    if not (before.source.parsed and after.source.parsed):
-        return whole
-    if before.source.structure != after.source.structure:
-        return Edit.STRUCTURAL
-    return Edit.NONE if before.source.literals == after.source.literals else Edit.PARAMETRIC
+    """By kind of edit, of those kinds of which it is asked whether they paid."""
+    aside: Mapping[str, int]
+    """How many submissions there were of each of the other kinds."""
+    mixtures: int
+    """Edits that are not counted as their policy acts by the number of the episode."""
+    paper_hits: Mapping[str, Hits]
+    """By the paper's kinds and hits."""
 
 
 def measure(record: RunRecord) -> Edits:
     """Return a run's changes."""
-    found, before = [], None
-    for milestone in submission_history(record.state):
-        after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint), record.paths.root)
-        found.append(_submission(milestone, before, after))
-        before = after
-    return Edits(tuple(found), {kind.value: _hits(found, kind) for kind in reversed(Edit)})
-
-
-def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | None) -> SubmissionEdit:
-    known = (before, after) if before is not None and after is not None else None
-    return SubmissionEdit(
-        submit_index=milestone.submission.index,
-        edit=classify(*known) if known else None,
-        changed_files=len(changed_paths(*known)) if known else None,
-        validation_mean=milestone.validation.mean if milestone.validation else None,
-        is_hit=milestone.is_new_best,
+    found, paper = lineage(record), by_paper_rule(record)
+    return Edits(
+        submissions=found,
+        paper=paper,
+        hits={kind.value: _hits(one.is_hit for one in found if one.edit is kind) for kind in COUNTED},
+        aside={kind.value: sum(one.edit is kind for one in found) for kind in ASIDE},
+        mixtures=sum(one.edit in COUNTED and one.acts_by_episode for one in found),
+        paper_hits={kind.value: _hits(one.is_hit for one in paper if one.edit is kind) for kind in reversed(PaperEdit)},
     )
 
 
-def _hits(submissions: Sequence[SubmissionEdit], kind: Edit) -> Hits:
-    own = [one for one in submissions if one.edit is kind and one.is_hit is not None]
-    return Hits(len(own), sum(one.is_hit is True for one in own))
+def _hits(found: Iterable[bool | None]) -> Hits:
+    known = [is_hit for is_hit in found if is_hit is not None]
+    return Hits(len(known), sum(known))
 
 
 def table(edits: Edits) -> Table:
-    """Return the change of each submission."""
-    columns = ("submission", "edit", "changed files", "validation", "new best")
-    rows = tuple(
-        (
-            one.submit_index,
-            one.edit.value if one.edit else None,
-            one.changed_files,
-            one.validation_mean,
-            {None: None, True: "yes", False: ""}[one.is_hit],
-        )
-        for one in edits.submissions
+    """Return where each submission came from, the change, and what came of it."""
+    has_hypotheses = any(one.hypothesis for one in edits.submissions)
+    columns = (
+        "submission",
+        "parent",
+        "edit",
+        "lines",
+        "validation",
+        "gain",
+        "hit",
+        "remark",
+        "paper's edit",
+        "new best",
     )
-    return table_of("edits", columns, rows)
+    rows = (
+        (*_row(one, paper), *([one.hypothesis] if has_hypotheses else []))
+        for one, paper in zip(edits.submissions, edits.paper, strict=True)
+    )
+    return table_of("edits", (*columns, *(["hypothesis"] if has_hypotheses else [])), rows)
+
+
+def _row(one: Descent, paper: PaperSubmission) -> tuple[Cell, ...]:
+    worth = Number(one.gain.mean, None, interval=one.gain.interval) if one.gain else None
+    return (
+        one.submit_index,
+        parent_name(one),
+        one.edit.value if one.edit else None,
+        one.changed_lines,
+        one.validation_mean,
+        worth,
+        _said(one.is_hit),
+        remark(one),
+        paper.edit.value if paper.edit else None,
+        _said(paper.is_hit),
+    )
+
+
+def parent_name(one: Descent) -> str | None:
+    """Return what a submission's parent is called."""
+    return None if one.parent is None else "starter" if one.parent == STARTER else str(one.parent)
+
+
+def remark(one: Descent) -> str:
+    """Return what a reader has to know of a submission's edit."""
+    remarks = [
+        ("declared parent", one.is_declared),
+        (f"mended by {one.mended_by}", one.mended_by is not None),
+        ("acts by episode", one.acts_by_episode),
+    ]
+    return ", ".join(words for words, holds in remarks if holds)
+
+
+def _said(is_hit: bool | None) -> str | None:  # noqa: FBT001 - a cell's value
+    return {None: None, True: "yes", False: ""}[is_hit]
 
 
 def summary(runs: Sequence[Edits]) -> Mapping[str, Cell]:
-    """Return edits and hit rates by kind of edit, over all edits of all runs."""
+    """Return edits and hit rates by kind of edit, over all edits of all runs; by our rule, then by the paper's."""
     cells: dict[str, Cell] = {}
-    for kind in reversed(Edit):
-        own = [run.hits[kind.value] for run in runs]
-        total = Hits(sum(one.edits for one in own), sum(one.hits for one in own))
-        cells |= {kind.value: total.edits, f"{kind.value} hits": total.hits, f"{kind.value} hit rate": total.rate}
+    for kind in COUNTED:
+        cells |= _rates(kind.value, total(runs, kind))
+    cells |= {kind.value: sum(run.aside[kind.value] for run in runs) for kind in ASIDE}
+    cells |= {"mixtures": sum(run.mixtures for run in runs)}
+    for paper in (PaperEdit.STRUCTURAL, PaperEdit.PARAMETRIC, PaperEdit.NONE):
+        cells |= _rates(f"paper {paper.value}", _sum(run.paper_hits[paper.value] for run in runs))
     return cells
+
+
+def total(runs: Iterable[Edits], kind: EditKind) -> Hits:
+    """Return how many edits of a kind some runs have together, and how many of them were hits."""
+    return _sum(run.hits[kind.value] for run in runs)
+
+
+def _sum(several: Iterable[Hits]) -> Hits:
+    every = list(several)
+    return Hits(sum(one.edits for one in every), sum(one.hits for one in every))
+
+
+def _rates(name: str, hits: Hits) -> dict[str, Cell]:
+    return {name: hits.edits, f"{name} hits": hits.hits, f"{name} hit rate": hits.rate}
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,13 +1,21 @@
-"""How soon a run improved: the best validation mean so far against the episodes spent."""
+"""How soon a run improved: the best validation mean so far against the episodes spent, its largest jump, its plateau.
+
+What these can't say: the best of many noisy means rises by luck too, one run's curve is one draw, and a plateau may be
+the task's end as well as the agent's. A plateau begins with the last gain beyond noise (``analysis/lineage/gain.py``).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
+from evopolicygym.analysis.lineage.gain import gain
 from evopolicygym.analysis.scale import Scale, scale_of
 from evopolicygym.analysis.submission_history import submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.core.cases import Split
+from evopolicygym.core.run import RunState
 from evopolicygym.core.score import normalised
 from evopolicygym.records.reader import RunRecord
 
@@ -43,6 +51,14 @@ class LearningCurve:
     """Under (best - random) / (best published - random), clipped likewise; None where one of them is not known."""
     episodes_to: Mapping[str, int | None]
     """Episodes spent when so much of the final improvement was there; None where nothing was improved."""
+    largest_jump: float | None = None
+    """The largest rise by one submission, as a share of the whole improvement; None where nothing was improved."""
+    largest_jump_at: int | None = None
+    """Episodes spent by then."""
+    last_gain_at: int | None = None
+    """Episodes spent at the last gain beyond noise, the first candidate included; None without a candidate."""
+    plateau: int | None = None
+    """Episodes spent since."""
 
 
 def measure(record: RunRecord) -> LearningCurve:
@@ -56,6 +72,8 @@ def measure(record: RunRecord) -> LearningCurve:
     anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
     baseline = anchor.mean if anchor else (bests[0] if bests else None)
     scale = scale_of(state.opened.task.environment)
+    jump, jump_at = _largest_jump(points, baseline, final)
+    last_gain_at = _last_gain_at(state)
     return LearningCurve(
         points=points,
         budget=state.budget,
@@ -64,7 +82,37 @@ def measure(record: RunRecord) -> LearningCurve:
         area=None if baseline is None or final is None else _area(points, state.budget, Scale(baseline, final)),
         area_to_published=_area(points, state.budget, scale) if scale and final is not None else None,
         episodes_to={f"{part:.0%}": _reached(points, baseline, final, part) for part in SHARES},
+        largest_jump=jump,
+        largest_jump_at=jump_at,
+        last_gain_at=last_gain_at,
+        plateau=None if last_gain_at is None else state.spent - last_gain_at,
     )
+
+
+def _largest_jump(
+    points: Sequence[Point], baseline: float | None, final: float | None
+) -> tuple[float | None, int | None]:
+    """Return the largest rise by one submission, as a share of the whole improvement, and when it was."""
+    if baseline is None or final is None or not 0 < final - baseline < math.inf:
+        return None, None
+    ends = [(baseline, 0), *((point.best, point.spent) for point in points if point.best is not None)]
+    rises = [(later - max(before, baseline), spent) for (before, _), (later, spent) in pairwise(ends)]
+    rise, spent = max(rises, key=lambda one: one[0])
+    return rise / (final - baseline), spent
+
+
+def _last_gain_at(state: RunState) -> int | None:
+    """Return the episodes spent at the last submission that was better, beyond noise, than the last such one."""
+    best: Sequence[float] | None = None
+    at: int | None = None
+    for one in submission_history(state):
+        if one.validation is None or not math.isfinite(one.validation.mean):
+            continue
+        returns = state.rollout(Split.VALIDATION, one.submission.charged.checkpoint).returns
+        better = gain(best, returns) if best is not None else None
+        if best is None or (better is not None and better.is_real):
+            best, at = returns, one.spent
+    return at
 
 
 def _area(points: Sequence[Point], budget: int, scale: Scale) -> float | None:
@@ -96,6 +144,8 @@ def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:
         "area": mean(one.area for one in curves),
         "area to published": mean(one.area_to_published for one in curves),
         **{f"episodes to {part:.0%}": mean(one.episodes_to[f"{part:.0%}"] for one in curves) for part in SHARES},
+        "largest jump": mean(one.largest_jump for one in curves),
+        "plateau": mean(one.plateau for one in curves),
     }
 
 

@@ -1,6 +1,6 @@
 """What figures are drawn on: matplotlib's objects, without its global state, in one style, as bytes that never differ.
 
-Sizes are inches of the printed page; no text is smaller than eight points. What is drawn is not told here.
+Sizes are inches of the printed page; no text is smaller than eight points. What is drawn is in ``analysis/figures/``.
 """
 
 import io
@@ -26,6 +26,7 @@ try:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.transforms import Bbox
 except ImportError as error:
     raise MissingExtra("A figure (--no-figures writes tables alone)", EXTRA, str(error.name or error)) from error
 
@@ -46,6 +47,8 @@ LABEL_HEIGHT = 0.22
 PAD = 0.05
 RIGHT = 0.985
 """Where panels end, in parts of the width: a panel's title may be longer than it."""
+PLACE_DIGITS = 9
+"""Behind the point, of where a panel stands in its figure."""
 THOUSANDS, MILLION = 10_000, 1_000_000
 STYLE: Mapping[Any, Any] = {
     "axes.axisbelow": True,
@@ -110,6 +113,9 @@ def saved(figure: Figure, form: str) -> bytes:
         if figure.get_layout_engine():  # laid out once, the same in every format
             figure.draw_without_rendering()
             figure.set_layout_engine("none")
+            for axes in figure.axes:  # the last bits of what the layout's solver finds are not always the same
+                place = axes.get_position()
+                axes.set_position(Bbox(place.get_points().round(PLACE_DIGITS)))
         figure.dpi = DOTS
         if form == "png":
             FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call]

@@ -1,21 +1,22 @@
-"""What was changed from one submission to the next, and which kind of change set a new best."""
+"""What was changed from a submission's parent to it, and which kind of change paid."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from evopolicygym.analysis.diagnostics.edits import Edit, Edits, Hits
+from evopolicygym.analysis.diagnostics.edits import Edits, total
 from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
+from evopolicygym.analysis.drawing.edit_looks import EDIT_LOOKS, KINDS
 from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import COLOURS, GREY, HATCHES, names
+from evopolicygym.analysis.drawing.looks import names
 from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.lineage.edit_kind import COUNTED, EditKind
 
-TITLE = "Edits from one submission to the next"
+TITLE = "Edits and whether they paid"
 MOST = 15
 """Entries that are shown, the best."""
 LONGEST = 24
 COLUMNS = 2
-KINDS = tuple(reversed(Edit))
-LOOKS = {Edit.STRUCTURAL: (COLOURS[0], HATCHES[0]), Edit.PARAMETRIC: (COLOURS[4], HATCHES[1]), Edit.NONE: (GREY, "...")}
 
 
 @styled
@@ -26,12 +27,12 @@ def draw(findings: Findings) -> Figure:
     entries = [label for label in findings.labels if any(group.entry == label for group, _ in runs)][:MOST]
     titles = [f"{kind} tasks: {what}" for kind in kinds for what in ("share of edits", "hit rate")]
     counted = {
-        (label, kind): _together([edits for group, edits in runs if group.entry == label and group.kind == kind])
+        (label, kind): [edits for group, edits in runs if group.entry == label and group.kind == kind]
         for label in entries
         for kind in kinds
     }
-    if not any(hits.edits for all_hits in counted.values() for hits in all_hits.values()):
-        return worded(TITLE, "No run has two submissions whose worth is known.")
+    if not any(edits for _, edits in runs if edits.submissions):
+        return worded(TITLE, "No run has a submission.")
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.75 + 0.42 * len(entries), sharey=True)
     shown = names(entries, LONGEST)
     for at, kind in enumerate(kinds):
@@ -39,7 +40,7 @@ def draw(findings: Findings) -> Figure:
         for row, label in enumerate(entries):
             _draw_shares(shares, row, counted[label, kind])
             _draw_rates(rates, row, counted[label, kind])
-        for axes, what in ((shares, "share of edits (%)"), (rates, "edits that set a new best (%)")):
+        for axes, what in ((shares, "share of edits (%)"), (rates, "edits that were a real gain (%)")):
             name_rows(axes, [shown[label] for label in entries])
             axes.set_xticks(range(0, 101, 20))
             axes.set_xlabel(what)
@@ -50,47 +51,43 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _together(runs: Sequence[Edits]) -> dict[Edit, Hits]:
-    """Return the edits of some runs, counted together, as the diagnostic's table has them."""
-    own = {kind: [run.hits[kind.value] for run in runs] for kind in KINDS}
-    return {kind: Hits(sum(one.edits for one in own[kind]), sum(one.hits for one in own[kind])) for kind in KINDS}
-
-
-def _draw_shares(axes: Axes, row: int, counted: dict[Edit, Hits]) -> None:
-    total, left = sum(hits.edits for hits in counted.values()), 0.0
+def _draw_shares(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
+    counts = Counter(one.edit for edits in runs for one in edits.submissions if one.edit)
+    left = 0.0
     for kind in KINDS:
-        if not counted[kind].edits:
+        if not counts[kind]:
             continue
-        width = 100 * counted[kind].edits / total
+        width = 100 * counts[kind] / counts.total()
         axes.barh(row, width, left=left, height=0.55, **_bar(kind))
         left += width
 
 
-def _draw_rates(axes: Axes, row: int, counted: dict[Edit, Hits]) -> None:
-    for place, kind in enumerate(KINDS):
-        hits = counted[kind]
+def _draw_rates(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
+    for place, kind in enumerate(COUNTED):
+        hits = total(runs, kind)
         if hits.rate is None:
             continue
-        middle = row + 0.27 * (place - 1)
-        axes.barh(middle, 100 * hits.rate, height=0.22, **_bar(kind))
+        middle = row + 0.3 * (place - 0.5)
+        axes.barh(middle, 100 * hits.rate, height=0.26, **_bar(kind))
         axes.text(100 * hits.rate + 1, middle, f"{hits.hits}/{hits.edits}", fontsize=SMALL, va="center")
 
 
-def _bar(kind: Edit) -> dict[str, Any]:
-    colour, hatch = LOOKS[kind]
-    return {"facecolor": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0.4}
+def _bar(kind: EditKind) -> dict[str, Any]:
+    look = EDIT_LOOKS[kind]
+    return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "white", "linewidth": 0.4}
 
 
-def _bar_key(kind: Edit) -> Patch:
+def _bar_key(kind: EditKind) -> Patch:
     return Patch(label=kind.value, **_bar(kind))
 
 
 FIGURE = Drawing(
     title=TITLE,
-    says="What each entry changed, and which changes paid: shares of structural, parametric and empty edits, and the "
-    "part of each that set a new validation best (hits/edits).",
-    computed="Syntax trees without literals tell structural from parametric edits; edits are counted over all runs of "
-    "an entry on a kind of task, first submissions and those whose worth isn't known aside.",
+    says="What each entry changed against each submission's parent: shares of the kinds of edits, and the part of the "
+    "structural and the parametric ones that were a real gain on validation (hits/edits).",
+    computed="A parent is declared or the nearest earlier submission; programs are compared without their names and "
+    "order. A hit is a gain beyond noise, case by case, over the parent and the best so far. Edits are counted over "
+    "all runs of an entry on a kind of task; those whose worth isn't known are in the shares alone.",
     draw=draw,
     needs=("edits",),
 )

@@ -14,9 +14,10 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.published.other_protocol import other_names
 from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.environment import EnvironmentSpec, TaskKind
-from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.game_identity import GameIdentity, game_named, game_of
 
@@ -58,6 +59,8 @@ class PublishedTable:
     kind: str = AGENT
     """Of all entries that the runs make."""
     runs: tuple[RunResult, ...] = ()
+    text: str = ""
+    """Which text of the tasks its agents read; empty where the runs tell it, or nobody read any."""
 
     def scores(self, environment: str) -> dict[str, float]:
         """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
@@ -80,8 +83,16 @@ def shipped_names() -> list[str]:
 
 @cache
 def shipped(name: str) -> PublishedTable:
-    """Return a shipped table; raise ``UnknownName`` where there is none of this name."""
+    """Return a shipped table; raise ``UnknownName`` where there is none of this name.
+
+    Raises ``UsageError`` for figures of another protocol.
+    """
     file = _files().get(name)
+    if name in other_names():
+        raise UsageError(
+            f"{name} is no table of entries here: its figures were made under other protocols, so they are neither "
+            f"ranked nor compared with runs. What works: leaderboard --with {name}, headroom --with {name}."
+        )
     if file is None:
         raise UnknownName("shipped table", name, shipped_names())
     text = file.read_text(encoding="utf-8")
@@ -103,7 +114,8 @@ def _of_means(document: Mapping[str, Any]) -> PublishedTable:
         task: PublishedTask(one["family"], TaskKind(one["kind"]), game_named(task))
         for task, one in document["tasks"].items()
     }
-    return PublishedTable(document["source"], tuple(PublishedEntry(**one) for one in document["entries"]), tasks)
+    entries = tuple(PublishedEntry(**one) for one in document["entries"])
+    return PublishedTable(document["source"], entries, tasks, text=document.get("text", ""))
 
 
 def _of_runs(name: str, text: str) -> PublishedTable:

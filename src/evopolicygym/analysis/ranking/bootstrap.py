@@ -11,6 +11,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +88,11 @@ class Sample:
     def of_runs(self) -> tuple[float, float]:
         """The mean's variance over runs, and its degrees of freedom."""
         return self._variances[0], self._freedoms[0]
+
+    @property
+    def of_cases(self) -> float:
+        """The mean's variance over cases."""
+        return self._variances[1]
 
     @cached_property
     def _freedoms(self) -> tuple[float, float]:
@@ -223,12 +229,15 @@ def _share(variance: float, freedom: float) -> float:
 
 
 @lru_cache(4096)
-def student(freedom: float) -> float:
-    """Return the 97.5 % quantile of Student's distribution: 2.776 at 4 degrees of freedom, 1.96 at infinitely many."""
+def student(freedom: float, coverage: float = COVERAGE) -> float:
+    """Return how far, in standard errors, an interval of this coverage reaches to each side, by Student's distribution.
+
+    At 95 % that is its 97.5 % quantile: 2.776 at 4 degrees of freedom, 1.96 at infinitely many.
+    """
     if not freedom < 1e4:  # noqa: PLR2004 - from here on the normal's, to four digits; not a number too
-        return _NORMAL
+        return NormalDist().inv_cdf((1 + coverage) / 2)
     # with t = sqrt(freedom) tan(angle), the density is proportional to cos(angle) ** (freedom - 1)
     angles = np.linspace(0.0, math.pi / 2, 4_001)
     density = np.cos(angles) ** (max(freedom, 1.0) - 1)
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(COVERAGE, below / below[-1], angles)))
+    return math.sqrt(max(freedom, 1.0)) * math.tan(float(np.interp(coverage, below / below[-1], angles)))

@@ -1,14 +1,15 @@
-"""Whether runs were measured alike, and so may stand in one table; in what they differ, where they weren't."""
+"""Which runs are comparable, and so may stand in one table; in what they differ where they aren't."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.analysis.results import RunResult
+from evopolicygym.analysis.results import FURTHER, RunResult
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_options import RUN_OPTIONS
 from evopolicygym.core.simulator_code import brief
+from evopolicygym.core.task_settings import plain
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",
@@ -19,17 +20,20 @@ COMPARED: Mapping[str, str] = {
     **{one.option.recorded_as or one.name: one.option.compared_as for one in RUN_OPTIONS if one.option.compared_as},
 }
 """What runs on a task must agree in: a property, and what it is called. The last are what was declared of options."""
+OPTIONS = {one.name: one for one in FURTHER}
 BY_NAME = frozenset({"versions", "simulator_code"})
 """Those of them that are texts by names."""
-UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code"})
-"""Those of them that a run may not tell, which is no difference."""
+HASHES = frozenset({"commitment", "spec_sha256"})
+"""Those of them that are shown by their first characters."""
+UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish"})
+"""Those of them that a run may leave open, which is no difference."""
 OF_ENTRIES = frozenset(
     one.option.recorded_as or one.name for one in RUN_OPTIONS if one.option.compared_as and not one.option.of_cases
 )
 """Those of them that entries may be split by."""
 CASES_BY = frozenset({"experiment", "split"})
-"""Entries that are told apart by one of these may play other cases than one another: their repeats are still pooled on
-the same cases only."""
+"""Entries that are split by one of these may play other cases than one another; repeats are still pooled on the same
+cases only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +45,27 @@ class ComparableRuns:
     runs: tuple[RunResult, ...]
 
 
-def not_alike(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:
-    """Return what a reader has to be told of differences; raise ``UsageError`` where none are wanted.
+def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
+    """Return a run's property by its name; an option's that is among the choices, or its default."""
+    if name not in OPTIONS:
+        return getattr(run, name)
+    return run.choices.get(name, plain(OPTIONS[name].option.default))
 
-    What entries are told apart by (``by``) is no difference.
+
+def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:
+    """Return what a reader has to know of differences; raise ``UsageError`` for any unless ``mix``.
+
+    What entries are split by (``by``) is no difference.
     """
-    differences = _differences(runs, by)
-    if differences and not mix:
-        told = "\n- ".join(differences.values())
+    found = differences(runs, by)
+    if found and not mix:
+        listed = "\n- ".join(found.values())
         raise UsageError(
-            f"These runs were not measured alike. They differ in:\n- {told}\n{_what_works(list(differences), runs)}"
+            f"These runs are not comparable. They differ in:\n- {listed}\n{_what_works(list(found), runs)}"
         )
-    if not mix and "commitment" in _differences(runs, set(by) - CASES_BY):
-        return ["Entries that are told apart by experiment or split played other cases than one another."]
-    return [f"Mixed: {difference}" for difference in differences.values()]
+    if not mix and "commitment" in differences(runs, set(by) - CASES_BY):
+        return ["Entries of different experiments or splits played different cases."]
+    return [f"Mixed: {difference}" for difference in found.values()]
 
 
 def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[ComparableRuns, ...]:
@@ -62,7 +73,7 @@ def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[Comparable
 
     Where something differs on a task, runs of other tasks are parted by the same property.
     """
-    differing = list(_differences(runs, by))
+    differing = list(differences(runs, by))
     groups: list[list[RunResult]] = []
     for run in runs:
         fitting = (one for one in groups if all(_fits(run, other, name) for other in one for name in differing))
@@ -79,24 +90,27 @@ def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[Comparable
     return tuple(ComparableRuns(title, tuple(group)) for title, group in zip(shown, groups, strict=True))
 
 
-def _differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str]:
+def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str]:
     """Return in what runs on a task differ: the names of properties, and sentences."""
-    differences: dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, what in COMPARED.items():
         if name in by:
             continue
         pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
         together = defaultdict(list)
         for run in runs:
-            together[run.task, run.label if pooled else ""].append(run)
-        different = {task: found for (task, _), group in together.items() if len(found := _distinct(group, name)) > 1}
+            shown = property_of(run, "text") if name == "spec_sha256" else ""  # another text is a difference of its own
+            together[run.task, shown, run.label if pooled else ""].append(run)
+        different = {
+            task: values for (task, *_), group in together.items() if len(values := _distinct(group, name)) > 1
+        }
         if different:
-            task, found = next(iter(different.items()))
-            shown = "; ".join(f"{_shown(name, value, found)} ({run.label}, {run.root})" for value, run in found[:3])
-            differences[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
+            task, values = next(iter(different.items()))
+            shown = "; ".join(f"{_shown(name, value, values)} ({run.label}, {run.root})" for value, run in values[:3])
+            found[name] = f"{what}, on {', '.join(different)}. On {task}: {shown}"
     if len({run.protocol_version for run in runs}) > 1:
-        differences.setdefault("protocol_version", "protocol version, between tasks")
-    return differences
+        found.setdefault("protocol_version", "protocol version, between tasks")
+    return found
 
 
 def _fits(run: RunResult, other: RunResult, name: str) -> bool:
@@ -127,7 +141,8 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
     found = _distinct(group, name)
     if name in BY_NAME and found:
         return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))
-    return f"{name.replace('_', ' ')} {str(found[0][0])[:12]}" if found else f"no {name.replace('_', ' ')}"
+    shown = _shown(name, found[0][0], found) if found else ""
+    return f"{name.replace('_', ' ')} {shown}" if shown else f"no {name.replace('_', ' ')}"
 
 
 def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
@@ -136,14 +151,14 @@ def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
     which = "the runs of one experiment only" if several else "only the runs to be shown (one directory or several)"
     ways = [f"Name {which}"]
     if set(differing) == {"commitment"}:
-        ways.append(f"tell entries apart with --by {'experiment' if several else 'split'}")
+        ways.append(f"split entries with --by {'experiment' if several else 'split'}")
     if set(differing) <= OF_ENTRIES:
-        ways.append(f"tell entries apart with --by {','.join(differing)}")
-    return f"{', or '.join([*ways, 'have them mixed all the same with --mix'])}."
+        ways.append(f"split entries with --by {','.join(differing)}")
+    return f"{', or '.join([*ways, 'mix them anyway with --mix'])}."
 
 
 def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
-    """Return each value that runs have, with one of them; what a run doesn't tell is none to differ in."""
+    """Return each value that runs have, with one of them; what a run leaves open is no difference."""
     found: list[tuple[Any, RunResult]] = []
     for run in runs:
         value = _value(run, name)
@@ -153,12 +168,12 @@ def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult
 
 
 def _value(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
-    value = len(run.held_out_returns) if name == "held_out_cases" else run.property_of(name)
+    value = len(run.held_out_returns) if name == "held_out_cases" else property_of(run, name)
     return (value or None) if name in UNKNOWN_TO_SOME else value
 
 
 def _shown(name: str, value: Any, found: Sequence[tuple[Any, RunResult]]) -> str:  # noqa: ANN401 - any property's
     if name not in BY_NAME:
-        return str(value)[:12]
+        return str(value)[:12] if name in HASHES else str(value)
     different = sorted({key for other, _ in found for key in value.keys() | other if value.get(key) != other.get(key)})
     return ", ".join(f"{key} {brief(value.get(key, 'absent'))}" for key in different)

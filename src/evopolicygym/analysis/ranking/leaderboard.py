@@ -79,10 +79,10 @@ class Standing:
         return mean(score.cell.success_rate for score in self.tasks.values())
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
-        """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't tell it."""
-        told = [mean_told(of(score.cell)) for score in self.tasks.values()]
-        known = [value for value in told if value is not None]
-        return math.fsum(known) if told and len(known) == len(told) else None
+        """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't report it."""
+        means = [mean_reported(of(score.cell)) for score in self.tasks.values()]
+        known = [value for value in means if value is not None]
+        return math.fsum(known) if means and len(known) == len(means) else None
 
     @property
     def tokens(self) -> float | None:
@@ -109,8 +109,8 @@ class Leaderboard:
     notes: tuple[str, ...]
 
 
-def mean_told(values: Sequence[float | None]) -> float | None:
-    """Return the mean of what repeats tell; None where any doesn't tell it."""
+def mean_reported(values: Sequence[float | None]) -> float | None:
+    """Return the mean of what repeats report; None where any reports nothing."""
     return None if None in values else mean(values)
 
 
@@ -307,7 +307,7 @@ class _Making:
             place = 1 + sum(other.rank_score.value > one.rank_score.value for other in placed) if one.complete else None
             own = None
             if place is not None and one.entry.is_repeated:
-                if best is None or self.told_apart(best, one):
+                if best is None or self.is_better(best, one):
                     tier, best = tier + 1, one
                 own = tier
             yield Standing(
@@ -315,7 +315,7 @@ class _Making:
                 one.wins, one.top_2,
             )  # fmt: skip
 
-    def told_apart(self, better: Standing, worse: Standing) -> bool:
+    def is_better(self, better: Standing, worse: Standing) -> bool:
         """Return whether the interval of the difference of two rank scores lies above nothing."""
         names = list(better.tasks)
         each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]

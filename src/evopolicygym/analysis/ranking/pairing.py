@@ -92,7 +92,7 @@ class Pairing:
     """What a reader has to know of the table that the entries are of."""
 
     @property
-    def told_apart(self) -> tuple[int, int] | None:
+    def better_on(self) -> tuple[int, int] | None:
         """On how many tasks the first is better, and the second; None where no task has two repeats of each."""
         known = [one.verdict for one in self.tasks if one.verdict]
         return (known.count("first"), known.count("second")) if known else None

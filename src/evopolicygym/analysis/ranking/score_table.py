@@ -1,18 +1,25 @@
-"""The table of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
+"""Tables of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
+
+Runs that are not comparable stand in tables of their own, and none of them is refused (``comparability.py``).
 
 What is made of it (ranks, norms, intervals) is described in ``leaderboard.py``.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evopolicygym.analysis.experiments import shown as experiments_shown
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, PublishedEntry, PublishedTable
 from evopolicygym.analysis.ranking.bootstrap import Block, Interval, Sample
-from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, not_alike
+from evopolicygym.analysis.ranking.comparability import (
+    OF_ENTRIES,
+    ComparableRuns,
+    comparability_notes,
+    comparable,
+    property_of,
+)
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -20,8 +27,10 @@ from evopolicygym.core.isolation import is_unverified, parted
 from evopolicygym.core.score import mean
 
 RANDOM = "Uniform random"
+SHORT = 8
+"""Characters of an experiment's identity that are shown."""
 SPLIT_BY: tuple[str, ...] = (
-    *("experiment", "seed", "split", "isolation", "feedback", "agent", "model", "effort"),
+    *("experiment", "seed", "split", "isolation", "agent", "model", "effort"),
     *sorted(OF_ENTRIES),
 )
 """What entries can be split by besides their label."""
@@ -87,6 +96,21 @@ class Entry:
         return tuple(run for cell in self.cells.values() for run in cell.runs)
 
     @property
+    def harness(self) -> str | None:
+        """The agent's name, whatever it is called; None where only means were published."""
+        return _one_of(run.agent for run in self.runs)
+
+    @property
+    def model(self) -> str | None:
+        """The model that its agent asks; None where it asks none, or only means were published."""
+        return _one_of(run.model for run in self.runs)
+
+    @property
+    def effort(self) -> str | None:
+        """The model's reasoning effort; None where none was given, or only means were published."""
+        return _one_of(run.effort for run in self.runs)
+
+    @property
     def is_repeated(self) -> bool:
         """Whether it was run twice at least on each of its tasks; nothing is decided about an agent by a single run."""
         return all(cell.sample is not None and cell.sample.is_repeated for cell in self.cells.values())
@@ -142,6 +166,14 @@ class Choice:
     notes: list[str] = field(default_factory=list)
 
 
+def score_tables(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
+) -> dict[str, ScoreTable]:
+    """Return a table for each group of comparable runs, by title, each beside the shipped tables."""
+    choice = choice or Choice()
+    return {one.title: score_table(one.runs, shipped, choice) for one in comparable_runs(runs, shipped, choice)}
+
+
 def score_table(
     runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
 ) -> ScoreTable:
@@ -161,7 +193,7 @@ def score_table(
         tasks = tuple(task for task in tasks if task.family == choice.family)
     names = {task.name for task in tasks}
     runs = tuple(run for run in runs if run.task in names)
-    notes += not_alike(runs, choice.by, mix=choice.mix)
+    notes += comparability_notes(runs, choice.by, mix=choice.mix)
     entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
@@ -170,6 +202,7 @@ def score_table(
         notes.append("A run that ended without a checkpoint to score counts as uniform random.")
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
+    notes += _texts(runs, shipped)
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
     if any(is_unverified(run.isolation) for run in runs):
@@ -185,14 +218,30 @@ def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
     """Return runs under all that their entry is called."""
     for name in by:
         if name not in SPLIT_BY:
-            raise UnknownName("property of runs to tell entries apart by", name, SPLIT_BY)
+            raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
     named = {run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)}
-    experiments = experiments_shown(named)
+    experiments = _experiments_shown(named)
 
-    def told(run: RunResult, name: str) -> str:
-        return f"{name} {experiments[run.experiment] if name == 'experiment' else run.property_of(name)}"
+    def described(run: RunResult, name: str) -> str:
+        return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
 
-    return [replace(run, label=", ".join([run.label, *(told(run, name) for name in by)])) for run in runs]
+    return [replace(run, label=", ".join([run.label, *(described(run, name) for name in by)])) for run in runs]
+
+
+def comparable_runs(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: Choice
+) -> tuple[ComparableRuns, ...]:
+    """Return the runs of each table; runs on tasks that no table has stand with the first, which says so."""
+    if choice.mix:
+        return (ComparableRuns("", tuple(runs)),)
+    tasks = {name for one in shipped for name in one.tasks} if shipped else {run.task for run in runs}
+    if choice.family in {run.family for run in runs}:
+        tasks &= {run.task for run in runs if run.family == choice.family}
+    first, *others = comparable([run for run in labelled(runs, choice.by) if run.task in tasks], choice.by)
+    as_recorded = {run.identity: run for run in runs}
+    outside = (run for run in runs if run.task not in tasks)
+    groups = [ComparableRuns(first.title, (*first.runs, *outside)), *others]
+    return tuple(ComparableRuns(one.title, tuple(as_recorded[run.identity] for run in one.runs)) for one in groups)
 
 
 def _of_the_same_games(
@@ -210,6 +259,14 @@ def _of_the_same_games(
     return tuple(kept), list(dict.fromkeys(notes))
 
 
+def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iterator[str]:
+    """Yield which texts agents read, where runs stand beside published rows that say it."""
+    read = sorted({str(property_of(run, "text")) for run in runs})
+    published = [f"{one.text} ({one.source})" for one in shipped if one.text]
+    if read and published:
+        yield f"Text of the tasks: {' and '.join(read)} (runs); {'; '.join(published)}."
+
+
 def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tuple[TaskRow, ...]:
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     idle = {run.task: run.idle_anchor for run in runs}
@@ -220,6 +277,10 @@ def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tupl
         found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
         return tuple(sorted(found.values(), key=lambda task: (task.family, task.name)))
     return tuple(found.values())
+
+
+def _one_of(found: Iterable[str]) -> str | None:
+    return ", ".join(sorted({text for text in found if text})) or None
 
 
 def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
@@ -287,3 +348,17 @@ def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
         task: Cell(one.mean, one.standard_error, published_success_rate=one.success_rate)
         for task, one in anchors.items()
     }
+
+
+def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
+    """Return what experiments are called in a table, by identity: by name where that tells them apart."""
+    borne = Counter(names.values())
+    return {
+        identity: name if name and borne[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
+        for identity, name in names.items()
+    }
+
+
+def _short(identity: str, all_of_them: Iterable[str]) -> str:
+    alike = [one for one in all_of_them if one.startswith(identity[:SHORT])]
+    return identity[:SHORT] if len(alike) == 1 else identity

@@ -1,6 +1,6 @@
 """What stands in the tables of a leaderboard and of a pairing, for people and for programs.
 
-How numbers become text is told in ``formats.py``, what stands in a diagnostic's table in ``analysis/diagnostics/``.
+``formats.py`` says how numbers become text; ``analysis/diagnostics/`` makes the tables of diagnostics.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -8,14 +8,27 @@ from dataclasses import replace
 from typing import Any
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
-from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_told
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_reported
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.score_table import Entry
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
-from evopolicygym.core.decimals import decimals
+from evopolicygym.core.number_text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
-_TEXT = {"entry", "task", "isolation", "told apart", "fingerprint", "program", "cases", "it covers", "interval covers"}
+_TEXT = {
+    "entry",
+    "harness",
+    "model",
+    "effort",
+    "task",
+    "isolation",
+    "better",
+    "fingerprint",
+    "program",
+    "cases",
+    "it covers",
+    "interval covers",
+}
 _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"}
 
 
@@ -23,7 +36,7 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
     whole = standings_table(board)
     parts = {name for one in board.standings for name in (*one.families, *one.kinds)}
-    took = {"tokens", "cost", "hours", "isolation", "fingerprint", "program"}
+    took = {"harness", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
     named = {"place", "entry"}
     tables = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
@@ -47,6 +60,7 @@ def standings_table(board: Leaderboard) -> Table:
     kinds = sorted({kind for one in board.standings for kind in one.kinds})
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
+    columns += [_column("harness"), _column("model"), _column("effort")]
     columns += [_column("tokens"), _column("cost", "cost, $"), _column("hours"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
@@ -103,7 +117,7 @@ def pairing_table(pair: Pairing) -> Table:
         _column("task"), _column("first", "A"), _column("second", "B"), _column("difference", "A - B"),
         _column("covers", "interval covers"), _column("normalised", "normalised"), _column("improvement", "P(A > B)"),
         _column("cases"), _column("case", "most on case"), _column("case_difference", "by"),
-        _column("told_apart", "told apart"),
+        _column("told_apart", "better"),
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
@@ -131,7 +145,7 @@ def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str
 
 def pairing_document(pair: Pairing) -> dict[str, Any]:
     """Return a pairing for programs."""
-    better = pair.told_apart
+    better = pair.better_on
     return {
         "first": pair.first.label,
         "second": pair.second.label,
@@ -189,6 +203,9 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
     return {
         "entry": one.entry.label,
         "kind": one.entry.kind,
+        "harness": one.entry.harness,
+        "model": one.entry.model,
+        "effort": one.entry.effort,
         "intervals_cover": one.covers,
         "source": one.entry.source or None,
         "ours": one.entry.is_ours,
@@ -245,6 +262,9 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
         one.wins,
         one.top_2,
         _percent(one.success_rate),
+        one.entry.harness,
+        one.entry.model,
+        one.entry.effort,
         None if one.tokens is None else round(one.tokens),
         None if one.cost is None else Number(one.cost, 2),
         None if one.wall_s is None else Number(one.wall_s / 3600, 1),
@@ -258,7 +278,7 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     score = one.tasks[task]
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
-    tokens, cost = mean_told([run.tokens for run in runs]), mean_told([run.cost for run in runs])
+    tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost for run in runs])
     return (
         score.rank if score.is_counted else f"({score.rank})", one.entry.shown, len(runs) or None,
         Number(cell.mean, None, cell.standard_error),

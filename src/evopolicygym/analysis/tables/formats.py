@@ -1,6 +1,6 @@
 """The one writer of tables: CSV, Markdown and LaTeX, each with its own escaping.
 
-What stands in a table is described in ``contents.py``; terminals are served by ``cli/tables.py``, JSON by
+What stands in a table is described in ``contents.py``; terminals are served by ``cli/printing.py``, JSON by
 ``records/jsontext.py``.
 """
 
@@ -9,8 +9,8 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evopolicygym.analysis.tables.table import Cell, Number, Table
-from evopolicygym.core.decimals import decimals
 from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.number_text import decimals
 from evopolicygym.core.printable import printable
 
 FORMATS = ("csv", "markdown", "latex")

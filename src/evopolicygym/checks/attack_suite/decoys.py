@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.checks.attack_suite.attack import DECOYS_FILE
+from evopolicygym.packs.installation import packs_directory
 
 MARK = "evopolicygym-attack"
 """Begins the name of whatever an attack tries to leave."""
@@ -57,6 +58,7 @@ def decoys_laid(directory: Path, /, **more: Any) -> Iterator[Decoys]:  # noqa: A
             "port": port,
             "socket": name,
             "url": f"http://127.0.0.1:{port}",
+            "packs": str(packs_directory()),
         }
         yield Decoys({**addresses, **more}, (tcp, unix))
 

@@ -15,4 +15,4 @@ class Policy:
         print(f"reset {episode_index}")
 
     def act(self, obs):
-        return int(np.dot(np.asarray(obs), [0.0, 0.0, 1.0, 1.0]) > 0)
+        return int(np.asarray(obs, float).ravel()[-2:].sum() > 0)

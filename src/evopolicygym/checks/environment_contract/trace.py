@@ -18,6 +18,7 @@ import numpy as np
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.spaces import sample
 from evopolicygym.environments.environment import Environment
+from evopolicygym.packs.interpreter import command
 from evopolicygym.specs import catalog
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
     asked = json.dumps({"spec": asdict(spec), "seed": seed, "steps": steps})
     other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     ended = subprocess.run(
-        [sys.executable, "-m", "evopolicygym.checks.environment_contract.trace"],
+        command("", "evopolicygym.checks.environment_contract.trace"),
         input=asked.encode(),
         capture_output=True,
         env=os.environ | {"PYTHONHASHSEED": other_hash_seed},

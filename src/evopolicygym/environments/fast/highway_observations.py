@@ -32,16 +32,16 @@ class KinematicObservation(original.KinematicObservation):  # type: ignore[misc]
             vehicles_only=not self.include_obstacles,
         )
         origin = None if self.absolute else self.observer_vehicle
-        told = [self.observer_vehicle.to_dict()]
-        told += [
+        seen = [self.observer_vehicle.to_dict()]
+        seen += [
             other.to_dict(origin, observe_intentions=self.observe_intentions)
             for other in others[-self.vehicles_count + 1 :]
         ]
-        columns = {feature: np.array([row.get(feature, np.nan) for row in told]) for feature in self.features}
+        columns = {feature: np.array([row.get(feature, np.nan) for row in seen]) for feature in self.features}
         if self.normalize:
             columns = self.normalize_obs(columns)
-        observation = np.zeros((max(len(told), self.vehicles_count), len(self.features)))
-        observation[: len(told)] = np.column_stack([columns[feature] for feature in self.features])
+        observation = np.zeros((max(len(seen), self.vehicles_count), len(self.features)))
+        observation[: len(seen)] = np.column_stack([columns[feature] for feature in self.features])
         if self.order == "shuffled":
             self.env.np_random.shuffle(observation[1:])
         return observation.astype(self.space().dtype)
@@ -63,8 +63,8 @@ class KinematicsGoalObservation(original.KinematicsGoalObservation):  # type: ig
         )
 
 
-def _features(told: dict[str, float], features: Sequence[str]) -> Any:  # noqa: ANN401 - an array
-    return np.array([told[feature] for feature in features])
+def _features(seen: dict[str, float], features: Sequence[str]) -> Any:  # noqa: ANN401 - an array
+    return np.array([seen[feature] for feature in features])
 
 
 _STAND_INS = {

@@ -21,7 +21,7 @@ from evopolicygym.core.spaces import Box, Dict, Discrete, MultiBinary, MultiDisc
 from evopolicygym.export.exporters import BaseExporter, WrittenFile, needs, replace_directory
 from evopolicygym.export.schema.rows import EpisodeRow
 from evopolicygym.export.schema.steps import episode_steps, spaces
-from evopolicygym.export.schema.tables import Run
+from evopolicygym.export.schema.tables import RunTables
 from evopolicygym.records.playback import Step
 
 with needs("The export format 'minari'"):
@@ -46,7 +46,7 @@ class DataSet:
     name: str
     root: Path
     storage: Any
-    first: Run
+    first: RunTables
     """The run that it was begun for."""
     n_episodes: int = 0
     n_steps: int = 0
@@ -62,7 +62,7 @@ class Exporter(BaseExporter):
         self._sets: dict[tuple[str, ...], DataSet] = {}
         self._left_out = 0
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunTables) -> None:
         """Write a run's train episodes into the data set of its task and entry."""
         for episode in run.episodes:
             if episode.submission is None:
@@ -88,7 +88,7 @@ class Exporter(BaseExporter):
             replace_directory(one.root)
             one.root.rmdir()
 
-    def _set_of(self, run: Run) -> DataSet:
+    def _set_of(self, run: RunTables) -> DataSet:
         row = run.row
         key = (row.task, row.agent, row.model or "", row.effort or "")
         if key not in self._sets:
@@ -102,7 +102,7 @@ class Exporter(BaseExporter):
             )
         return found
 
-    def _begun(self, run: Run, key: tuple[str, ...]) -> DataSet:
+    def _begun(self, run: RunTables, key: tuple[str, ...]) -> DataSet:
         task, *entry = key
         name = f"{NAMESPACE}/{plain(task)}/{plain('-'.join(part for part in entry if part))}-v0"
         if any(name == one.name for one in self._sets.values()):  # names that differ only in what Minari can't spell
@@ -160,7 +160,7 @@ def plain(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or "unnamed"
 
 
-def _append(data_set: DataSet, run: Run, episode: EpisodeRow, steps: list[Step]) -> None:
+def _append(data_set: DataSet, run: RunTables, episode: EpisodeRow, steps: list[Step]) -> None:
     seen, done = spaces(run.record.state)
     ends = np.zeros((2, len(steps)), bool)
     ends[:, -1] = episode.terminated, episode.truncated
@@ -173,13 +173,13 @@ def _append(data_set: DataSet, run: Run, episode: EpisodeRow, steps: list[Step])
         truncations=ends[1],
     )
     data_set.storage.update_episodes([buffer])
-    told = {name: getattr(episode, name) for name in TOLD}
-    data_set.storage.update_episode_metadata([told], [data_set.n_episodes])
+    metadata = {name: getattr(episode, name) for name in METADATA}
+    data_set.storage.update_episode_metadata([metadata], [data_set.n_episodes])
     data_set.n_episodes += 1
     data_set.n_steps += len(steps)
 
 
-TOLD = ("run", "submission", "position", "case", "checkpoint", "failure", "success", "trajectory_sha256")
+METADATA = ("run", "submission", "position", "case", "checkpoint", "failure", "success", "trajectory_sha256")
 """Columns of the table of episodes that stand in an episode's metadata."""
 
 
@@ -200,7 +200,7 @@ def _columns(space: Space, values: Sequence[Any]) -> Any:  # noqa: ANN401 - an a
             return np.array(values, np.int64)
 
 
-def _registered(run: Run) -> Any:  # noqa: ANN401 - gymnasium's spec or None
+def _registered(run: RunTables) -> Any:  # noqa: ANN401 - gymnasium's spec or None
     """Return how gymnasium makes the environment, where it knows that without a simulator's package; else None."""
     spec = run.record.state.opened.task.environment
     known = gymnasium.registry.get(spec.id)
@@ -217,7 +217,7 @@ def _registered(run: Run) -> Any:  # noqa: ANN401 - gymnasium's spec or None
         )
 
 
-def _packages(run: Run) -> list[tuple[str, str]]:
+def _packages(run: RunTables) -> list[tuple[str, str]]:
     versions = run.record.state.opened.versions
     return [(package, version) for package, version in versions.items() if package != "python"]
 

@@ -74,8 +74,8 @@ TYPES = {
 
 
 def _field(column: ColumnSchema) -> Any:  # noqa: ANN401 - pyarrow has no types
-    told = {"description": column.meaning, "unit": column.unit} if column.unit else {"description": column.meaning}
-    return pa.field(column.name, TYPES[column.kind], nullable=column.optional, metadata=told)
+    metadata = {"description": column.meaning, "unit": column.unit} if column.unit else {"description": column.meaning}
+    return pa.field(column.name, TYPES[column.kind], nullable=column.optional, metadata=metadata)
 
 
 def _array(column: ColumnSchema, values: list[Any]) -> Any:  # noqa: ANN401 - as above

@@ -1,4 +1,4 @@
-"""A table's columns: name, type, unit and meaning, told once, where the row's class is, and read from there.
+"""A table's columns: name, type, unit and meaning, written once, in the row's class, and read from there.
 
 What the columns are is described in ``rows.py``.
 """
@@ -73,10 +73,10 @@ def _columns(row: Any) -> tuple[ColumnSchema, ...]:  # noqa: ANN401 - a class is
     return tuple(_column(one.name, hints[one.name], one.metadata) for one in fields(row))
 
 
-def _column(name: str, hint: Any, told: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
+def _column(name: str, hint: Any, metadata: Mapping[str, str]) -> ColumnSchema:  # noqa: ANN401 - an annotation
     members = (hint,) if hint in _KINDS else get_args(hint)
     (kind,) = (_KINDS[one] for one in members if one is not NoneType)
-    return ColumnSchema(name, kind, NoneType in members, told["unit"], told["meaning"])
+    return ColumnSchema(name, kind, NoneType in members, metadata["unit"], metadata["meaning"])
 
 
 def markdown(row: type) -> str:

@@ -9,22 +9,23 @@ from datetime import datetime
 from itertools import chain
 from pathlib import Path
 
-from evopolicygym.analysis.experiments import name_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.export.schema.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.schema.steps import json_text, step_rows
-from evopolicygym.records.reader import RunRecord, find_runs, read_run
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.run_names import experiment_name, find_runs
 from evopolicygym.records.run_summary import summary_of
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunTables:
     """One run's tables."""
 
     record: RunRecord
@@ -56,13 +57,13 @@ class Runs:
     runs: list[RunRow] = field(default_factory=list)
     submissions: list[SubmissionRow] = field(default_factory=list)
     episodes: list[EpisodeRow] = field(default_factory=list)
-    _each: dict[str, Run] = field(default_factory=dict, repr=False)
+    _each: dict[str, RunTables] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
         counts = (f"{len(getattr(self, name))} {name}" for name in ("runs", "submissions", "episodes"))
         return f"<Runs: {', '.join(counts)}>"
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunTables) -> None:
         """Take one more run in."""
         self.runs.append(run.row)
         self.submissions += run.submissions
@@ -99,11 +100,11 @@ def find(paths: Iterable[str | Path]) -> list[Path]:
         for resolved, root in below.items():
             found.setdefault(resolved, root)
     if not found:
-        raise UsageError("No run was named. A run's directory, or one with runs below it, is asked for.")
+        raise UsageError("No run was named; expected a run's directory, or one with runs below it.")
     return list(found.values())
 
 
-def each_run(roots: Iterable[Path]) -> Iterator[Run]:
+def each_run(roots: Iterable[Path]) -> Iterator[RunTables]:
     """Yield the tables of runs, each read when it is asked for; refuse two runs of the same id."""
     seen: dict[str, Path] = {}
     for root in roots:
@@ -114,11 +115,11 @@ def each_run(roots: Iterable[Path]) -> Iterator[Run]:
         yield run
 
 
-def tables_of(root: Path) -> Run:
+def tables_of(root: Path) -> RunTables:
     """Return one run's tables; raise ``RecordError`` where its record is broken."""
     try:
         record = read_run(root)
-        return Run(record, _run(record), _submissions(record), list(_episodes(record)))
+        return RunTables(record, _run(record), _submissions(record), list(_episodes(record)))
     except RecordError as error:
         raise error if str(root) in str(error) else RecordError(f"{root}: {error}") from error
 
@@ -135,12 +136,13 @@ def _run(record: RunRecord) -> RunRow:
         family=environment.family,
         kind=environment.kind.value,
         agent=agent.label or agent.name,
+        harness=agent.name,
         program_sha256=agent.program_sha256 or None,
         model=agent.model or None,
         effort=agent.effort or None,
         seed=opened.seed,
         split_source=opened.split.value,
-        experiment=name_of(record.paths.root.absolute(), opened.experiment) or opened.experiment,
+        experiment=printable(experiment_name(record.paths.root.absolute(), opened.experiment)) or opened.experiment,
         experiment_id=opened.experiment,
         commitment=opened.commitment,
         protocol_version=opened.protocol_version,
@@ -163,6 +165,16 @@ def _run(record: RunRecord) -> RunRow:
         submissions=len(state.submissions),
         validation_cases=opened.task.validation_cases,
         held_out_cases=opened.task.held_out_cases,
+        train_cases=opened.task.train_cases,
+        text=opened.task.text.value,
+        feedback=opened.task.feedback.value,
+        finish_allowed=opened.task.finish_allowed,
+        min_episodes=opened.task.budget.min_per_submission,
+        max_episodes=opened.task.budget.max_per_submission,
+        max_submissions=opened.task.budget.max_submissions,
+        films=opened.task.films,
+        policy_packages=" ".join(opened.task.policy_packages) or None,
+        policy_limits=json_text(changed) if (changed := opened.task.limits.changed) else None,
         model_requests=_count(usage.requests),
         unknown_generations=_count(usage.unknown_generations),
         input_tokens=_count(usage.input_tokens),

@@ -1,7 +1,7 @@
 """What plays on a machine that is not the judge's: a local executor with one worker, among bytes.
 
-A checkpoint comes as bytes and is laid out in scratch of this machine; an episode's files go home as bytes. Who carries
-them is not told here, so nothing of a cluster's software is imported. Nothing is kept here that a result hangs on: when
+A checkpoint comes as bytes and is laid out in this machine's scratch directory; an episode's files go back as bytes.
+Anything may carry them, so nothing of a cluster's software is imported. No result depends on what is kept here: when
 the machine is lost, its cases are played elsewhere.
 """
 
@@ -20,7 +20,7 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import cores
@@ -55,7 +55,7 @@ class NodeDescription:
 class NodeReply:
     """What a node answers."""
 
-    answer: NodeDescription | Episode | LoadError | None = None
+    answer: NodeDescription | Episode | LoadError | Trial | None = None
     files: Archive = field(default_factory=dict)
     """Of an episode, where its job says that they are wanted."""
     repeated: Sequence[str] = ()
@@ -81,7 +81,7 @@ class Node:
     ) -> None:
         """Take in what is to be played; ``token`` stands in the name of its scratch, so that it can be found."""
         self._token = token
-        self._told = spec, limits, isolation
+        self._task = spec, limits, isolation
         self._pinned, self._policy_packages = pinned, policy_packages
         self._claim = cores.Claim(None)
         self._executor: LocalExecutor | None = None
@@ -93,17 +93,17 @@ class Node:
         sweep()
         self._scratch, self._claim = _scratch(self._token), cores.claim()
         repeated: list[str] = []
-        with self._telling(repeated) as told:
+        with self._replying(repeated) as replies:
             log = self._scratch / "simulators.log"
             self._executor = LocalExecutor(
-                *(*self._told, self._scratch / "workers", log, 1, [self._claim.core]),
+                *(*self._task, self._scratch / "workers", log, 1, [self._claim.core]),
                 pinned=self._pinned,
                 policy_packages=self._policy_packages,
             )
             grounds = self._executor.grounds
             here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
-            told.append(NodeReply(here, said=self._said()))
-        return told[0]
+            replies.append(NodeReply(here, said=self._said()))
+        return replies[0]
 
     def take(self, name: str, checkpoint: Archive) -> None:
         """Lay out a checkpoint in place of the one before, if it is what its name says."""
@@ -115,20 +115,26 @@ class Node:
 
     def load(self, name: str, context: PolicyContext) -> NodeReply:
         """Construct the policy once; answer why it can't be, or None."""
-        with self._telling([]) as told:
-            told.append(NodeReply(self._ready().load(self._checkpoint(name), context), said=self._said()))
-        return told[0]
+        with self._replying([]) as replies:
+            replies.append(NodeReply(self._ready().load(self._checkpoint(name), context), said=self._said()))
+        return replies[0]
+
+    def check(self, name: str, context: PolicyContext) -> NodeReply:
+        """Construct the policy once and have it act once; answer what came of it."""
+        with self._replying([]) as replies:
+            replies.append(NodeReply(self._ready().check(self._checkpoint(name), context), said=self._said()))
+        return replies[0]
 
     def play(self, name: str, context: PolicyContext, job: EpisodeJob) -> NodeReply:
         """Play one case; its job's directory only says whether files are wanted."""
         directory = self._scratch / "episode"
         repeated: list[str] = []
-        with self._telling(repeated) as told:
+        with self._replying(repeated) as replies:
             here = replace(job, directory=directory if job.directory else None)
             played = self._ready().play(self._checkpoint(name), context, [here], lambda _job, why: repeated.append(why))
             episode = dict(played)[here]
-            told.append(NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._said()))
-        return told[0]
+            replies.append(NodeReply(episode, pack(directory) if job.directory else {}, repeated, said=self._said()))
+        return replies[0]
 
     def close(self) -> None:
         """Stop the worker and leave nothing behind."""
@@ -139,15 +145,15 @@ class Node:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     @contextmanager
-    def _telling(self, repeated: list[str]) -> Iterator[list[NodeReply]]:
-        """Have what is raised told in place of the answer."""
-        told: list[NodeReply] = []
+    def _replying(self, repeated: list[str]) -> Iterator[list[NodeReply]]:
+        """Send what is raised in place of the answer."""
+        replies: list[NodeReply] = []
         try:
-            yield told
+            yield replies
         except EvoPolicyGymError as error:
-            told.append(NodeReply(repeated=repeated, error=error, said=self._said()))
+            replies.append(NodeReply(repeated=repeated, error=error, said=self._said()))
         except OSError as error:
-            told.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._said()))
+            replies.append(NodeReply(repeated=repeated, error=fault_of(error).error(), said=self._said()))
 
     def _ready(self) -> LocalExecutor:
         if self._executor is None:

@@ -2,9 +2,9 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds
+from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds, Trial
 from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
@@ -26,12 +26,21 @@ from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.cores import claim
 from evopolicygym.rollout.executor import ExecutorConfig
-from evopolicygym.rollout.messages import Blame, Fault, Load, Play, WorkerConfig
+from evopolicygym.rollout.log_bound import bound
+from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
+from evopolicygym.rollout.worker_process import WorkerProcess, start, walls_of
 from evopolicygym.sandbox.confinement import cgroup
+from evopolicygym.sandbox.confinement.bwrap import reaching_bwrap
+from evopolicygym.sandbox.confinement.simulator_walls import FINDING
+from evopolicygym.sandbox.packages import policy_library, versions_of
+from evopolicygym.sandbox.program.started import kill_marked
 
 GONE_S = 2.0
 """Seconds in which what a worker left of its sandboxes ends, and their control groups can be removed."""
+DEATH = "the simulator's process ended by itself"
+DEATHS: dict[int | None, str] = {-signal.SIGALRM: "the simulator made no progress and was ended"}
+"""What is said of a worker's end, by its exit code."""
 LAST_WORDS = 600
 """Characters of the log that a failure to get ready is reported with."""
 
@@ -41,7 +50,7 @@ class WorkerSeat:
     """One worker's place: the process may be replaced, the place stays."""
 
     config: WorkerConfig
-    process: "subprocess.Popen[bytes]"
+    process: WorkerProcess
     connection: Connection
     grounds: Grounds | None = None
     """None until the worker has said that it is ready."""
@@ -83,13 +92,16 @@ class LocalExecutor:
         """The process number of every worker that was started."""
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
+        self._walls = walls_of(spec.pack, isolation, scratch)
         there = len(cores or os.sched_getaffinity(0))
         count = workers or there
         self._claims = [claim() for _ in range(count)] if count <= there and not cores else []
         usable = cores or [one.core for one in self._claims]
         places = [usable[place] if count <= len(usable) else None for place in range(count)]
+        walls = {FINDING: self._walls.finding} if self._walls else {}
+        offered = policy_library(policy_packages), versions_of(policy_packages), walls
         configs = (
-            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned, policy_packages)
+            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned, *offered)
             for place, core in enumerate(places)
         )
         self._seats = [self._start(config) for config in configs]
@@ -107,12 +119,20 @@ class LocalExecutor:
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be, or None."""
+        return self._done(Load(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+
+    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
+        """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
+        return self._done(Check(checkpoint, context))  # type: ignore[return-value] # by the worker's contract
+
+    def _done(self, request: Load | Check) -> Reply:
+        """Have the first worker do something, and another where it can't; return its answer."""
         for attempt in range(1, ATTEMPTS + 1):
             seat = self._seats[0]
             self._ready(seat)
-            reply = self._asked(seat, Load(checkpoint, context))
+            reply: Reply = self._asked(seat, request)
             if not isinstance(reply, Fault):
-                return reply  # type: ignore[no-any-return] # a LoadError or None, by the worker's contract
+                return reply
             if attempt == ATTEMPTS:
                 raise reply.error()
             self._replace(seat)
@@ -161,20 +181,18 @@ class LocalExecutor:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self, config: WorkerConfig) -> WorkerSeat:
-        temporary = config.root.with_name(f"{config.root.name}-temporary")
+        temporary = _temporary(config)
         for directory in (config.root, temporary):
             shutil.rmtree(directory, ignore_errors=True)
         temporary.mkdir()
         ours, theirs = socket.socketpair()
         with theirs, regular_file.appender(self._log) as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "evopolicygym.rollout.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env={**os.environ, **arithmetic.variables(pinned=config.pinned), **temporary_files_in(temporary)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            variables = {
+                **arithmetic.variables(pinned=config.pinned),
+                **temporary_files_in(temporary),
+                **reaching_bwrap(),
+            }
+            process = start(config.spec.pack, theirs.fileno(), self._walls, variables, log)
         self._workers.append(process.pid)
         connection = Connection(ours.detach())
         connection.send(config)
@@ -187,6 +205,8 @@ class LocalExecutor:
         except subprocess.TimeoutExpired:
             seat.process.kill()
             seat.process.wait()
+        if self._spec.pack:
+            kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary(seat.config)))
 
     def _replace(self, seat: WorkerSeat) -> None:
         """Start a new worker in the place of one that is broken or whose work is no longer wanted; none once closed."""
@@ -211,16 +231,22 @@ class LocalExecutor:
         """Raise ``EnvironmentFault`` where a worker has imported other code of the simulator than those before it."""
         self._code = self._code or grounds.simulator_code
         if changed := other_code(self._code, grounds.simulator_code):
-            told = ", ".join(f"code of {one.module}: {one.here} before, {one.there} now" for one in changed)
+            changes = ", ".join(f"code of {one.module}: {one.here} before, {one.there} now" for one in changed)
             raise EnvironmentFault(
-                f"The simulator of {self._spec.name!r} was changed while it was being played ({told}), so that its "
+                f"The simulator of {self._spec.name!r} was changed while it was being played ({changes}), so that its "
                 f"episodes would not be comparable. Put it back as it was to go on."
             )
 
     def _not_ready(self, fault: Fault) -> EvoPolicyGymError:
         """Return what is said of a worker that never got ready; of a simulator, which one."""
-        which = f"The environment {self._spec.name!r} could not be made: " if fault.blame is Blame.SIMULATOR else ""
+        made = f"The environment {self._spec.name!r}{self._of_pack} could not be made: "
+        which = made if fault.blame is Blame.SIMULATOR else ""
         return replace(fault, message=f"{which}{fault.message}{self._last_words()}").error()
+
+    @property
+    def _of_pack(self) -> str:
+        """What is said after the environment's name where its pack has a Python of its own."""
+        return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
     def _last_words(self) -> str:
         """Return the end of what simulators and sandboxes printed."""
@@ -252,17 +278,20 @@ class LocalExecutor:
         except (EOFError, OSError):
             code = self._ended(seat)
             self._replace(seat)
-            return Fault(f"the simulator's process ended by itself, exit code {code}")
+            return Fault(f"{DEATHS.get(code, DEATH)}, exit code {code}")
+        finally:
+            bound(self._log)
 
     def _read(self, seat: WorkerSeat) -> Any:  # noqa: ANN401 - the worker's first words
         try:
             return _next(seat)
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
-                f"A worker ended while it got ready, exit code {self._ended(seat)}; see {self._log}."
+                f"A worker of the environment {self._spec.name!r}{self._of_pack} ended while it got ready, exit code "
+                f"{self._ended(seat)}; see {self._log}.{self._last_words()}"
             ) from error
 
-    def _asked(self, seat: WorkerSeat, request: Load) -> Any:  # noqa: ANN401 - as above
+    def _asked(self, seat: WorkerSeat, request: Load | Check) -> Any:  # noqa: ANN401 - as above
         try:
             seat.connection.send(request)
             return _next(seat)
@@ -283,9 +312,15 @@ class LocalExecutor:
         is_policys = fault.blame is Blame.SIMULATOR and not is_bounded(from_schema(self.grounds.action_schema))
         if played >= ATTEMPTS + is_policys:
             raise fault.error(
-                f"Case {job.position} of {self._spec.name} was played {played} times and failed each time: "
+                f"Case {job.position} of {self._spec.name}{self._of_pack} was played {played} times and failed each "
+                f"time: "
             )
         attempts[job.position] += 1
+
+
+def _temporary(config: WorkerConfig) -> Path:
+    """Return where a worker's simulators leave their temporary files."""
+    return config.root.with_name(f"{config.root.name}-temporary")
 
 
 def temporary_files_in(directory: Path) -> dict[str, str]:

@@ -20,16 +20,18 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym.core import regular_file
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
 from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
+from evopolicygym.rollout.cluster.node_packs import check_nodes, pack_here
 from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
@@ -88,6 +90,8 @@ class RayExecutor:
         self._stack = ExitStack()
         try:
             self._stack.enter_context(connected(config.address, config.workers))
+            if config.spec.pack:
+                self._check_packs(config.spec)
             self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
             self._muster()
             with closing(self._driver()) as driver:
@@ -115,17 +119,25 @@ class RayExecutor:
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:
         """Construct the policy once in the sandbox; return why it can't be, or None."""
+        return self._done("load", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+
+    def check(self, checkpoint: Path, context: PolicyContext) -> Trial:
+        """Construct the policy once in the sandbox and have it act once; see ``core.rollout.Executor``."""
+        return self._done("check", checkpoint, context)  # type: ignore[no-any-return] # by the node's contract
+
+    def _done(self, what: str, checkpoint: Path, context: PolicyContext) -> Any:  # noqa: ANN401 - what the node answers
+        """Have one node do something, and another where it is lost; return its answer."""
         for _ in range(LOSSES):
             while not (ready := self._ready()):
                 self._hear()
             seat = ready[0]
             try:
                 self._give(seat, checkpoint)
-                home = self._come(ray.get(seat.actor.load.remote(seat.checkpoint, context)))
+                home = self._come(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
             except RayError as error:
                 self._lost(seat, error)
                 continue
-            return home.answer  # type: ignore[return-value] # a LoadError or None, by the node's contract
+            return home.answer
         raise NodeError(f"A policy was to be constructed {LOSSES} times, and each time the node was lost.")
 
     def play(
@@ -188,6 +200,20 @@ class RayExecutor:
 
     def _busy(self) -> list[ActorSeat]:
         return [seat for seat in self._seats if seat.job]
+
+    def _check_packs(self, spec: EnvironmentSpec) -> None:
+        """Raise ``NodeError`` where nodes lack the environment's pack; those that don't answer are seen to later."""
+        task = ray.remote(num_cpus=0, max_retries=0)(pack_here)
+        asked = {}
+        for one in machines():
+            place = NodeAffinitySchedulingStrategy(one.identity, soft=False)
+            asked[task.options(scheduling_strategy=place).remote(spec.pack)] = one
+        answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=SETTLE_S) if asked else ([], [])
+        there = {}
+        for one in answered:
+            with suppress(RayError):
+                there[asked[one].name] = ray.get(one)
+        check_nodes(spec.pack, spec.packages, pack_here(spec.pack), there)
 
     def _muster(self) -> None:
         """Start actors wherever there are processors without one, evenly over the nodes."""

@@ -1,6 +1,5 @@
 """A contact sheet: an episode at a glance, as one picture of a few frames, for whoever reads pictures and no films."""
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from evopolicygym.core.film import Sheet
 from evopolicygym.rollout.films.encoder import fitted, library
+from evopolicygym.rollout.films.stills import png
 
 TILES, COLUMNS = 12, 4
 TILE = (320, 320)
@@ -55,7 +55,7 @@ class ContactSheet:
         for place, (_, tile) in enumerate(self._tiles):
             top, left = place // columns * height, place % columns * width
             sheet[top : top + height, left : left + width] = tile
-        path.write_bytes(_png(sheet))
+        path.write_bytes(png(sheet))
         return Sheet(columns, rows, width, height, tuple(step for step, _ in self._tiles))
 
 
@@ -75,12 +75,3 @@ def _numbered(tile: Picture, step: int) -> Picture:
     tile[-1:], tile[:, -1:] = LINE, LINE
     tile[: drawn.shape[0], : drawn.shape[1]] = np.where(drawn[..., None], 255, 0)
     return tile
-
-
-def _png(picture: Picture) -> bytes:
-    av = library()
-    codec = av.CodecContext.create("png", "w")
-    codec.height, codec.width = picture.shape[:2]
-    codec.pix_fmt, codec.time_base = "rgb24", Fraction(1)
-    frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-    return b"".join(bytes(packet) for packet in (*codec.encode(frame), *codec.encode(None)))

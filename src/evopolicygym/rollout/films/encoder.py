@@ -1,6 +1,6 @@
 """Pictures to H.264 in an mp4 that every browser plays, one at a time: none is held longer than the codec looks ahead.
 
-Whose pictures they are is not told here.
+It encodes pictures of any origin; ``filming.py`` has them drawn.
 """
 
 from fractions import Fraction

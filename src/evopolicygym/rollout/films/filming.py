@@ -114,8 +114,8 @@ def shoot(order: CameraOrder, variables: Mapping[str, str], advanced: Callable[[
             reply, steps = None, 0
             while reply is None:
                 if connection.poll(LOOK_S):
-                    told = connection.recv()
-                    steps, reply = (told, None) if isinstance(told, int) else (steps, told)
+                    message = connection.recv()
+                    steps, reply = (message, None) if isinstance(message, int) else (steps, message)
                 if reply is None:
                     advanced(steps)
         except (EOFError, ConnectionResetError):

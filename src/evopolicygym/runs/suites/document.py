@@ -16,16 +16,16 @@ from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths, experiment_directory
-from evopolicygym.records.reader import find_runs
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs.marks import refuse_unkept
 from evopolicygym.runs.suites.suite import SuiteConfig, entry_name, suite_of
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
 MOST_BYTES = 16 << 20
 """Of a ``suite.json``."""
-NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address"})
+NOT_KEPT = frozenset({"description", "experiment", "runs", "jobs", "workers", "executor", "address", "track"})
 """What no result depends on: where and how runs are played."""
-MAY_GROW = ("environments", "agents", "repeats")
+MAY_GROW = ("environments", "agents", "cross", "repeats")
 
 
 @contextmanager
@@ -102,23 +102,41 @@ def configuration(suite: SuiteConfig) -> dict[str, Any]:
 
 
 def joined(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was kept, grown by environments, agents and repeats; raise ``UsageError`` where else they differ.
+    """Return what was kept, grown by environments, agents, levels and repeats; ``UsageError`` where else they differ.
 
     A run depends on nothing else in its suite, so that one that has grown is as good as one that began so; and asking
     for a part of it forgets nothing.
     """
+    _refuse_other_knobs(kept.get("cross", {}), asked.get("cross", {}))
     before, now = _by_label(kept), _by_label(asked)
     pairs = [(name, kept[name], value) for name, value in asked.items() if name not in MAY_GROW]
     pairs += [(f"agents.{label}", before[label], now[label]) for label in now if label in before]
     for name, then, here in pairs:
         if different := _difference(name, then, here):
             raise UsageError(_refusal(*different))
+    crossed = {"cross": _more_levels(kept["cross"], asked["cross"])} if "cross" in kept else {}
     return {
         **kept,
+        **crossed,
         "environments": list(dict.fromkeys([*kept["environments"], *asked["environments"]])),
         "agents": list({**before, **now}.values()),
         "repeats": max(kept["repeats"], asked["repeats"]),
     }
+
+
+def _more_levels(kept: Mapping[str, list[Any]], asked: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the levels of both, by knob."""
+    return {name: [*levels, *(one for one in asked[name] if one not in levels)] for name, levels in kept.items()}
+
+
+def _refuse_other_knobs(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` where a suite crosses other knobs than it was begun with; their levels may be added to."""
+    if set(kept) != set(asked):
+        then, here = (", ".join(names) or "nothing" for names in (kept, asked))
+        raise UsageError(
+            f"The suite was begun crossing {then}, and is to cross {here} now. Cross the same knobs to go on (levels "
+            f"of them may be added), or begin another with --experiment NAME."
+        )
 
 
 def _by_label(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,5 +156,5 @@ def _refusal(name: str, then: object, here: object) -> str:
     return (
         f"The suite was begun with {name} = {json.dumps(then)}, and {json.dumps(here)} is asked for now: its runs "
         f"would not be comparable. Ask as before to go on, or begin another with --experiment NAME.{what} "
-        f"Environments, agents and repeats may be added."
+        f"Environments, agents, levels of what is crossed and repeats may be added."
     )

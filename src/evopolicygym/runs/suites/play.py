@@ -20,7 +20,7 @@ from types import FrameType
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.runs.suites.progress import PlannedRunStopped, RecordOpened, Word, decode
+from evopolicygym.runs.suites.messages import Message, PlannedRunStopped, RecordOpened, decode
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, result_of_process
 from evopolicygym.runs.suites.suite import PlannedRun
 from evopolicygym.runs.suites.worker import WorkerOrder
@@ -28,8 +28,8 @@ from evopolicygym.runs.suites.worker import WorkerOrder
 LINES = 1 << 16
 """Bytes that are read of a process at once."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Observer = Callable[[PlannedRun, Word | PlannedRunResult], None]
-"""Told of every word that a run's process says, and of what has come of the run at its end."""
+Observer = Callable[[PlannedRun, Message | PlannedRunResult], None]
+"""Called with every message of a run's process, and at its end with what has come of it."""
 
 
 @dataclass(slots=True)
@@ -156,13 +156,13 @@ class Suite:
         *lines, rest = (bytes(job.rest) + said).split(b"\n")
         job.rest[:] = rest
         for line in lines:
-            word = decode(line)
-            match word:
+            message = decode(line)
+            match message:
                 case RecordOpened(run=run):
                     job.root, job.opened = Path(run), True
                 case PlannedRunStopped():
-                    job.stopped = word
-            observe(job.run, word)
+                    job.stopped = message
+            observe(job.run, message)
         return True
 
     def _end(self, job: Job, observe: Observer) -> None:

@@ -17,14 +17,17 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
+from evopolicygym.core.run import Stage
 from evopolicygym.core.run_options import AUTO, COMMAND
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import RunRecord, find_runs, read_run, record_of
+from evopolicygym.records.reader import RunRecord, read_run, record_of
+from evopolicygym.records.run_document import written_stage
+from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs.config import COMMAND_S
-from evopolicygym.runs.suites.progress import PlannedRunStopped
+from evopolicygym.runs.suites.messages import PlannedRunStopped
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
@@ -78,8 +81,16 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, PlannedRunRe
     results = {}
     for run in plan:
         record_or_none = next(filter(None, map(records.get, _planned_identities(run, alone))), None)
-        results[run.number] = PlannedRunResult(run) if record_or_none is None else result(run, record_or_none)
+        results[run.number] = PlannedRunResult(run) if record_or_none is None else _found(run, record_or_none)
     return results
+
+
+def _found(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
+    """Return what a record says of a run; one that was killed between its end and its ``run.json`` is to be resumed."""
+    said = result(run, record)
+    if said.verdict is PlannedRunVerdict.FINISHED and written_stage(record.paths) != Stage.FINISHED:
+        return replace(said, verdict=PlannedRunVerdict.INTERRUPTED)
+    return said
 
 
 def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
@@ -87,9 +98,9 @@ def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
     state, root = record.state, record.paths.root
     if state.finished is not None:
         ends = [event for event in record.events if isinstance(event, AgentEnded)]
-        told = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
+        trouble = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
         return PlannedRunResult(
-            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *told
+            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *trouble
         )
     last = record.events[-1]
     if isinstance(last, RunStopped) and last.reason is not StopReason.INTERRUPTED:
@@ -177,12 +188,9 @@ def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, iso
     """Return all that a run is, as text; of the environment its name, as which version it is of is checked later."""
     what = {
         "environment": task.environment.name,
-        "budget": asdict(task.budget),
-        "cases": [task.train_cases, task.validation_cases, task.held_out_cases],
+        "task": {name: value for name, value in asdict(task).items() if name != "environment"},
         "agent": {name: value for name, value in asdict(agent).items() if name != "program_sha256"},
         "seed": seed,
-        "films": task.films,
-        "policy_packages": task.policy_packages,
         "split": split.value,
         "isolation": isolation,
     }

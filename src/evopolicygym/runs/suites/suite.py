@@ -1,11 +1,12 @@
 """A suite: agents by environments by repeats, as a file or a command asks for them, and the runs that come of it.
 
-What is kept of a suite on disk is described in ``document.py``, how its runs are played in ``play.py``.
+Which knobs a suite can cross is said in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
+are played, in ``play.py``.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -30,6 +31,16 @@ from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of
 from evopolicygym.runs.executor import refuse_program, refuse_unknown
 from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
+from evopolicygym.runs.suites.contents import refuse_missing_packs
+from evopolicygym.runs.suites.cross import (
+    CrossTable,
+    Levels,
+    cells,
+    levels_text,
+    refuse_odd_levels,
+    refuse_set_besides,
+    without,
+)
 from evopolicygym.runs.tables import decode, overlaid, read_table, table_of
 
 ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
@@ -45,6 +56,7 @@ SuiteTable = table_of(
         list[EntryTable],  # type: ignore[valid-type] # made above
         Field(default_factory=lambda: [EntryTable.model_validate({"name": DEFAULT_AGENT})]),
     ),
+    cross=(CrossTable, Field(default_factory=CrossTable)),
     repeats=(int, 1),
     jobs=(int | None, None),
 )
@@ -65,17 +77,23 @@ class SuiteConfig:
     jobs: int | None = None
     """How many runs are played at once; None: half as many as there are cores."""
     description: str = ""
+    cross: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """The levels of each knob that is crossed; every combination is played, on the same cases."""
 
     def document(self) -> dict[str, Any]:
-        """Return the suite as a TOML file holds it."""
+        """Return the suite as a TOML file holds it; a knob that is crossed has no value of its own."""
         return {
-            **nested(COMMON_OPTIONS, self.common),
+            **nested(COMMON_OPTIONS, self._uncrossed(self.common)),
             "description": self.description,
             "environments": list(self.environments),
-            "agents": [nested(ENTRY_OPTIONS, entry) for entry in self.agents],
+            "agents": [nested(ENTRY_OPTIONS, self._uncrossed(entry)) for entry in self.agents],
+            **({"cross": {name: list(levels) for name, levels in self.cross.items()}} if self.cross else {}),
             "repeats": self.repeats,
             "jobs": self.jobs,
         }
+
+    def _uncrossed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in options.items() if name not in self.cross}
 
 
 def entry_name(entry: AgentOptions) -> str:
@@ -88,6 +106,9 @@ def entry_name(entry: AgentOptions) -> str:
 def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
     """Return the suite that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
     table = decode(SuiteTable, document, origin).model_dump()
+    cross = {name: levels for name in document.get("cross", {}) if (levels := table["cross"][name]) is not None}
+    refuse_odd_levels(cross, origin)
+    refuse_set_besides(cross, document, origin)
     return SuiteConfig(
         environments=tuple(table["environments"]),
         agents=tuple(cast("AgentOptions", flat(ENTRY_OPTIONS, one)) for one in table["agents"]),
@@ -95,6 +116,7 @@ def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
         repeats=table["repeats"],
         jobs=table["jobs"],
         description=table["description"],
+        cross={name: tuple(levels) for name, levels in cross.items()},
     )
 
 
@@ -106,6 +128,8 @@ class PlannedRun:
     entry: str
     repeat: int
     config: RunConfig
+    levels: Levels = field(default_factory=dict)
+    """Of each knob that its suite crosses."""
 
     @property
     def environment(self) -> str:
@@ -113,33 +137,38 @@ class PlannedRun:
         return self.config.task.environment.name
 
     def __str__(self) -> str:
-        return f"{self.environment} · {self.entry} · repeat {self.repeat}"
+        cell = [levels_text(self.levels)] if self.levels else []
+        return " · ".join([self.environment, self.entry, *cell, f"repeat {self.repeat}"])
 
 
 def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
     """Return a suite's runs in the order in which they begin: each repeat through all environments, then the next.
 
-    What a run plays depends on nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it
-    can't be played as it is.
+    In an environment every combination of crossed levels has its turn, by all agents. What a run plays depends on
+    nothing else in the suite, so that a suite can grow. Raises ``UsageError`` where it can't be played as it is.
     """
     _refuse_nonsense(suite)
-    configs = [
-        (entry_name(agent), repeat, config_of(task, _of_repeat(suite.common, agent, repeat)))
+    refuse_missing_packs(suite.environments)
+    runs = [
+        (entry_name(agent), repeat, config_of(task, _of_repeat(suite.common, agent, levels, repeat)), levels)
         for repeat in range(suite.repeats)
         for task in suite.environments
+        for levels in cells(suite.cross)
         for agent in suite.agents
     ]
-    tasks = [config.task.environment.name for _, _, config in configs[:: len(suite.agents)]]
-    _refuse_twice("environment", tasks, suite)
-    return tuple(PlannedRun(number, *one) for number, one in enumerate(configs))
+    in_a_task = len(runs) // (suite.repeats * len(suite.environments))
+    _refuse_twice("environment", [config.task.environment.name for _, _, config, _ in runs[::in_a_task]], suite)
+    return tuple(PlannedRun(number, *one) for number, one in enumerate(runs))
 
 
 def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteConfig:
     """Return the suite of a name, or of a path to a ``.toml`` file, with what was ``given`` besides laid over it.
 
+    What is given as crossed overrides what the file says of it, crossed or not.
     ``every`` is what each of its agents has that says nothing else itself.
     """
-    document = overlaid({"experiment": Path(asked).stem, **read_table(_file(asked))}, given)
+    in_file = without(read_table(_file(asked)), given.get("cross", {}))
+    document = overlaid({"experiment": Path(asked).stem, **in_file}, given)
     if every:
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
         entries = [overlaid(every, one) if isinstance(one, Mapping) else one for one in agents]
@@ -176,9 +205,13 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     planned = tuple(runs)
     for run in planned[:1]:  # they have these in common
         refuse_unknown(run.config)
-    for task in {run.environment: run.config.task for run in planned}.values():
-        refuse_packages(task)
-    configs = {run.entry: run.config for run in planned if ":" not in run.config.agent.name}.values()
+    tasks = [run.config.task for run in planned]
+    for task in {(one.environment.name, one.policy_packages): one for one in tasks}.values():
+        if task.policy_packages:
+            refuse_packages(task)
+    configs = {
+        (run.entry, levels_text(run.levels)): run.config for run in planned if ":" not in run.config.agent.name
+    }.values()
     found = []
     for config in configs:
         agent = make(config.agent)
@@ -189,8 +222,8 @@ def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(warning for warning in found if warning))
 
 
-def _of_repeat(common: CommonOptions, agent: AgentOptions, repeat: int) -> RunOptions:
-    return {**common, **agent, "seed": common["seed"] + repeat}
+def _of_repeat(common: CommonOptions, agent: AgentOptions, levels: Levels, repeat: int) -> RunOptions:
+    return cast("RunOptions", {**common, **agent, **levels, "seed": common["seed"] + repeat})
 
 
 def _built_in() -> Traversable:

@@ -22,7 +22,9 @@ from evopolicygym.core.event import Event, StopReason
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.suites.progress import PlannedRunStopped, ProcessStarted, RecordOpened, Word, encode, standing
+from evopolicygym.runs.progress import progress_of
+from evopolicygym.runs.suites.messages import Message, PlannedRunStopped, ProcessStarted, RecordOpened, encode
+from evopolicygym.tracking.sink import tracked
 
 ORPHAN_PATIENCE_S = 90.0
 """Seconds that a run has to be stopped in once its suite is gone; then it is killed with all that it started."""
@@ -43,15 +45,15 @@ class WorkerOrder:
 
 
 class SuiteReporter:
-    """Says words to the suite, from any thread; where nobody listens any more, it says them to nobody."""
+    """Sends messages to the suite, from any thread; where nobody listens any more, it says them to nobody."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = Lock()
 
-    def say(self, word: Word) -> None:
-        """Say a word."""
-        rest = encode(word)
+    def say(self, message: Message) -> None:
+        """Say a message."""
+        rest = encode(message)
         with self._lock, suppress(OSError):
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
@@ -59,23 +61,29 @@ class SuiteReporter:
     def opened(self, paths: RunPaths, state: RunState) -> None:
         """Say where the record lies."""
         self.say(RecordOpened(str(paths.root)))
-        self.say(standing(state))
+        self.say(progress_of(state))
 
     def observe(self, _event: Event, state: RunState) -> None:
         """Say how far the run is after an event."""
-        self.say(standing(state))
+        self.say(progress_of(state))
+
+
+def log_note(note: str) -> None:
+    """Print a note, which goes into the suite's log."""
+    print(note, file=sys.stderr, flush=True)  # noqa: T201 - the suite's log is its standard error
 
 
 def work(order: WorkerOrder, voice: SuiteReporter) -> int:
     """Play what was ordered to its end; return the exit code."""
     from evopolicygym.runs.run import play, resume
 
+    config = order.config
     try:
-        if order.root is None:
-            play(order.config, voice.opened, voice.observe)
-        else:
-            config = order.config
-            resume(order.root, config.workers, voice.opened, voice.observe, config.executor, config.executor_address)
+        with tracked(config.track, voice.opened, voice.observe, log_note) as (opened, observe):
+            if order.root is None:
+                play(config, opened, observe)
+            else:
+                resume(order.root, config.workers, opened, observe, config.executor, config.executor_address)
     except KeyboardInterrupt:
         voice.say(PlannedRunStopped(StopReason.INTERRUPTED.value))
     except EvoPolicyGymError as error:

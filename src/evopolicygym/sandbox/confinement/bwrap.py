@@ -37,6 +37,16 @@ def bwrap() -> str:
     return str(bundled)
 
 
+def reaching_bwrap() -> dict[str, str]:
+    """Return the variable by which a process of another Python, which can't import the package, finds bwrap too."""
+    try:
+        directory = os.path.dirname(bwrap())  # noqa: PTH120 - a search path is text
+    except SandboxError:
+        return {}
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return {} if directory in places else {"PATH": os.pathsep.join([*places, directory])}
+
+
 def in_memory(data: bytes) -> int:
     """Return a descriptor from which data can be read, so that none of it is on bwrap's command line."""
     descriptor = os.memfd_create("arguments", 0)

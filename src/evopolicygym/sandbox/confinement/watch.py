@@ -1,7 +1,8 @@
-"""What no kernel limit bounds of an agent, looked at from outside a few times a second.
+"""Measures what no kernel limit bounds of an agent, from outside, a few times a second.
 
-That is what lies in ``system/`` and in a home that outlives a turn, which are directories of this machine; what is left
-free on its disk; and, where no control group could be made, memory and processes. Ending the agent is not told here.
+That is the size of ``system/``, of ``notes/`` and of a home that outlives a turn, directories of this machine; the
+space left on its disk; and, where no control group could be made, memory and processes. It only measures: whoever
+started the agent's program ends it.
 """
 
 import os
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from evopolicygym.core.agent import AgentLimits
+from evopolicygym.core.agent import NOTES, SYSTEM, AgentLimits
 from evopolicygym.sandbox.confinement import memory
 
 LOOK_EVERY_S = 0.25
@@ -27,13 +28,14 @@ MEBIBYTE = 1 << 20
 class Watch:
     """Looks after one agent."""
 
-    def __init__(self, system: Path, limits: AgentLimits, crowd: "Crowd | None", home: Path | None = None) -> None:
-        """Look after a policy project, the processes of ``crowd``, and a home, where there are."""
-        self._system = system
+    def __init__(self, workspace: Path, limits: AgentLimits, crowd: "Crowd | None", home: Path | None = None) -> None:
+        """Look after what may be written in a workspace, the processes of ``crowd``, and a home, where there are."""
+        self._system = workspace / SYSTEM
+        self._notes = workspace / NOTES if (workspace / NOTES).is_dir() else None
         self._home = home
         self._limits = limits
         self._crowd = crowd
-        disk = os.statvfs(system)
+        disk = os.statvfs(self._system)
         self._bytes = min(RESERVE_BYTES, disk.f_bavail * disk.f_frsize // 2)
         self._files = min(RESERVE_FILES, disk.f_favail // 2)
         self._next = 0.0
@@ -43,7 +45,7 @@ class Watch:
         began = monotonic()
         if began < self._next:
             return ""
-        found = self._over_disk() or self._over_memory() or self._over_system() or self._over_home()
+        found = self._over_disk() or self._over_memory() or self._over_system() or self._over_others()
         ended = monotonic()
         self._next = ended + max(LOOK_EVERY_S, PAUSE_FACTOR * (ended - began))
         return found
@@ -60,10 +62,13 @@ class Watch:
     def _over_system(self) -> str:
         return _over("system/", self._system, self._limits.system_mb, self._limits.system_files)
 
-    def _over_home(self) -> str:
-        if self._home is None:
-            return ""
-        return _over("The home", self._home, self._limits.scratch_mb, self._limits.system_files)
+    def _over_others(self) -> str:
+        """Return in a sentence what is wrong with the notes or the home, as far as there are any."""
+        for name, root in (("notes/", self._notes), ("The home", self._home)):
+            over = _over(name, root, self._limits.scratch_mb, self._limits.system_files) if root else ""
+            if over:
+                return over
+        return ""
 
     def _over_memory(self) -> str:
         if self._crowd is None:

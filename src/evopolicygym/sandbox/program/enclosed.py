@@ -101,7 +101,7 @@ def enclosed(
         raise
     if home is not None:
         held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
-    watch = Watch(workspace / "system", limits, None if group else Crowd(first=f"/proc/{child}"), home)
+    watch = Watch(workspace, limits, None if group else Crowd(first=f"/proc/{child}"), home)
     return StartedProgram(process, child, init, b"", watch, group, held)
 
 
@@ -122,7 +122,7 @@ def preflight(
     paths = ":".join(str(path.absolute()) for path in (workspace, *hidden))
     python = python_of(command)
     modules = hidden_modules(simulators)
-    searched = view.searched(command, modules, packages)
+    searched = view.searched(command, modules)
     pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
@@ -161,14 +161,15 @@ def _bwrap(
             stack.callback(os.close, descriptor)
             return descriptor
 
-        accounts = {name: kept(text.encode()) for name, text in ACCOUNTS.items()}
-        laid = [*_accounts(accounts), *seen]
-        passed = [*inherited, *accounts.values()]
+        texts = {f"/etc/{name}": text for name, text in ACCOUNTS.items()} | view.python_files()
+        written = {path: kept(text.encode()) for path, text in texts.items()}
+        laid = [*_written(written), *seen]
+        passed = [*inherited, *written.values()]
         if rules := agent_filter():
             passed.append(kept(rules))
             laid += ["--seccomp", str(passed[-1])]
         passed.append(kept(as_arguments((*NAMESPACES, *laid))))
-        line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # a name; where the program lies is not told inside
+        line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # by name: where it lies isn't shown inside
         return subprocess.Popen(
             group.joined_by(bwrap(), line) if group else line,
             executable=None if group else bwrap(),
@@ -181,10 +182,13 @@ def _bwrap(
         )
 
 
-def _accounts(descriptors: Mapping[str, int]) -> Iterator[str]:
-    yield from ("--perms", "0755", "--dir", "/etc")
-    for name, descriptor in descriptors.items():
-        yield from ("--perms", "0644", "--ro-bind-data", str(descriptor), f"/etc/{name}")
+def _written(descriptors: Mapping[str, int]) -> Iterator[str]:
+    """Yield the words for files whose contents can be read from descriptors, by their paths inside."""
+    for directory in dict.fromkeys(str(parent) for path in descriptors for parent in reversed(Path(path).parents)):
+        if directory != "/":
+            yield from ("--perms", "0755", "--dir", directory)
+    for path, descriptor in descriptors.items():
+        yield from ("--perms", "0644", "--ro-bind-data", str(descriptor), path)
 
 
 def _python() -> str:

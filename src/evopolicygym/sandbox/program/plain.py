@@ -73,7 +73,7 @@ def plain(
         process = _by_itself(command, workspace, environment)
     except OSError as error:
         raise SandboxError(f"The agent's program {command[0]!r} can't be started: {error.strerror}.") from error
-    return StartedProgram(process, process.pid, None, mark, Watch(workspace / "system", limits, None, home))
+    return StartedProgram(process, process.pid, None, mark, Watch(workspace, limits, None, home))
 
 
 def _confined(
@@ -107,7 +107,7 @@ def _confined(
         if group:
             group.remove(GONE_S)
         raise
-    watch = Watch(workspace / "system", limits, None if group else Crowd(mark=mark), home)
+    watch = Watch(workspace, limits, None if group else Crowd(mark=mark), home)
     return StartedProgram(process, process.pid, None, mark, watch, group, held)
 
 

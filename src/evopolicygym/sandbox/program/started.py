@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import sleep
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
@@ -18,6 +19,8 @@ from evopolicygym.sandbox.confinement.watch import Crowd, Watch
 
 GONE_S = 10.0
 """Seconds within which killed processes must be gone."""
+EMPTY_LOOKS, LOOK_S = 2, 0.02
+"""How often in a row nothing must be found of a program that no namespace ends, and the seconds between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class StartedProgram:
     def _kill(self) -> None:
         if self.init is None:
             _signal_group(self.group, signal.SIGKILL)
-            _kill_marked(self.mark)
+            kill_marked(self.mark)
             return
         # The first process of a namespace ends only after the kernel has ended and reaped every other.
         with contextlib.suppress(ProcessLookupError):
@@ -78,9 +81,16 @@ def _signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-def _kill_marked(mark: bytes) -> None:
-    """Kill every process whose environment holds the mark: what has left the group by a session of its own."""
-    while mark and (found := list(Crowd(mark=mark)())):
+def kill_marked(mark: bytes) -> None:
+    """Kill every process whose environment holds the mark, also what has left its group by a session of its own.
+
+    A process that is just starting another program shows no environment for a moment, so none must be found twice.
+    """
+    empty = 0
+    while mark and empty < EMPTY_LOOKS:
+        found = list(Crowd(mark=mark)())
         for process in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(Path(process).name), signal.SIGKILL)
+        empty = 0 if found else empty + 1
+        sleep(LOOK_S)

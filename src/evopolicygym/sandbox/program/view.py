@@ -5,27 +5,33 @@ How it is started and stopped is described in ``enclosed.py``.
 """
 
 import os
+import platform
 import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.host import python_program
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.simulators import SimulatorPlaces, hidden_modules, is_one, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
+PYTHON = "/opt/policy"
+"""Where the Python lies that policies have, with what they may import, as a virtual environment."""
 PACKAGES = "packages"
 """The directory of a workspace that holds what policies may import, where a run names more than all may."""
 PATH = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin")
 ROOT_DIRECTORIES = ("/bin", "/sbin", "/lib", "/lib64", "/lib32")
-SYSTEM = ("/usr", "/proc", "/dev", "/sys")
+SYSTEM_PLACES = ("/usr", "/proc", "/dev", "/sys")
 CONFIGURATION = (
-    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ca-certificates", "ssl/certs", "ssl/cert.pem",
-    "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf", "pki/ca-trust/extracted",
+    "os-release", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ca-certificates", "ssl/certs",
+    "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/tls/cert.pem", "pki/tls/openssl.cnf",
+    "pki/ca-trust/extracted",
 )  # fmt: skip
-"""Of ``/etc``: what programs need to find libraries, each other, and certificates; no private key."""
+"""Of ``/etc``: what programs need to find libraries, each other, and certificates, and to know the system; no key."""
 ACCOUNTS = {
     "passwd": f"agent:x:1000:1000:agent:{HOME}:/bin/sh\n",
     "group": "agent:x:1000:\n",
@@ -33,7 +39,7 @@ ACCOUNTS = {
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 """The rest of ``/etc``: nothing of the host's users and names."""
-SCRATCH = ("/tmp", HOME)  # noqa: S108 - the sandbox's own
+SCRATCH = ("/tmp", "/var/tmp", HOME)  # noqa: S108 - the sandbox's own
 MOST_LAID_OUT = 2000
 """Entries of directories that are laid out again; bwrap takes no more than 9000 words."""
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
@@ -49,10 +55,10 @@ def words(
 ) -> Iterator[str]:
     """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
 
-    Its home is a directory of this machine where one is given; no file of ``modules`` is seen. Where policies may
-    import ``packages`` besides those that all may, all of these are seen, with the Python that policies have.
+    Its home is a directory of this machine where one is given; no file of ``modules`` is seen. ``python3`` is the
+    Python that policies have, with what they may import: numpy and scipy, and ``packages`` besides.
     """
-    trees = _trees(command, packages)
+    trees = _trees(command)
     yield from _system()
     for place in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", place)
@@ -61,11 +67,15 @@ def words(
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
         yield from ("--ro-bind", tree, tree)
-    yield from _without_hidden(searched(command, modules, packages).values())
-    yield from ("--ro-bind", str(workspace), WORKSPACE, "--bind", str(workspace / "system"), f"{WORKSPACE}/system")
+    yield from _without_hidden(searched(command, modules).values())
+    yield from ("--ro-bind", str(workspace), WORKSPACE)
+    for name in (SYSTEM, NOTES):
+        if (workspace / name).is_dir():
+            yield from ("--bind", str(workspace / name), f"{WORKSPACE}/{name}")
+    yield from _python(packages)
     yield from _packages(packages)
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
-    path = dict.fromkeys((*search_path(), *([f"{sys.base_prefix}/bin"] if packages else [])))
+    path = dict.fromkeys((f"{PYTHON}/bin", *search_path()))
     for name, value in (("PATH", ":".join(path)), ("HOME", HOME), ("LANG", "C.UTF-8")):
         yield from ("--setenv", name, value)
 
@@ -107,7 +117,7 @@ def node_packages(program: Path) -> str:
     return str(above[-1]) if above else ""
 
 
-def _trees(command: Sequence[str], packages: Sequence[str] = ()) -> list[str]:
+def _trees(command: Sequence[str]) -> list[str]:
     """Return the paths to be seen as they are: those that the command names, and what its Python needs."""
     named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
     named += [packages for word in named if (packages := node_packages(Path(word)))]
@@ -115,10 +125,28 @@ def _trees(command: Sequence[str], packages: Sequence[str] = ()) -> list[str]:
         named.append(interpreter)
     if python := python_of(command):
         named += _prefixes(Path(python))
-    if packages or not _system_has_python():
-        named += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
+    named += dict.fromkeys((sys.base_prefix, os.path.realpath(sys.base_prefix)))
     shown = {os.path.normpath(path) for path in named}
     return sorted(path for path in shown if not _is_there(path) and not _is_within(path, shown))
+
+
+def python_files() -> dict[str, str]:
+    """Return the files, by their paths inside, that make a virtual environment of the Python that policies have."""
+    configuration = {
+        "home": os.path.dirname(python_program()),  # noqa: PTH120 - as text
+        "include-system-site-packages": "true",
+        "version": platform.python_version(),
+    }
+    return {f"{PYTHON}/pyvenv.cfg": "".join(f"{name} = {value}\n" for name, value in configuration.items())}
+
+
+def _python(packages: Sequence[str]) -> Iterator[str]:
+    """Yield the words for the programs of that virtual environment, and for what policies may import in it."""
+    version = "{}.{}".format(*sys.version_info)
+    for name in ("python", "python3", f"python{version}"):
+        yield from ("--symlink", python_program(), f"{PYTHON}/bin/{name}")
+    for name, path in policy_library(packages).paths.items():
+        yield from ("--ro-bind", str(path), f"{PYTHON}/lib/python{version}/site-packages/{name}")
 
 
 def _packages(packages: Sequence[str]) -> Iterator[str]:
@@ -140,7 +168,7 @@ def _is_within(path: str, trees: Iterable[str]) -> bool:
 def _is_there(path: str) -> bool:
     """Return whether a path is part of the system's view, or is the root, which is never shown whole."""
     place = Path(os.path.realpath(Path(path).parent), Path(path).name)
-    return path == "/" or any(place.is_relative_to(part) for part in (*SYSTEM, *ROOT_DIRECTORIES))
+    return path == "/" or any(place.is_relative_to(part) for part in (*SYSTEM_PLACES, *ROOT_DIRECTORIES))
 
 
 def _interpreter(program: Path) -> str:
@@ -196,14 +224,12 @@ def _may_turn(entry: "os.DirEntry[str]") -> bool:
     return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
 
 
-def searched(
-    command: Sequence[str], modules: Sequence[str], packages: Sequence[str] = ()
-) -> dict[str, SimulatorPlaces]:
+def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:
     """Return what of modules lies in each tree that a command's program sees.
 
     Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
     """
-    trees = _trees(command, packages)
+    trees = _trees(command)
     for tree in trees:
         if is_one(Path(tree), modules):
             raise SandboxError(f"The agent's command names {tree}, with which what nobody counts could be played.")

@@ -22,6 +22,7 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.compare import compare_bundle
+from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
 from evopolicygym.viewer.documents.episode_names import film_named, found
 from evopolicygym.viewer.documents.films import films_bundle
@@ -29,7 +30,7 @@ from evopolicygym.viewer.documents.model_use import model_uses
 from evopolicygym.viewer.documents.overview import overview
 from evopolicygym.viewer.documents.pictures import pictures_bundle
 from evopolicygym.viewer.documents.reading import below, shown
-from evopolicygym.viewer.documents.run import edits_bundle, run_bundle
+from evopolicygym.viewer.documents.run import run_bundle
 from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle

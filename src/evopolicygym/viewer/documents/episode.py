@@ -13,7 +13,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.playback import steps
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.episode_names import film_file, film_read, film_shown, found
-from evopolicygym.viewer.documents.pictures import block_steps, pictures_told, without_pictures
+from evopolicygym.viewer.documents.pictures import block_steps, picture_layouts, without_pictures
 from evopolicygym.viewer.documents.reading import MOST_TEXT, below, excerpt, shown
 from evopolicygym.viewer.documents.run import episode_line
 from evopolicygym.viewer.documents.step_columns import Kept, flat, thinned
@@ -60,19 +60,19 @@ def _series(record: RunRecord, folder: Path) -> dict[str, Any]:
         seen = seen or step.observation is not None
         kept.append((step.without_observation(), _numbers(step.observation, spaces[0]), dict(flat(step.action))))
         led_to = _numbers(step.final_observation, spaces[0])
-    told = thinned(kept, led_to, environment.reward_components)
+    document = thinned(kept, led_to, environment.reward_components)
     for key, space, meanings in (
         ("observations", spaces[0], environment.observation),
         ("actions", spaces[1], environment.action),
     ):
-        _name(told[key], space, meanings)
+        _name(document[key], space, meanings)
     action = spaces[1]
     labels = (action.labels or environment.action) if isinstance(action, Discrete) else ()
-    told["action_labels"] = [shown(label) for label in labels]
-    told["action_start"] = action.start if isinstance(action, Discrete) else 0
-    told["pictures"] = pictures_told(spaces[0], environment) if seen else []
-    told["pictures_block"] = block_steps(spaces[0])
-    return told
+    document["action_labels"] = [shown(label) for label in labels]
+    document["action_start"] = action.start if isinstance(action, Discrete) else 0
+    document["pictures"] = picture_layouts(spaces[0], environment) if seen else []
+    document["pictures_block"] = block_steps(spaces[0])
+    return document
 
 
 def _numbers(observation: Any, space: Any) -> dict[str, float]:  # noqa: ANN401 - a value of a space

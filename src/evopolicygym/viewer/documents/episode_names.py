@@ -98,7 +98,7 @@ def film_read(record: RunRecord, file: Path) -> Film | None:
 
 
 def film_shown(film: Film | None, place: EpisodePlace) -> dict[str, Any]:
-    """Return how a film's frames go with an episode's steps; no more than that there is one where it isn't told."""
+    """Return how a film's frames go with an episode's steps; only that there is one where that isn't known."""
     if film is None or film.shot.fps <= 0 or (place.episode and film.shot.length != place.episode.length):
         return {"frames": None}
     shot = film.shot

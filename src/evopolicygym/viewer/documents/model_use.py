@@ -29,13 +29,13 @@ def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
     found = []
     for line in (content or b"").splitlines():
         with suppress(ValueError, TypeError, RecursionError):
-            told = json.loads(line)
-            if isinstance(told, dict) and isinstance(told.get("time"), str) and "input" in told:
-                tokens = _number(told.get("input")) + _number(told.get("output"))
-                cost = told.get("cost")
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("time"), str) and "input" in entry:
+                tokens = _number(entry.get("input")) + _number(entry.get("output"))
+                cost = entry.get("cost")
                 found.append(
                     ModelUse(
-                        told["time"], tokens, None if cost is None else _number(cost), _number(told.get("seconds"))
+                        entry["time"], tokens, None if cost is None else _number(cost), _number(entry.get("seconds"))
                     )
                 )
     return tuple(found)

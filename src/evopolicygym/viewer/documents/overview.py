@@ -45,6 +45,7 @@ def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
         "curve": learning_curve(summary.submissions),
         "films": summary.task.films,
         "is_published": paper().has(environment.name, game_of(environment)),
+        "environment_id": environment.id,
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
         "opened_at": summary.timing.opened.isoformat(),

@@ -53,7 +53,7 @@ def without_pictures(value: Any, space: Space) -> Any:  # noqa: ANN401 - a value
             return value
 
 
-def pictures_told(space: Space, environment: EnvironmentSpec) -> list[dict[str, Any]]:
+def picture_layouts(space: Space, environment: EnvironmentSpec) -> list[dict[str, Any]]:
     """Return what a page must know to draw the pictures of an observation."""
     return [
         {

@@ -1,6 +1,6 @@
 """Reading untrusted files in a run's directory: no link is followed, no file is read beyond a bound.
 
-What a file means is not told here.
+It returns bytes and text; what a file means is for its caller.
 """
 
 import re

@@ -1,13 +1,13 @@
-"""The run's page: all submissions on a time line of episodes spent, what each was worth, and which kind of edit it was.
+"""The run's page: all submissions on a time line of episodes spent, and what each was worth.
 
-What one submission changed and what came back is described in ``bundle_submission.py``.
+Where each came from and which kind of edit it was is described in ``edits.py``; what one submission changed and what
+came back, in ``submission.py``.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.diagnostics.edits import classify
-from evopolicygym.analysis.policy_files import Bundle, changed_paths, read_bundle
+from evopolicygym.analysis.policy_files import Bundle, read_bundle
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.scale import scale_of
 from evopolicygym.analysis.submission_history import Milestone, submission_history
@@ -80,17 +80,6 @@ def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] 
     }
 
 
-def edits_bundle(record: RunRecord) -> dict[str, Any]:
-    """Return each submission's edit: a document of its own, as parsing many checkpoints takes a moment."""
-    found: list[dict[str, Any]] = []
-    before: Bundle | None = None
-    for submission in record.state.submissions:
-        after = bundle_of(record, submission.charged.checkpoint)
-        found.append(_edit(before, after, is_first=not found))
-        before = after
-    return {"edits": found}
-
-
 def episode_line(episode: Episode | None) -> dict[str, Any] | None:
     """Return an episode in short; None where it hasn't been played."""
     if episode is None:
@@ -154,12 +143,6 @@ def _submission(record: RunRecord, milestone: Milestone) -> dict[str, Any]:
     }
 
 
-def _edit(before: Bundle | None, after: Bundle | None, *, is_first: bool) -> dict[str, Any]:
-    if is_first or before is None or after is None:
-        return {"edit": "first" if is_first else None, "changed_files": None}
-    return {"edit": classify(before, after).value, "changed_files": len(changed_paths(before, after))}
-
-
 def _turns(record: RunRecord) -> list[dict[str, Any]]:
     starts = {event.turn: event.time for event in record.events if isinstance(event, AgentStarted)}
     ends = {event.turn: event for event in record.events if isinstance(event, AgentEnded)}
@@ -170,13 +153,13 @@ def _turns(record: RunRecord) -> list[dict[str, Any]]:
             "ended_at": ends[turn].time if turn in ends else None,
             "end": shown(ends[turn].end) if turn in ends else None,
             "message": shown(ends[turn].message) if turn in ends else "",
-            "usage": dict(_told(ends[turn])) if turn in ends else {},
+            "usage": dict(_usage(ends[turn])) if turn in ends else {},
         }
         for turn, start in starts.items()
     ]
 
 
-def _told(ended: AgentEnded) -> Mapping[str, float]:
+def _usage(ended: AgentEnded) -> Mapping[str, float]:
     return ended.usage or ended.tool_usage
 
 

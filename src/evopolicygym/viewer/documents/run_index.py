@@ -14,7 +14,7 @@ from threading import Lock
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import KNOWN_BY, find_runs
+from evopolicygym.records.run_names import KNOWN_BY, find_runs
 
 SCAN_S = 1.0
 """Seconds for which the list of runs is taken to be as it was."""
@@ -47,9 +47,7 @@ class RunIndex:
         """Look for runs; raise ``UsageError`` where a directory isn't there."""
         for path in below:
             if not path.is_dir():
-                raise UsageError(
-                    f"{path} is no directory; the directory of a run, or one with runs below it, is asked for."
-                )
+                raise UsageError(f"{path} is no directory; expected the directory of a run, or one with runs below it.")
         self._below = [path.resolve() for path in below]
         self._lock = Lock()
         self._places: Mapping[str, RunPlace] = {}

@@ -78,9 +78,9 @@ def thinned(kept: Sequence[Kept], led_to: Mapping[str, float], components: Seque
     }
 
 
-def _parts(info: Any, names: Sequence[str]) -> dict[str, float]:  # noqa: ANN401 - what a simulator told
-    told = info if isinstance(info, dict) else {}
-    return {name: float(told[name]) for name in names if isinstance(told.get(name), int | float)}
+def _parts(info: Any, names: Sequence[str]) -> dict[str, float]:  # noqa: ANN401 - what a simulator reported
+    reported = info if isinstance(info, dict) else {}
+    return {name: float(reported[name]) for name in names if isinstance(reported.get(name), int | float)}
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:

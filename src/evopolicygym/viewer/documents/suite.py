@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.published.other_protocol import other_figures, other_names
 from evopolicygym.analysis.published.score_tables import PublishedTable, paper, shipped, shipped_names
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.analysis.tables.contents import leaderboard_document
+from evopolicygym.analysis.tables.published import figures_note
 from evopolicygym.core.errors import UsageError
 
 IN_LISTS = (
@@ -97,7 +99,14 @@ def task_bundle(name: str, overviews: Iterable[Mapping[str, Any]]) -> dict[str, 
         "entries": [{"entry": entry, "runs": runs} for entry, runs in sorted(entries.items())],
         "published": [{"entry": entry, "score": score} for entry, score in published.items()],
         "published_source": paper().source,
+        "published_elsewhere": _elsewhere({one["environment_id"] for one in own}),
     }
+
+
+def _elsewhere(gymnasium_ids: Iterable[str]) -> list[str]:
+    """Return what was published of environments under other protocols, a sentence each that says so."""
+    known = [other_figures(name) for name in other_names()]
+    return [figures_note(found) for id_ in gymnasium_ids for one in known if (found := one.of_game(id_))]
 
 
 def relabelled(result: RunResult, label: str) -> RunResult:

@@ -26,9 +26,9 @@ LONGEST_ENTRY = 8 * 1024
 MOST_BYTES = 65 << 20
 """Of a transcript that is read: an agent's program has 64 MiB kept, and a line that says what was cut."""
 TAKEN = re.compile(rb"submission (\d{1,6}) is taken|submit_id\\?\"?: ?(\d{1,6})")
-"""How the judge's own client, or its answer, tells of a submission."""
+"""How the judge's own client, or its answer, names a submission."""
 _TIME = re.compile(rb'"(?:time|timestamp)": ?"(\d{4}-\d\d-\d\dT[^"]{6,24})"')
-_TOLD = (
+_TEXT_KEYS = (
     "text", "thinking", "content", "command", "commands", "arguments", "input", "output", "message", "item", "result",
     "error", "part", "aggregated_output",
 )  # fmt: skip
@@ -110,16 +110,16 @@ def _entries(content: bytes, begin: int, marks: Mapping[int, int]) -> Iterator[d
     """Yield the entries of a page; lines of plain text that follow each other are one, up to a submission."""
     offset, plain = begin, list[bytes]()
     for line in content.splitlines(keepends=True):
-        told = _json(line)
-        if plain and (told is not None or offset in marks):
+        entry = _json(line)
+        if plain and (entry is not None or offset in marks):
             yield _entry("", "", b"".join(plain).decode("utf-8", "backslashreplace"))
             plain = []
         if offset in marks:
             yield {"role": "submission", "submission": marks[offset], "text": "", "time": "", "cut": 0}
-        if told is None:
+        if entry is None:
             plain.append(line)
-        elif text := "\n".join(_texts(told)):
-            yield _entry(_role(told), str(told.get("time") or told.get("timestamp") or ""), text)
+        elif text := "\n".join(_texts(entry)):
+            yield _entry(_role(entry), str(entry.get("time") or entry.get("timestamp") or ""), text)
         offset += len(line)
     if plain:
         yield _entry("", "", b"".join(plain).decode("utf-8", "backslashreplace"))
@@ -137,30 +137,30 @@ def _json(line: bytes) -> dict[str, Any] | None:
     if not line.lstrip().startswith(b"{"):
         return None
     try:
-        told = json.loads(line)
+        entry = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
+    return entry if isinstance(entry, dict) else None
 
 
-def _role(told: Mapping[str, Any]) -> str:
-    found = told.get("role") or told.get("type") or told.get("kind")
+def _role(entry: Mapping[str, Any]) -> str:
+    found = entry.get("role") or entry.get("type") or entry.get("kind")
     return found if isinstance(found, str) else ""
 
 
-def _texts(told: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - any JSON
+def _texts(entry: Any, depth: int = 0) -> Iterator[str]:  # noqa: ANN401 - any JSON
     """Yield what a JSON entry says, in the order of its keys; the entry itself where nothing of it is known."""
     found = False
-    if isinstance(told, str):
-        yield told
+    if isinstance(entry, str):
+        yield entry
         return
     if depth > 6:  # noqa: PLR2004 - deeper than any tool nests what it says
         return
-    parts = told.items() if isinstance(told, dict) else enumerate(told) if isinstance(told, list) else ()
+    parts = entry.items() if isinstance(entry, dict) else enumerate(entry) if isinstance(entry, list) else ()
     for key, value in parts:
-        if isinstance(key, int) or key in _TOLD or (depth and isinstance(value, dict | list)):
+        if isinstance(key, int) or key in _TEXT_KEYS or (depth and isinstance(value, dict | list)):
             for text in _texts(value, depth + 1):
                 found = True
                 yield text
     if not found and not depth:
-        yield json.dumps(told, ensure_ascii=False)
+        yield json.dumps(entry, ensure_ascii=False)

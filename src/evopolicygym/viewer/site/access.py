@@ -1,8 +1,8 @@
 """Who may see the site: who holds its token, so that another user of this machine doesn't.
 
 The address that ``view`` prints holds the token. Whoever opens it gets it as a cookie, and is led to the address
-without it; a program may send it as ``Authorization: Bearer`` instead. Which hosts and origins are answered is told in
-``app.py``.
+without it; a program may send it as ``Authorization: Bearer`` instead. ``app.py`` says which
+hosts and origins are answered.
 """
 
 import secrets

@@ -51,7 +51,7 @@ def static_files() -> Mapping[str, bytes]:
 
 def application(documents: Documents, access: Access, settings: Mapping[str, object] | None = None) -> ASGIApp:
     """Return the site over documents; ``settings`` is what its pages are given to begin with."""
-    told = dumps(settings or {}).encode()
+    beginning = dumps(settings or {}).encode()
 
     async def page(_: Request) -> Response:
         return Response(static_files()["index.html"], media_type=TYPES[".html"])
@@ -63,7 +63,7 @@ def application(documents: Documents, access: Access, settings: Mapping[str, obj
         return Response(static_files()[name], media_type=TYPES[name[name.rindex(".") :]])
 
     async def begin(_: Request) -> Response:
-        return Response(told, media_type="application/json")
+        return Response(beginning, media_type="application/json")
 
     async def data(request: Request) -> Response:
         name = request.path_params["name"]

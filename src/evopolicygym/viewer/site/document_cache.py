@@ -138,14 +138,14 @@ class DocumentCache:
         yield from self._held(always, None, contents)
         if f"run/{run}" in contents.problems:
             return
-        told = json.loads(self._documents.document(f"run/{run}"))
-        yield from self._held([f"run/{run}/submission/{one['index']}" for one in told["submissions"]], until, contents)
+        about = json.loads(self._documents.document(f"run/{run}"))
+        yield from self._held([f"run/{run}/submission/{one['index']}" for one in about["submissions"]], until, contents)
         transcript = f"run/{run}/transcript"
         first = self._made(f"{transcript}/0", contents.problems)
         pages = [f"{transcript}/{page}" for page in range(max(1, first["pages"]))] if first else []
         half = self.tally.bytes + max(0, until - self.tally.bytes) // 2
         yield from self._held(pages, half, contents)
-        episodes = [f"run/{run}/episode/{name}" for name in episode_names(told, self._episodes)]
+        episodes = [f"run/{run}/episode/{name}" for name in episode_names(about, self._episodes)]
         yield from self._held(episodes, until, contents)
 
     def _held(

@@ -63,7 +63,7 @@ def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Cache
 def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
     """Write the pages as one file, which holds no films; raise ``UsageError`` where it can't stand there."""
     if file.is_dir():
-        raise UsageError(f"{file} is a directory; a file to write the pages into is asked for, such as runs.html.")
+        raise UsageError(f"{file} is a directory; expected a file to write the pages into, such as runs.html.")
     keeper, common, kept = _begun(pages, pages.most_bytes or MOST_BYTES_SINGLE, follow, films=False)
     beginning, end = shell(kept, single=True)
     file.parent.mkdir(parents=True, exist_ok=True)

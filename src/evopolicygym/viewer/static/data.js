@@ -10,9 +10,9 @@ export async function load(name) {
   } catch {
     throw new Error("The viewer doesn't answer any more. Start it again: evopolicygym view RUNS");
   }
-  const told = await answer.json().catch(() => ({ error: `The viewer answered ${answer.status} without a document.` }));
-  if (!answer.ok) throw new Error(told.error ?? `The viewer answered ${answer.status}.`);
-  return told;
+  const content = await answer.json().catch(() => ({ error: `The viewer answered ${answer.status} without a document.` }));
+  if (!answer.ok) throw new Error(content.error ?? `The viewer answered ${answer.status}.`);
+  return content;
 }
 
 const PAUSE_MS = 2000;

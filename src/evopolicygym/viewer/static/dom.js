@@ -31,7 +31,7 @@ export function finite(value) {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-// As core/decimals.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
+// As core/number_text.py has it: two significant digits of a standard error, four of a number without; two to six decimals.
 export function decimals(value, error) {
   const known = finite(error) !== null && error > 0;
   const size = known ? error : Math.abs(value);

@@ -2,26 +2,26 @@
 
 import { h } from "./dom.js";
 
-export function frameOf(told, step) {
-  return step >= told.length ? told.frames - 1 : Math.floor(step / told.steps_per_frame);
+export function frameOf(shot, step) {
+  return step >= shot.length ? shot.frames - 1 : Math.floor(step / shot.steps_per_frame);
 }
 
-export function stepOf(told, frame) {
-  return Math.min(Math.max(0, frame) * told.steps_per_frame, told.length);
+export function stepOf(shot, frame) {
+  return Math.min(Math.max(0, frame) * shot.steps_per_frame, shot.length);
 }
 
 // Returns {element, tied, show(step), toggle(), end()}; reached(step) is called where the film itself moves on,
 // changed(playing) where it begins and ends to play.
-export function filmOf(src, told, { reached = () => {}, changed = () => {}, label = "Film of the episode" } = {}) {
-  const tied = Boolean(told.frames);
+export function filmOf(src, shot, { reached = () => {}, changed = () => {}, label = "Film of the episode" } = {}) {
+  const tied = Boolean(shot.frames);
   const element = h("video", { controls: true, muted: true, playsinline: true, preload: "auto", "aria-label": label, src });
   let wanted = 0; // the frame that the cursor asks for
   let ended = false;
   function arrived(seconds) {
-    const frame = Math.min(told.frames - 1, Math.floor(seconds * told.fps + 0.01));
+    const frame = Math.min(shot.frames - 1, Math.floor(seconds * shot.fps + 0.01));
     if (frame === wanted || element.seeking) return;
     wanted = frame;
-    reached(stepOf(told, frame));
+    reached(stepOf(shot, frame));
   }
   function follow(_, { mediaTime }) {
     if (ended) return;
@@ -42,19 +42,19 @@ export function filmOf(src, told, { reached = () => {}, changed = () => {}, labe
   });
   // Into the middle of the frame, where no rounding leads to another.
   function seek() {
-    if (element.readyState > 0) element.currentTime = (wanted + 0.5) / told.fps;
+    if (element.readyState > 0) element.currentTime = (wanted + 0.5) / shot.fps;
   }
   return {
     element, tied,
     show(step) {
-      const frame = frameOf(told, step);
+      const frame = frameOf(shot, step);
       if (!tied || frame === wanted) return;
       wanted = frame;
       seek();
     },
     toggle() {
       if (!element.paused) { element.pause(); return; }
-      if (element.ended || wanted >= told.frames - 1) {
+      if (element.ended || wanted >= shot.frames - 1) {
         wanted = 0;
         seek();
         reached(0);

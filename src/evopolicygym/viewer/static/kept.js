@@ -3,8 +3,8 @@
 // A page that is served has none of this. A document is JSON, gzipped, in base64: beside the page in a script that hands
 // it over, as pages from a disk may fetch nothing; in the page as an element that holds its text.
 
-const told = document.getElementById("kept");
-const kept = told ? JSON.parse(told.textContent) : null;
+const embedded = document.getElementById("kept");
+const kept = embedded ? JSON.parse(embedded.textContent) : null;
 const coming = new Map(); // by name: documents whose script is awaited
 const contents = new Map(); // by run: which documents of it there are
 const addresses = kept && globalThis.trustedTypes?.createPolicy("documents", { createScriptURL: (address) => address });

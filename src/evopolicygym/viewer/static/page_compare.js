@@ -9,25 +9,25 @@ const LOOKS = [{ colour: 0, shape: "circle", name: "A" }, { colour: 1, shape: "s
 
 export async function comparePage({ words: [one, other] }) {
   if (!one || !other) throw new Error("Two runs are compared; choose them in the list of runs.");
-  const told = await load(`compare/${encodeURIComponent(one)}/${encodeURIComponent(other)}`);
-  const [a, b] = told.runs;
+  const comparison = await load(`compare/${encodeURIComponent(one)}/${encodeURIComponent(other)}`);
+  const [a, b] = comparison.runs;
   const element = h("div", null,
     h("div", { class: "head" }, h("div", null, h("h1", null, "Two runs on ", a.task === b.task ? a.task : `${a.task} and ${b.task}`), h("p", { class: "lead" }, "A less B: above zero, A is better."))),
-    h("div", { class: "pair" }, told.runs.map((run, place) => h("article", { class: `c${LOOKS[place].colour}` },
+    h("div", { class: "pair" }, comparison.runs.map((run, place) => h("article", { class: `c${LOOKS[place].colour}` },
       h("h2", null, s("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, mark(LOOKS[place].shape, 0, 0, 5, { class: "dot" })), ` ${LOOKS[place].name}  `, link(`#/run/${run.id}`, h("span", { class: "name", title: run.entry }, run.entry))),
       facts(fact("score", run.score === null ? "–" : plusMinus(run.score, run.standard_error)), fact("seed", run.seed), fact("submissions", run.submissions), fact("episodes", `${run.spent} / ${run.budget}`))))),
-    told.why ? h("p", { class: "warning" }, told.why) : difference(told),
-    told.notes?.length ? h("ul", { class: "notes" }, told.notes.map((note) => h("li", null, note))) : null,
-    a.task === b.task && told.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(told.runs)) : null,
-    legend(LOOKS.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}`, line: `curve c${look.colour}`, text: `${look.name}: ${told.runs[place].entry}, seed ${told.runs[place].seed}` }))));
+    comparison.why ? h("p", { class: "warning" }, comparison.why) : difference(comparison),
+    comparison.notes?.length ? h("ul", { class: "notes" }, comparison.notes.map((note) => h("li", null, note))) : null,
+    a.task === b.task && comparison.runs.some((run) => run.curve.length) ? section("Learning curves", "Best mean validation return so far.", curves(comparison.runs)) : null,
+    legend(LOOKS.map((look, place) => ({ shape: look.shape, className: `dot c${look.colour}`, line: `curve c${look.colour}`, text: `${look.name}: ${comparison.runs[place].entry}, seed ${comparison.runs[place].seed}` }))));
   return { title: `${a.entry} and ${b.entry}`, element, crumbs: [[null, "Compare"]] };
 }
 
-function difference(told) {
-  const { mean, interval, paired, interval_covers: covers } = told.difference;
+function difference(comparison) {
+  const { mean, interval, paired, interval_covers: covers } = comparison.difference;
   const verdict = interval ? `The interval covers other ${covers}, not what another run of either agent would do: one run of each decides nothing about the agents.` : "";
-  const bounds = domain([0, mean, ...(interval ?? []), ...told.pairs.map(([x, y]) => x - y)]);
-  const order = told.pairs.map(([x, y], place) => ({ place, x, y, apart: x - y })).sort((p, q) => p.apart - q.apart);
+  const bounds = domain([0, mean, ...(interval ?? []), ...comparison.pairs.map(([x, y]) => x - y)]);
+  const order = comparison.pairs.map(([x, y], place) => ({ place, x, y, apart: x - y })).sort((p, q) => p.apart - q.apart);
   return h("div", null,
     section("Held-out", null, h("p", { class: "verdict" }, h("span", { class: "big" }, number(mean)), interval ? h("span", { class: "soft" }, ` 95 % interval ${number(interval[0])} to ${number(interval[1])}, ${paired ? "paired by case" : "not paired: other cases"}`) : null), h("p", null, verdict)),
     order.length ? section("Case by case", "Difference of held-out returns, A less B, in the order of its size.",

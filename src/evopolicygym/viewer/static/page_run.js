@@ -3,9 +3,8 @@
 import { h, s, link, number, count, short, money, duration, moment, facts, fact, finite, nothing } from "./dom.js";
 import { load, follow } from "./data.js";
 import { chart, domain, mark, tell, path, stairs, legend, quiet } from "./chart.js";
-import { TABS, details } from "./submission.js";
-
-const EDITS = { structural: ["square", "structural edit"], parametric: ["circle", "parametric edit"], none: ["bar", "no change"], first: ["diamond", "first"] };
+import { EDITS, lineage } from "./lineage.js";
+import { TABS, details, edited, gained } from "./submission.js";
 
 export async function runPage(now) {
   const id = now.words[0];
@@ -57,7 +56,8 @@ export async function runPage(now) {
       line.replaceChildren(nothing("Nothing has been submitted yet.", "This page follows the run: the first submission shows here when it is charged."));
       return;
     }
-    line.replaceChildren(timeline(run, choose), marksLegend(run));
+    const known = run.submissions.some((one) => finite(one.parent) !== null);
+    line.replaceChildren(timeline(run, choose), marksLegend(run), ...(known ? [lineage(run, choose, summary)] : []));
     list.replaceChildren(...run.submissions.map((one) => h("li", null, row(one, choose))));
     marked();
   }
@@ -92,8 +92,8 @@ export async function runPage(now) {
 
 function heading(run) {
   const live = run.stage !== "finished";
-  const told = run.turns.map((turn) => turn.usage);
-  const sum = (name) => (told.some((one) => name in one) ? told.reduce((total, one) => total + (finite(one[name]) ?? 0), 0) : null);
+  const usages = run.turns.map((turn) => turn.usage);
+  const sum = (name) => (usages.some((one) => name in one) ? usages.reduce((total, one) => total + (finite(one[name]) ?? 0), 0) : null);
   const tokens = sum("input") === null ? null : sum("input") + (sum("output") ?? 0);
   const stop = run.stops.at(-1);
   return [
@@ -117,10 +117,10 @@ function heading(run) {
   ].filter(Boolean);
 }
 
-function objective(told) {
-  const end = told.search(/[.!?](\s|$)/) + 1;
-  if (!end || end === told.length) return [told];
-  return [told.slice(0, end), h("details", { class: "more" }, h("summary", null, "The task in full"), told.slice(end))];
+function objective(sentences) {
+  const end = sentences.search(/[.!?](\s|$)/) + 1;
+  if (!end || end === sentences.length) return [sentences];
+  return [sentences.slice(0, end), h("details", { class: "more" }, h("summary", null, "The task in full"), sentences.slice(end))];
 }
 
 function row(one, choose) {
@@ -200,7 +200,9 @@ function summary(one) {
   if (one.status !== "ok" && !one.playing) lines.push(one.status.replaceAll("_", " "));
   if (one.train !== null) lines.push(`train ${number(one.train)} over ${one.episodes.length}`);
   if (one.validation) lines.push(`validation ${number(one.validation.mean, undefined, one.validation.standard_error)} ± ${number(one.validation.standard_error, undefined, one.validation.standard_error)}`);
-  if (one.edit && one.edit !== "first") lines.push(one.edit === "none" ? "nothing changed" : `${one.edit} edit, ${one.changed_files} ${one.changed_files === 1 ? "file" : "files"}`);
+  if (one.edit) lines.push(edited(one));
+  if (one.gain) lines.push(gained(one.gain));
+  if (one.hypothesis) lines.push(`hypothesis: ${one.hypothesis}`);
   return lines;
 }
 
@@ -209,6 +211,6 @@ function marksLegend(run) {
     { shape: "circle", className: "train", text: "train episode" }, { shape: "cross", className: "failure", text: "policy failed" },
     { shape: "diamond", className: "validation", text: "validation mean" }, { shape: "diamond", className: "validation newbest", text: "a new best" },
     { line: "best", text: "best so far" }, run.score ? { line: "heldout-line", text: "held-out ± s.e." } : null, { line: "anchor", text: "uniform random" },
-    { shape: "square", className: "edit structural", text: "structural" }, { shape: "circle", className: "edit parametric", text: "parametric" }, { shape: "bar", className: "edit none", text: "none" },
+    ...Object.entries(EDITS).map(([edit, [shape]]) => ({ shape, className: `edit ${edit}`, text: edit })),
   ].filter(Boolean));
 }

@@ -77,14 +77,14 @@ function leaderboardParts(suite, state, remember) {
   }
   const families = [...new Set(suite.tasks.map((task) => task.family))];
   const entries = suite.entries.filter((entry) => matches(state.filter, entry.entry, entry.kind, ...Object.keys(entry.tasks), ...families.filter((f) => f in entry.families)));
-  const told = (score) => score && finite(score.value);
+  const finiteValue = (score) => score && finite(score.value);
   const columns = [
     { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks" }, "–"), down: false },
-    { name: "tier", title: "Entries of a tier can’t be told from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
+    { name: "tier", title: "Entries of a tier can’t be distinguished from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
     { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [h("span", { class: "name", title: e.entry }, e.entry), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
-    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => told(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), number(e.rank_score.value, 3)) },
-    { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => told(e.normalised), cell: (e) => number(told(e.normalised), 3) },
-    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => told(e.families[family]), cell: (e) => number(told(e.families[family]), 3) })),
+    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), number(e.rank_score.value, 3)) },
+    { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => finiteValue(e.normalised), cell: (e) => number(finiteValue(e.normalised), 3) },
+    ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => number(finiteValue(e.families[family]), 3) })),
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
     { name: "wins", title: "Tasks on which none is better", value: (e) => e.wins },
     { name: "success", title: "Mean success rate over the tasks that know success", value: (e) => e.success_rate, cell: (e) => percent(e.success_rate) },
@@ -114,7 +114,7 @@ function strips(suite, entries) {
     const width = 420;
     const x = scale([0, 1], [10, width - 10]);
     const marks = [s("line", { x1: 10, x2: width - 10, y1: 12, y2: 12, class: "grid" })];
-    const told = [];
+    const standings = [];
     entries.forEach((entry) => {
       const cell = entry.tasks[task.name];
       if (!cell?.normalised) return;
@@ -123,10 +123,10 @@ function strips(suite, entries) {
       const group = s("g", { class: `c${own.colour}` });
       if (cell.normalised.interval) group.append(s("line", { x1: x(cell.normalised.interval[0]), x2: x(cell.normalised.interval[1]), y1: 12, y2: 12, class: "whisker own" }));
       group.append(mark(own.shape, x(cell.normalised.value), 12, 4.5, { class: cell.runs.length ? "dot" : "dot open" }));
-      told.push(`${entry.entry} ${number(cell.normalised.value, 3)}, rank ${cell.rank}`);
+      standings.push(`${entry.entry} ${number(cell.normalised.value, 3)}, rank ${cell.rank}`);
       marks.push(tell(group, [entry.entry, `mean return ${number(cell.mean, undefined, cell.standard_error)}${cell.standard_error === null ? "" : ` ± ${number(cell.standard_error, undefined, cell.standard_error)}`}`, `normalised ${number(cell.normalised.value, 3)}, rank ${cell.rank} of ${cell.of}`]));
     });
-    return s("svg", { viewBox: `0 0 ${width} 24`, class: "strip", role: "img", "aria-label": `Normalised scores on ${task.name}: ${told.join("; ")}` }, marks);
+    return s("svg", { viewBox: `0 0 ${width} 24`, class: "strip", role: "img", "aria-label": `Normalised scores on ${task.name}: ${standings.join("; ")}` }, marks);
   };
   return section("Task by task", "Normalised score: 0 is uniform random, 1 the best agent of the table. Bars are 95 % intervals.",
     h("div", { class: "strips" }, rows.map((task) => [link(`#/task/${encodeURIComponent(task.name)}`, task.name), h("span", { class: "soft" }, task.family), strip(task)])),

@@ -26,6 +26,7 @@ function parts(task) {
       facts(task.random === null ? null : fact("uniform random", number(task.random)), task.idle === null ? null : fact("idle action", number(task.idle)),
         task.published.length ? fact("best published", number(Math.max(...task.published.map((one) => one.score)))) : null)),
     task.commitments > 1 ? h("p", { class: "warning" }, "These runs were played on different cases: differences between them are not the agents’ alone.") : null,
+    ...(task.published_elsewhere ?? []).map((note) => h("p", { class: "soft" }, note)),
     legend([...shapes, ...(task.random === null ? [] : [{ line: "anchor", text: "uniform random" }])]),
     section("Learning curves", "Best mean validation return so far, against train episodes spent. Each line is a run.", curves(task, look)),
     section("Held-out returns", "Each dot is a hidden case; the bar is the mean with its standard error.", distribution(task, look)),

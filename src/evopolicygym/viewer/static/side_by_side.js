@@ -21,8 +21,8 @@ function together(shown) {
   const longest = shown.findIndex(({ film }) => (film.length ?? 0) === last);
   const range = h("input", { type: "range", min: 0, max: last, step: 1, "aria-label": "Step of all films", input: () => { where(); films.forEach((film) => film.show(Number(range.value))); } });
   range.value = 0;
-  const told = h("output", { class: "where" });
-  const where = () => { told.textContent = `step ${count(Number(range.value))} of ${count(last)}`; };
+  const position = h("output", { class: "where" });
+  const where = () => { position.textContent = `step ${count(Number(range.value))} of ${count(last)}`; };
   const films = shown.map(({ run, name, film, entry }, at) => filmOf(`film/${run}/${encodeURIComponent(name)}.mp4`, film, {
     label: `Film of ${entry}`,
     reached: (step) => { if (at === longest) { range.value = step; where(); } },
@@ -33,7 +33,7 @@ function together(shown) {
     for (const one of films) if (one.element.paused !== playing) one.toggle();
   } }, "Play all");
   where();
-  return [h("div", { class: "scrub" }, play, range, told),
+  return [h("div", { class: "scrub" }, play, range, position),
     h("div", { class: "side" }, shown.map((one, at) => h("figure", null, films[at].element,
       h("figcaption", null, link(`#/episode/${one.run}/${one.name}`, one.entry), h("span", { class: "soft" }, ` seed ${one.seed}, submission ${one.submission}, return ${number(one.return)}`),
         one.film.same === false ? h("span", { class: "tag bad" }, "differs from the record") : null))))];

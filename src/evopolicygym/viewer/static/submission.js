@@ -29,12 +29,31 @@ export async function details(panel, run, at, tab, choose) {
   }
 }
 
+// What a submission changed against its parent, in words.
+export function edited(one) {
+  if (one.edit === "none") return "nothing changed";
+  const parent = one.parent === -1 ? "the starter" : `submission ${one.parent}`;
+  const words = { revert: `a return to ${parent}`, repair: `a repair, from ${parent}` }[one.edit] ?? `${one.edit} edit of ${parent}`;
+  const lines = one.changed_lines ? `, ${count(one.changed_lines)} ${one.changed_lines === 1 ? "line" : "lines"}` : "";
+  return `${words}${lines}${one.mended_by === null ? "" : `, mended by ${one.mended_by}`}${one.acts_by_episode ? ", acts by episode" : ""}`;
+}
+
+export function gained(gain) {
+  const error = gain.interval ? (gain.interval[1] - gain.interval[0]) / 4 : null;
+  const ends = gain.interval ? ` [${number(gain.interval[0], undefined, error)}, ${number(gain.interval[1], undefined, error)}]` : "";
+  return `gain over its parent ${number(gain.mean, undefined, error)}${ends}`;
+}
+
 function sentence(run, one) {
   const parts = [`${count(one.episodes.length)} train ${one.episodes.length === 1 ? "episode" : "episodes"}`];
   if (one.train !== null) parts.push(`train ${number(one.train)}`);
   if (one.validation) parts.push(["validation ", plusMinus(one.validation.mean, one.validation.standard_error)]);
-  if (one.edit === "structural" || one.edit === "parametric") parts.push(`${one.edit} edit of ${count(one.changed_files)} ${one.changed_files === 1 ? "file" : "files"}`);
-  if (one.edit === "none") parts.push("no change of code or data");
+  if (one.edit) parts.push(edited(one));
+  if (one.gain) parts.push(gained(one.gain));
+  if (one.hit) parts.push("a real gain");
+  if (one.hypothesis) parts.push(`expected: ${one.hypothesis}`);
+  const settings = Object.entries(one.settings ?? {});
+  if (settings.length) parts.push(`set ${settings.map(([name, value]) => `${name} = ${value}`).join(", ")}`);
   if (one.same_as !== null) parts.push(link(`#/run/${run.id}/${one.same_as}`, `the same checkpoint as ${one.same_as}`));
   if (one.used) parts.push(`${short(one.used.tokens)} tokens since the one before${one.used.cost === null ? "" : `, ${money(one.used.cost)}`}`);
   if (one.seconds !== null) parts.push(`played in ${duration(one.seconds)}`);
@@ -42,10 +61,10 @@ function sentence(run, one) {
 }
 
 async function change(run, one) {
-  const told = await load(`run/${run.id}/submission/${one.index}`);
-  if (told.files === null) return nothing("The checkpoint is not in this record.", "Records that were moved without their folder checkpoints/ have no changes to show.");
-  if (!told.files.length) return nothing("No file differs from the submission before.", "It was submitted as it was.");
-  return [...told.files.map(diff), told.more_files ? h("p", { class: "soft" }, `${count(told.more_files)} more files differ.`) : null];
+  const changed = await load(`run/${run.id}/submission/${one.index}`);
+  if (changed.files === null) return nothing("The checkpoint is not in this record.", "Records that were moved without their folder checkpoints/ have no changes to show.");
+  if (!changed.files.length) return nothing("No file differs from the submission before.", "It was submitted as it was.");
+  return [...changed.files.map(diff), changed.more_files ? h("p", { class: "soft" }, `${count(changed.more_files)} more files differ.`) : null];
 }
 
 const ROWS = 400;
@@ -75,16 +94,16 @@ export function text(found, label) {
 }
 
 async function feedback(run, one) {
-  const { feedback: told } = await load(`run/${run.id}/submission/${one.index}`);
-  if (!told) return nothing(one.playing ? "It is being played: there is no feedback yet." : "The feedback is not in this record.", one.playing ? "This page shows it as soon as the agent has it." : "It lies in workspace/feedback/ where the record is whole.");
-  const noisy = told.episodes.filter((episode) => episode.stdout || episode.stderr || episode.error);
+  const { feedback: shown } = await load(`run/${run.id}/submission/${one.index}`);
+  if (!shown) return nothing(one.playing ? "It is being played: there is no feedback yet." : "The feedback is not in this record.", one.playing ? "This page shows it as soon as the agent has it." : "It lies in workspace/feedback/ where the record is whole.");
+  const noisy = shown.episodes.filter((episode) => episode.stdout || episode.stderr || episode.error);
   return [
-    told.errors ? [h("h3", null, "errors.txt"), text(told.errors)] : null,
-    told.summary ? [h("h3", null, "summary.json"), summaryTable(told.summary)] : null,
+    shown.errors ? [h("h3", null, "errors.txt"), text(shown.errors)] : null,
+    shown.summary ? [h("h3", null, "summary.json"), summaryTable(shown.summary)] : null,
     noisy.length ? h("h3", null, "What the policy printed") : h("p", { class: "soft" }, "The policy printed nothing."),
     ...noisy.map((episode, place) => h("details", { open: place === 0 || Boolean(episode.error && place < 4) }, h("summary", null, h("code", null, episode.name), h("span", { class: "soft" }, ` case ${episode.case}`), episode.error ? h("span", { class: "tag bad" }, "failed") : null),
       text(episode.error, "error.txt"), text(episode.stdout, "stdout.txt"), text(episode.stderr, "stderr.txt"))),
-    told.more_episodes ? h("p", { class: "soft" }, `${count(told.more_episodes)} more episodes lie in ${told.directory}.`) : null,
+    shown.more_episodes ? h("p", { class: "soft" }, `${count(shown.more_episodes)} more episodes lie in ${shown.directory}.`) : null,
   ].flat(2);
 }
 
@@ -106,11 +125,11 @@ async function transcript(run, one, body, current) {
   const place = h("div", { class: "transcript" });
   const bar = h("div", { class: "pager" });
   async function show(page) {
-    const told = page === 0 ? first : await load(`run/${run.id}/transcript/${page}`);
+    const shown = page === 0 ? first : await load(`run/${run.id}/transcript/${page}`);
     if (!current()) return;
-    place.replaceChildren(...told.entries.map((entry) => said(entry, one.index)));
-    const step = (to, label) => h("button", { type: "button", class: "plain", disabled: to < 0 || to >= told.pages, click: () => show(to) }, label);
-    bar.replaceChildren(step(page - 1, "Earlier"), h("span", { class: "soft" }, `page ${page + 1} of ${told.pages}`), step(page + 1, "Later"));
+    place.replaceChildren(...shown.entries.map((entry) => said(entry, one.index)));
+    const step = (to, label) => h("button", { type: "button", class: "plain", disabled: to < 0 || to >= shown.pages, click: () => show(to) }, label);
+    bar.replaceChildren(step(page - 1, "Earlier"), h("span", { class: "soft" }, `page ${page + 1} of ${shown.pages}`), step(page + 1, "Later"));
     const here = place.querySelector(".here");
     body.scrollTop = 0;
     if (here) body.scrollTop = here.offsetTop - 90;

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-import httpx
+import httpx2
 
 from evopolicygym.agents.kit.neutral_harness.wires import Answer, Conversation
 from evopolicygym.core.errors import EvoPolicyGymError
@@ -17,6 +17,7 @@ from evopolicygym.model_proxy.call import RequestKind
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
 from evopolicygym.model_proxy.mask import Mask, mask_account
+from evopolicygym.model_proxy.silence import keep_silent
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage, read_usage
 from evopolicygym.model_proxy.wire import credential
@@ -63,8 +64,8 @@ class Provider:
     def __init__(self, upstream: ModelUpstream, model: str, ledger: Ledger, log: ModelLog) -> None:
         self._upstream, self._model, self._ledger, self._log = upstream, model, ledger, log
         self._key = upstream.key()
-        self._tls = httpx.create_ssl_context()
-        self._timeout = httpx.Timeout(upstream.read_timeout_s, connect=upstream.connect_timeout_s)
+        self._tls = httpx2.create_ssl_context()
+        self._timeout = httpx2.Timeout(upstream.read_timeout_s, connect=upstream.connect_timeout_s)
 
     def ask(self, conversation: Conversation, pause: Pause) -> Answer:
         """Return the model's next answer.
@@ -100,9 +101,9 @@ class Provider:
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             note = "malformed"
             raise _Unavailable(f"its answer can't be read: {data[:300].decode('utf-8', 'replace')}") from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             note = type(error).__name__
-            usage = None if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) else usage
+            usage = None if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) else usage
             raise _Unavailable(f"it can't be reached, or broke off ({note})") from None
         except EvoPolicyGymError as error:
             note = type(error).__name__.strip("_").lower()
@@ -127,11 +128,12 @@ class Provider:
         return await getting
 
     async def _got(self, conversation: Conversation, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        keep_silent()
         headers = {"content-type": "application/json", "accept-encoding": "identity", **conversation.headers}
         headers |= credential(conversation.wire, self._key, [])
         address = self._upstream.prefix + conversation.path
         async with (
-            httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=self._timeout) as client,
+            httpx2.AsyncClient(verify=self._tls, trust_env=False, timeout=self._timeout) as client,
             client.stream("POST", address, headers=headers, content=body) as response,
         ):
             data = bytearray()

@@ -1,7 +1,7 @@
 """A conversation with one tool or none, in the two formats: OpenAI Chat Completions and Anthropic Messages.
 
-What a model said goes back to it in its server's own words. How a server is asked is described in
-``provider.py``, and how it tells usage in ``model_door/usage.py``.
+A model's messages go back to it in its server's own format. ``provider.py`` sends the requests, and
+``model_proxy/usage.py`` reads the usage.
 """
 
 import json

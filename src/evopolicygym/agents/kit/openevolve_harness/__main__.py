@@ -43,11 +43,11 @@ LOOK_S = 1.0
 def main() -> None:
     """Set the library up as the agent says, and run it."""
     Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
-    told = link.ask("settings")
-    seed, output = int(told["seed"]) % 2**32, Path(told["directory"])
+    settings = link.ask("settings")
+    seed, output = int(settings["seed"]) % 2**32, Path(settings["directory"])
     output.mkdir(parents=True, exist_ok=True)
     program = output / "initial.py"
-    program.write_text(told["starter"], encoding="utf-8")
+    program.write_text(settings["starter"], encoding="utf-8")
     config = Config(
         max_iterations=ITERATIONS,
         checkpoint_interval=NEVER,
@@ -56,7 +56,7 @@ def main() -> None:
         diff_based_evolution=False,  # a policy is short, and models without practice in the format miss its diffs
         max_code_length=MOST_CODE,
         llm=LLMConfig(models=[LLMModelConfig(name="model", init_client=link.Client)]),
-        prompt=PromptConfig(system_message=told["brief"], num_top_programs=TOP, num_diverse_programs=DIVERSE),
+        prompt=PromptConfig(system_message=settings["brief"], num_top_programs=TOP, num_diverse_programs=DIVERSE),
         database=DatabaseConfig(
             num_islands=ISLANDS,
             migration_interval=MIGRATION,

@@ -150,8 +150,8 @@ def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
             "candidatesTokenCount": n_tokens,
             "thoughtsTokenCount": REASONING,
         }
-        told = {"usageMetadata": usage} if reply.tell_usage else {}
-        return {"candidates": [candidate], "modelVersion": "scripted", **told}
+        reported = {"usageMetadata": usage} if reply.tell_usage else {}
+        return {"candidates": [candidate], "modelVersion": "scripted", **reported}
 
     middle = len(text) // 2
     end = OUTPUT - REASONING

@@ -72,7 +72,7 @@ class Script:
 
 
 def _done(conversation: Iterator[str | None], says: set[str]) -> int:
-    """Return how many steps are behind a conversation: its tools' results, told as None, and the script's sayings."""
+    """Return how many steps a conversation has had: its tools' results, each of them None, and the script's lines."""
     return sum(said is None or said in says for said in conversation)
 
 

@@ -5,14 +5,15 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
+from evopolicygym.cli.arguments import RunsArgument, RunsBelow
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
-from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.records.reader import read_run, runs_meant
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import named_places, runs_meant
 from evopolicygym.runs.post_hoc import due, play_post_hoc
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 
 EXAMPLES = """
 Examples:
@@ -21,7 +22,7 @@ evopolicygym post-hoc RUN
 
 evopolicygym post-hoc runs/default   (every finished run below it)
 
-evopolicygym diagnose runs/default --only generalisation   (tells the regret afterwards)
+evopolicygym diagnose runs/default --only generalisation   (shows the regret afterwards)
 """
 
 
@@ -31,22 +32,22 @@ def post_hoc(
     isolation: Isolation = "auto",
     trust: Trust = False,
     below: RunsBelow = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, and no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was played as JSON, without progress.")] = False,
 ) -> None:
     """Play the held-out cases with every checkpoint of finished runs; the score stays as it is.
 
     What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
-    roots = runs_meant(places_meant(runs, below))
+    roots = runs_meant(named_places(runs, below))
     total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
-    means, played = Means(workers, isolation=isolation, trusted=trust), {}
+    means, played = ReplayMeans(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:
             bar = progress.add_task("playing held-out cases", total=sum(total.values()))
             for root in roots:
                 played[root] = play_post_hoc(root, lambda: progress.advance(bar), means)
     except KeyboardInterrupt:
-        complain("interrupted; what was played is kept. The same command goes on.")
+        complain("interrupted; what was played is kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         found = [
@@ -57,5 +58,5 @@ def post_hoc(
     else:
         for root, one in played.items():
             at = f" at isolation {one.isolation}" if one.isolation else ""
-            told = f"{root}: {one.checkpoints} checkpoints played{at}"
-            out().print(told, soft_wrap=True, markup=False, highlight=False)
+            line = f"{root}: {one.checkpoints} checkpoints played{at}"
+            out().print(line, soft_wrap=True, markup=False, highlight=False)

@@ -13,17 +13,17 @@ from evopolicygym.runs.experiment import reveal as publish
 EXAMPLES = """
 Examples:
 
-evopolicygym reveal default   (once no agent is to be compared on these cases any more)
+evopolicygym reveal default   (once no more agents are to be compared on these cases)
 """
 
 
 def reveal(
     experiment: Annotated[str, typer.Argument(help="The experiment's name.")] = "default",
     runs: Annotated[Path, typer.Option(help="Where its records lie.")] = DEFAULT_RUNS,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
     """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
     begun(runs, experiment)
     if not yes:
-        typer.confirm(f"Publish the secret of {experiment!r}? Its hidden cases are hidden no more.", abort=True)
+        typer.confirm(f"Publish the secret of {experiment!r}? Its cases will no longer be hidden.", abort=True)
     say(str(publish(runs, experiment)))

@@ -10,10 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 import evopolicygym
+from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
-from evopolicygym.cli.run_argument import RunArgument, RunsBelow
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def verify(
 ) -> None:
     """Check a run's record: chain, budget, checkpoints, feedback, score, commitment. Exit code 1 if it fails.
 
-    Exit code 6 where all holds but that a replay, by another arithmetic or other versions, differs by rounding.
+    Exit code 6 where all else holds and a replay, on another processor or with other versions, differs by rounding.
     """
     with interruptible():
         found = evopolicygym.verify(

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.console import out, say_json
-from evopolicygym.cli.option_flags import names
-from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
-from evopolicygym.cli.tables import print_table, tell_problems
+from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
+from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.printing import print_table, tell_problems
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -31,7 +30,7 @@ def compare(
     second: Annotated[str, typer.Argument(help="B: the same.")],
     runs: RunsOrAll = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
-    by: Annotated[str, typer.Option(help="Tell entries apart by these too, such as experiment,seed.")] = "",
+    by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     mix: Annotated[bool, typer.Option("--mix", help="Compare runs that are not comparable.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
@@ -40,7 +39,7 @@ def compare(
     found = evopolicygym.compare(
         first,
         second,
-        places_meant(runs, below, needed=False) or None,
+        runs or None,
         names(shipped),
         by=names(by),
         mix=mix,
@@ -49,12 +48,12 @@ def compare(
     if as_json:
         say_json(found.document)
         return
-    tell_problems(found.problems)
+    tell_problems(err(), found.problems)
     pair = found.pair
     print_table(out(), found.tables[0])
-    if pair.told_apart:
-        first_better, second_better = pair.told_apart
-        out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals tell.")
+    if pair.better_on:
+        first_better, second_better = pair.better_on
+        out().print(f"A is better on {first_better} tasks, B on {second_better}, as far as intervals show.")
     out().print(f"probability that A improves on B  {_shown(pair.improvement)}", markup=False)
     covers = f" (over {pair.covers})" if pair.covers else ""
     out().print(f"mean normalised difference        {_shown(pair.normalised)}{covers}", markup=False)

@@ -8,10 +8,9 @@ from rich.text import Text
 
 import evopolicygym
 from evopolicygym.analysis.tables.formats import shown, written
-from evopolicygym.cli.console import out, say, say_json
-from evopolicygym.cli.option_flags import names
-from evopolicygym.cli.run_argument import RunsArgument, RunsBelow, places_meant
-from evopolicygym.cli.tables import print_table, tell_problems
+from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
+from evopolicygym.cli.console import err, out, say, say_json
+from evopolicygym.cli.printing import print_table, tell_problems
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -39,17 +38,19 @@ class Format(StrEnum):
 
 def diagnose(
     runs: RunsArgument,
-    only: Annotated[list[str] | None, typer.Option(help="A diagnostic's name; several with commas, or again.")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A diagnostic's name; several with commas, or given several times.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="How tables are written.")] = Format.TABLE,
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Show how an agent improved: of one run by submission, of many by agent and kind of task."""
-    found = evopolicygym.diagnose(places_meant(runs, below), names(",".join(only or ())), runs_directory=below)
+    found = evopolicygym.diagnose(runs, names(",".join(only or ())), runs_directory=below)
     if as_json:
         say_json(found.document)
         return
-    tell_problems(found.problems)
+    tell_problems(err(), found.problems)
     _print(found.parts, form)
 
 

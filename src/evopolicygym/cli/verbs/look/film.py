@@ -7,17 +7,18 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
-from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.films import document
+from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.film import FilmOptions, films
-from evopolicygym.runs.revisit import Means
+from evopolicygym.runs.revisit import ReplayMeans
 
 EXAMPLES = """
 Examples:
@@ -34,29 +35,31 @@ SMALLEST, LARGEST = 16, 4096
 
 def film(
     run: RunArgument,
-    submission: Annotated[int | None, typer.Option(help="A submission's number; by default the selected one.")] = None,
-    selected: Annotated[bool, typer.Option("--selected", help="The submission that was selected.")] = False,
-    split: Annotated[Split, typer.Option(help="Which of its cases; hidden ones when the run is finished.")] = (
+    submission: Annotated[int | None, typer.Option(help="A submission's number. Default: the selected one.")] = None,
+    selected: Annotated[bool, typer.Option("--selected", help="Film the submission that was selected.")] = False,
+    split: Annotated[Split, typer.Option(help="The split to film; hidden ones only once the run is finished.")] = (
         Split.HELD_OUT
     ),
     case: Annotated[
-        list[str] | None, typer.Option(help="Places in the submission or hidden split: 0-3,7 or all. Default: 0.")
+        list[str] | None, typer.Option(help="Episodes by place in the submission or split: 0-3,7 or all. Default: 0.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to; default: RUN/films.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The directory to write into. Default: RUN/films.")
+    ] = None,
     every: Annotated[int, typer.Option(min=1, help="Steps from one frame to the next.")] = 1,
-    fps: Annotated[float | None, typer.Option(min=0.1, max=240, help="Frames a second; default: as it runs.")] = None,
-    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into; default: the simulator's.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Make films anew that are there already.")] = False,
+    fps: Annotated[float | None, typer.Option(min=0.1, max=240, help="Frames a second. Default: real time.")] = None,
+    size: Annotated[str, typer.Option(help="WIDTHxHEIGHT that films must fit into. Default: the simulator's.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Make films again that already exist.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Unrecorded episodes that play at once.")] = None,
     isolation: Isolation = "auto",
     trust: Trust = False,
     below: RunsBelow = DEFAULT_RUNS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, and no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was made as JSON, without progress.")] = False,
 ) -> None:
     """Film a run's episodes from its record; say of each whether it shows what was recorded. Exit code 1 if not."""
-    run = run_meant(run, below)
+    run = named_run(run, below)
     if selected and submission is not None:
-        raise UsageError(f"Both --selected and --submission {submission} were asked for; one of them is enough.")
+        raise UsageError(f"--selected and --submission {submission} can't be combined; give one of them.")
     wish = FilmOptions(split, submission, ",".join(case or ["0"]), output, every, fps, _size(size), force)
     made = []
     try:
@@ -65,18 +68,18 @@ def film(
             for one in films(
                 run,
                 wish,
-                Means(workers, isolation=isolation, trusted=trust),
+                ReplayMeans(workers, isolation=isolation, trusted=trust),
                 lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
             ):
                 made.append(one)
                 if not as_json:
                     _print(one)
     except KeyboardInterrupt:
-        complain("interrupted; films that are complete stay. The same command goes on.")
+        complain("interrupted; complete films are kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
     same = all(one.film.same is not False for one in made)
     if as_json:
-        told = [
+        described = [
             {
                 "path": str(one.path),
                 "was_there": one.was_there,
@@ -85,7 +88,7 @@ def film(
             }
             for one in made
         ]
-        say_json({"run": str(run), "ok": same, "films": told})
+        say_json({"run": str(run), "ok": same, "films": described})
     if not same:
         raise typer.Exit(1)
 
@@ -96,9 +99,7 @@ def _size(asked: str) -> tuple[int, int] | None:
     found = SIZE.fullmatch(asked)
     size = (int(found[1]), int(found[2])) if found else (0, 0)
     if not all(SMALLEST <= side <= LARGEST for side in size):
-        raise UsageError(
-            f"The size {asked!r} was asked for; WIDTHxHEIGHT works, such as 320x240, each {SMALLEST} to {LARGEST}."
-        )
+        raise UsageError(f"--size expects WIDTHxHEIGHT such as 320x240, each {SMALLEST} to {LARGEST}; got {asked!r}.")
     return size
 
 
@@ -107,9 +108,11 @@ def _print(one: Any) -> None:  # noqa: ANN401 - runs.film.MadeFilm, imported lat
     mark = {True: "same as recorded, bit for bit", None: "not recorded: played again", False: "DIFFERS from the record"}
     what = mark[film.same] + (f" ({film.doubt})" if film.doubt else "")
     then = f", recorded {number(film.recorded.episode_return)}" if film.same is False and film.recorded else ""
-    there = ", was there" if one.was_there else f", its policy at isolation {one.isolation}" if one.isolation else ""
+    there = (
+        ", already there" if one.was_there else f", its policy at isolation {one.isolation}" if one.isolation else ""
+    )
     facts = f"{shot.frames} frames at {shot.fps:g} fps, {shot.width}x{shot.height}"
     earned = number(shot.episode_return)
     style = "bold red" if film.same is False else None
-    told = f"{one.path}: {facts}, return {earned}{then}; {what}{there}"
-    out().print(told, soft_wrap=True, markup=False, highlight=False, style=style)
+    line = f"{one.path}: {facts}, return {earned}{then}; {what}{there}"
+    out().print(line, soft_wrap=True, markup=False, highlight=False, style=style)

@@ -1,4 +1,4 @@
-"""``evopolicygym report``: write all tables and figures of some runs into a directory, with their pages."""
+"""``evopolicygym report``: write all tables, figures and pages of some runs into a directory."""
 
 import shlex
 import sys
@@ -12,16 +12,17 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.analysis.published.score_tables import shipped as shipped_table
+from evopolicygym.analysis.published.beside import beside as shipped_beside
+from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.analysis.ranking.score_table import Choice
 from evopolicygym.analysis.results import load_results
+from evopolicygym.cli.arguments import RunsBelow, RunsOrShipped, names
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.option_flags import names
-from evopolicygym.cli.run_argument import RunsBelow, RunsOrShipped, places_meant
-from evopolicygym.cli.tables import tell_problems
+from evopolicygym.cli.printing import tell_problems
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.run_names import named_places
 from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import wanted, write_report
 from evopolicygym.viewer.site.document_cache import CacheTally, Episodes
@@ -31,7 +32,7 @@ Each = TypeVar("Each")
 EXAMPLES = """
 Examples:
 
-evopolicygym report runs -o report --with paper
+evopolicygym report runs -o report --with paper,published
 
 evopolicygym report runs/mine -o figures --only learning_curve,edits --format png
 
@@ -39,7 +40,7 @@ evopolicygym report runs -o tables --no-figures --no-pages
 
 evopolicygym report runs --single-file runs.html --episodes all --most-mb 100
 
-Exit codes: 0 written, 1 it can't be written, 2 invalid request, 130 interrupted (the same command again).
+Exit codes: 0 written, 1 writing failed, 2 invalid request, 130 interrupted (give the same command again).
 """
 
 
@@ -48,13 +49,15 @@ def report(
     *,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The directory to write into.")] = None,
     single_file: Annotated[
-        Path | None, typer.Option("--single-file", help="An HTML file to write the viewer's pages into, as one.")
+        Path | None, typer.Option("--single-file", help="A single HTML file to write the viewer's pages into.")
     ] = None,
-    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to stand beside, such as paper.")] = "",
-    form: Annotated[str, typer.Option("--format", help="Of figures: svg, png, or both with a comma.")] = "svg,png",
+    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to show beside the runs, such as paper.")] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="Formats of figures: svg, png, or both with a comma.")
+    ] = "svg,png",
     only: Annotated[
         list[str] | None,
-        typer.Option(help="A table's and figure's name, such as edits; several with commas, or again. No pages then."),
+        typer.Option(help="A table's or figure's name, such as edits; several with commas. Writes no pages."),
     ] = None,
     no_figures: Annotated[bool, typer.Option("--no-figures", help="Write no figures; needs no matplotlib.")] = False,
     no_pages: Annotated[bool, typer.Option("--no-pages", help="Write no pages into the directory.")] = False,
@@ -62,7 +65,7 @@ def report(
         str, typer.Option(help="Episodes whose steps the pages hold: selected (the selected checkpoint's), none, all.")
     ] = "selected",
     most_mb: Annotated[
-        float | None, typer.Option(help="MB that the pages may have: 256 unless given, 32 in a single file.")
+        float | None, typer.Option(help="The most MB that pages may take. Default: 256; 32 in a single file.")
     ] = None,
     mix: Annotated[bool, typer.Option("--mix", help="Pool runs that are not comparable, in one table.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Write into a directory that holds something else.")] = False,
@@ -76,31 +79,34 @@ def report(
         return track(each, what, len(each), console=err(), disable=as_json)
 
     if output is None and single_file is None:
-        raise UsageError("Where to is not said; what works: -o DIR, or --single-file FILE.html for the pages alone.")
-    beside = [shipped_table(name) for name in names(shipped)]
-    found = places_meant(runs, below, needed=not beside)
-    pages = Pages(found, names(shipped), _episodes(episodes), _bytes(most_mb))
-    told: dict[str, Any] = {}
+        raise UsageError(
+            "No place to write to was given; expected -o DIR, or --single-file FILE.html for the pages alone."
+        )
+    beside = shipped_beside(names(shipped))
+    found = named_places(runs or None, below, needed=not beside.tables)
+    ranked = [name for name in names(shipped) if name in shipped_names()]
+    pages = Pages(found, ranked, _episodes(episodes), _bytes(most_mb))
+    document: dict[str, Any] = {}
     with interruptible():
         if output is not None:
             parts = wanted(names(",".join(only or ())), names(form), figures=not no_figures, pages=not no_pages)
             results = load_results(found)
             if not as_json:
-                tell_problems(results.problems)
+                tell_problems(err(), results.problems)
             contents = write_report(
                 output, results, beside, parts, command=_command(), choice=Choice(mix=mix), force=force, follow=follow,
             )  # fmt: skip
             clear_pages(output)
-            told |= {"directory": str(output), **asdict(contents)}
+            document |= {"directory": str(output), **asdict(contents)}
             if not as_json:
                 _print(contents, output)
             if parts.has_pages:
-                tally = write_pages(output, replace(pages, report=told["parts"]), follow)
-                told["pages"] = _told(output / "index.html", tally, quiet=as_json)
+                tally = write_pages(output, replace(pages, report=document["parts"]), follow)
+                document["pages"] = _held(output / "index.html", tally, quiet=as_json)
         if single_file is not None:
-            told["single_file"] = _told(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
+            document["single_file"] = _held(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
     if as_json:
-        say_json(told)
+        say_json(document)
 
 
 def _episodes(name: str) -> "Episodes":
@@ -113,11 +119,11 @@ def _episodes(name: str) -> "Episodes":
 def _bytes(most_mb: float | None) -> int | None:
 
     if most_mb is not None and not 0 < most_mb < float("inf"):
-        raise UsageError(f"--most-mb {most_mb:g} is no room for pages; what works: a number above 0, such as 100.")
+        raise UsageError(f"--most-mb expects a number above 0, such as 100; got {most_mb:g}.")
     return None if most_mb is None else int(most_mb * (1 << 20))
 
 
-def _told(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
+def _held(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
     """Print, unless quiet, what the pages hold; return it for programs."""
     if not quiet:
         films = f", {tally.films} films" if tally.films else ""
@@ -142,5 +148,5 @@ def _print(contents: "ReportContents", directory: Path) -> None:
     out().print(table)
     left_out = f", {len(contents.problems)} problems" if contents.problems else ""
     out().print(
-        Text(f"{contents.runs} runs{left_out}; begin with {directory / (contents.page or 'README.md')}"), soft_wrap=True
+        Text(f"{contents.runs} runs{left_out}; start with {directory / (contents.page or 'README.md')}"), soft_wrap=True
     )

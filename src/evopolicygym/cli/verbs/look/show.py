@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 
 from evopolicygym.api.progress import submissions_table
+from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import out, say_json
 from evopolicygym.cli.outcome import as_json as outcome_as_json
-from evopolicygym.cli.outcome import show_outcome, submission_trouble
-from evopolicygym.cli.run_argument import RunArgument, RunsBelow, run_meant
+from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.printable import printable
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import named_run
 
 EXAMPLES = """
 Examples:
@@ -31,7 +33,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print the record as JSON.")] = False,
 ) -> None:
     """Show a run: its submissions, what was selected, its score beside anchors and published entries."""
-    run = run_meant(run, below)
+    run = named_run(run, below)
     record = read_run(run)
     state = record.state
     if as_json:
@@ -39,6 +41,6 @@ def show(
         return
     if state.submissions:
         out().print(submissions_table(state, shown=len(state.submissions)))
-    for trouble in filter(None, (submission_trouble(state, index) for index in range(len(state.submissions)))):
-        out().print(trouble, style="yellow", markup=False, soft_wrap=True)
+    for trouble in filter(None, (submission.trouble for submission in state.submissions)):
+        out().print(printable(trouble), style="yellow", markup=False, soft_wrap=True)
     show_outcome(out(), record, submissions_shown=True)

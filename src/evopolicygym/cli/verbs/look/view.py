@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
 from evopolicygym.cli.console import say
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.option_flags import names
-from evopolicygym.cli.run_argument import RunsBelow, RunsOrAll, places_meant
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.run_names import named_places
 from evopolicygym.viewer.site.access import leading_to
 from evopolicygym.viewer.site.serving import ServedViewer
 
@@ -26,15 +26,17 @@ evopolicygym view runs --with paper --port 8000 --no-open
 
 def view(
     runs: RunsOrAll = None,
-    port: Annotated[int, typer.Option(help="The port on this machine; 0 for any that is free.")] = 0,
+    port: Annotated[int, typer.Option(help="The port on this machine; 0 for any free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address and open no browser.")] = False,
     below: RunsBelow = DEFAULT_RUNS,
-    shipped: Annotated[str, typer.Option("--with", help="Shipped tables to begin with beside, such as paper.")] = "",
+    shipped: Annotated[
+        str, typer.Option("--with", help="Shipped tables to show beside the runs at first, such as paper.")
+    ] = "",
 ) -> None:
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(places_meant(runs, below, needed=True), port, names(shipped)) as viewer,
+        ServedViewer(named_places(runs or None, below), port, names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
     ):
         say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")

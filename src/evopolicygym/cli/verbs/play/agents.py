@@ -24,8 +24,9 @@ evopolicygym check agent codex   (plays a short run with a scripted model: no ke
 MISSING = " *"
 """Stands after what an agent needs and what was not found here."""
 FOOT = (
-    f"{MISSING.strip()} not found here (of a key: no variable of that name; --model-key names another). evopolicygym "
-    f"check agent NAME says how to install what is missing, else plays a short run that costs nothing."
+    f"{MISSING.strip()} not found here (for a key: no environment variable of that name; --model-key names another). "
+    f"evopolicygym check agent NAME says how to install what is missing. Where nothing is, it plays a short run that "
+    f"costs nothing."
 )
 
 

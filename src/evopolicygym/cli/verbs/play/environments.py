@@ -8,9 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli import new_environment
+from evopolicygym.cli import add_environment
 from evopolicygym.cli.console import out, say_json
-from evopolicygym.cli.verb_group import SETTINGS
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.number_text import number
 from evopolicygym.environments.versions import is_installed
@@ -23,7 +22,7 @@ evopolicygym environments
 
 evopolicygym environments --json | jq '.[].name'
 
-evopolicygym environments new Pendulum-v1
+evopolicygym environments add Pendulum-v1
 """
 MISSING = " *"
 """Stands after the name of an environment whose simulator is not installed."""
@@ -36,9 +35,8 @@ app = typer.Typer(
     epilog=EXAMPLES,
     rich_markup_mode="rich",
     add_completion=False,
-    context_settings=SETTINGS,
 )
-app.command(epilog=new_environment.EXAMPLES)(new_environment.new)
+app.command(epilog=add_environment.EXAMPLES)(add_environment.add)
 
 
 @app.callback()
@@ -46,7 +44,7 @@ def environments(
     asked: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole specs as JSON.")] = False,
 ) -> None:
-    """List the environments with their anchors; `new` drafts one of your own."""
+    """List the environments with their anchors; `add` drafts a spec of your own."""
     if asked.invoked_subcommand:
         return
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.loudness import Quiet, Verbose, loudness
+from evopolicygym.cli.arguments import RunArgument, RunsBelow
+from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.play_and_show import play_and_show
-from evopolicygym.cli.run_argument import RunArgument, RunsBelow
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -27,21 +27,24 @@ def resume(
     ] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
+    track: Annotated[
+        str,
+        typer.Option(metavar="TRACKER", help="Log the run to this tracker. Default: the one that logged it before."),
+    ] = "",
     trust: Annotated[
         bool,
-        typer.Option("--trust", help="Go on with a run that was not begun here by you: start the agent that it names."),
+        typer.Option("--trust", help="Resume a run that you didn't begin here, and start the agent that it names."),
     ] = False,
     below: RunsBelow = DEFAULT_RUNS,
     quiet: Quiet = False,
     verbose: Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
 ) -> None:
     """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
 
-    It goes on at the isolation level that it was begun at. Exit code 2 for a run that was not begun on this machine by
-    you, as that would start the program that it names: --trust goes on with it.
+    It continues at the isolation level at which it began. A run that you didn't begin on this machine is refused with
+    exit code 2, because resuming starts the program that it names; --trust resumes it.
     """
-    loud = loudness(quiet=quiet, verbose=verbose)
     playing = partial(
         evopolicygym.resume,
         run,
@@ -50,5 +53,6 @@ def resume(
         executor=executor,
         address=address,
         trust=trust,
+        track=track,
     )
-    play_and_show(playing, loud, as_json=as_json)
+    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)

@@ -8,7 +8,7 @@ import typer
 
 import evopolicygym
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.loudness import Quiet, Verbose, loudness
+from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.option_flags import given_options, with_flags
 from evopolicygym.cli.play_and_show import play_and_show
 from evopolicygym.core.run_options import RUN_OPTIONS
@@ -28,7 +28,7 @@ evopolicygym run acrobot --agent codex --model gpt-5.5   (a command-line tool; s
 
 evopolicygym run acrobot --agent codex --model gpt-5.5 --effort high --max-cost 5 --max-time 2h
 
-evopolicygym run --config run.toml   (all of it from a file; see docs/reference/command_line.md)
+evopolicygym run --config run.toml   (everything from a file; see docs/reference/command_line.md)
 
 evopolicygym run continuous_car -- python3 /home/me/my_agent.py   (any program; see docs/reference/protocol.md)
 """
@@ -39,13 +39,13 @@ def run(
     task: Annotated[
         str | None,
         typer.Argument(
-            help="An environment's name (see: environments), or a spec's .toml file; else as --config has it.",
+            help="An environment's name (see: environments), or a spec's .toml file. Default: the one in --config.",
             autocompletion=complete_environment,
         ),
     ] = None,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- COMMAND …]", help="A program that is the agent; started once in the workspace."),
+        typer.Argument(metavar="[-- COMMAND …]", help="A program that is the agent, started once in the workspace."),
     ] = None,
     config: Annotated[
         Path | None,
@@ -53,10 +53,10 @@ def run(
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
-    loud = loudness(quiet=quiet, verbose=verbose)
     given = given_options(RUN_OPTIONS, {**flags, "command": command})
-    play_and_show(partial(evopolicygym.run, task, config=config, **given), loud, as_json=as_json)
+    playing = partial(evopolicygym.run, task, config=config, **given)
+    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)

@@ -10,19 +10,20 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from evopolicygym.api.workers import capped
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.console import complain, out, say_json, warn
+from evopolicygym.cli.cross_flag import crossed
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_word, loudness, progress_console
+from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_message, loudness, progress_console
 from evopolicygym.cli.option_flags import given_options, with_flags
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.option import nested
 from evopolicygym.core.run_options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS
+from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
+from evopolicygym.runs.suites.messages import Message
 from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
-from evopolicygym.runs.suites.progress import Word
 from evopolicygym.runs.suites.records import PlannedRunResult, found
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
 
@@ -37,7 +38,9 @@ evopolicygym suite minigrid --agent neutral:NAME --model-url URL --model-key VAR
 
 evopolicygym suite core16 --executor ray --address 10.0.0.1:6379 --jobs 4 --workers 8   (on a cluster)
 
-evopolicygym suite mine.toml   (again: continues; see docs/use/suites.md)
+evopolicygym suite smoke --cross budget=4,16 --repeats 3   (each combination of levels; see: effects)
+
+evopolicygym suite mine.toml   (given again, it continues; see docs/use/suites.md)
 """
 
 
@@ -57,17 +60,26 @@ def suite(
     environment: Annotated[
         list[str] | None,
         typer.Option(
-            help="Play these only; may be given several times.", metavar="NAME", autocompletion=complete_environment
+            help="Play only this environment; may be given several times.",
+            metavar="NAME",
+            autocompletion=complete_environment,
+        ),
+    ] = None,
+    cross: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Play every level of this option, such as budget=8,32; with several, every combination.",
+            metavar="NAME=LEVEL,…",
         ),
     ] = None,
     repeats: Annotated[int | None, typer.Option(help="How many times each agent plays each environment.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs that are played at once. Default: half as many as there are cores.")
+        int | None, typer.Option(help="Runs that play at once. Default: half as many as there are cores.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and leave.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be played, and exit.")] = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, and no progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the runs as JSON, without progress.")] = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Play agents in environments, several runs at once; the same command again continues.
@@ -78,6 +90,7 @@ def suite(
     of_suite = {
         "agents": [entry(text) for text in agent] if agent else None,
         "environments": environment,
+        "cross": crossed(cross or []),
         "repeats": repeats,
         "jobs": jobs,
     }
@@ -94,14 +107,14 @@ def suite(
     directory = directory_of(asked)
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
-        warn(f"The cases of experiment {name} were revealed, so they are hidden from nobody any more.")
+        warn(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
     results, undisturbed = _play(asked, loud, as_json=as_json)
     _show_end(results, directory, loud, as_json=as_json)
     if not undisturbed:
-        complain("interrupted; nothing is lost. Go on with the same command.")
+        complain("interrupted; nothing is lost. The same command continues.")
         raise typer.Exit(INTERRUPTED)
     if any(one.verdict != "finished" for one in results):
         raise typer.Exit(1)
@@ -119,9 +132,9 @@ def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list[
         view = SuiteView(progress_console(loud, as_json=as_json), results)
         LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
 
-        def observe(run: "PlannedRun", said: "Word | PlannedRunResult") -> None:
+        def observe(run: "PlannedRun", said: "Message | PlannedRunResult") -> None:
             view.observe(run, said)
-            log_word(run, said)
+            log_message(run, said)
 
         with view.live():
             undisturbed = playing.play(directory / LOG_FILE, observe)
@@ -157,6 +170,7 @@ def _fields(result: "PlannedRunResult") -> dict[str, Any]:
     return {
         "environment": run.environment,
         "agent": run.entry,
+        "levels": dict(run.levels),
         "repeat": run.repeat,
         "seed": run.config.seed,
         "verdict": result.verdict.value,

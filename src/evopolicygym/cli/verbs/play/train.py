@@ -47,11 +47,13 @@ def train(
     algorithm: Annotated[
         str | None, typer.Option(help="ppo or sac.", show_default="the one that fits the environment")
     ] = None,
-    episodes: Annotated[int | None, typer.Option(help="Train episodes, counted exactly.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of training, in all environments together.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="Minutes of processor time; training uses one core.")] = None,
-    seed: Annotated[int, typer.Option(help="Of weights and exploration, not of the cases.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON, and no progress.")] = False,
+    episodes: Annotated[int | None, typer.Option(help="The budget in train episodes, counted exactly.")] = None,
+    steps: Annotated[int | None, typer.Option(help="The budget in steps, of all environments together.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="The budget in minutes of processor time; training uses one core.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of weights and exploration, not of the cases.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was trained as JSON, without progress.")] = False,
 ) -> None:
     """Train a baseline (PPO or SAC) on public train cases, and write it as a policy that needs only numpy."""
     budget = budget_of(episodes, steps, minutes)
@@ -59,11 +61,11 @@ def train(
     chosen = algorithm_named(algorithm) if algorithm else fitting(spec.name)
     refuse_occupied(output)
     with interruptible(), followed(f"{chosen.upper()} {budget}", quiet=as_json) as observe:
-        told = export(learn(spec, chosen, budget, seed, observe), output)
+        document = export(learn(spec, chosen, budget, seed, observe), output)
     if as_json:
-        say_json(told)
+        say_json(document)
     else:
-        _print(told, output)
+        _print(document, output)
 
 
 @contextmanager
@@ -83,16 +85,16 @@ def followed(title: str, *, quiet: bool) -> "Iterator[Callable[[TrainingProgress
         yield observe
 
 
-def _print(told: dict[str, Any], directory: Path) -> None:
+def _print(document: dict[str, Any], directory: Path) -> None:
 
-    first, last = (number(told[f"mean_return_of_{which}_episodes"]) for which in ("first", "last"))
-    played = f"{told['episodes']:,} episodes, {told['steps']:,} steps, {told['updates']:,} updates"
-    naming = f"--agent policy --option project={directory} --model '{told['label']}'"
+    first, last = (number(document[f"mean_return_of_{which}_episodes"]) for which in ("first", "last"))
+    played = f"{document['episodes']:,} episodes, {document['steps']:,} steps, {document['updates']:,} updates"
+    naming = f"--agent policy --option project={directory} --model '{document['label']}'"
     lines = (
-        f"{told['label']}: {played}, {told['processor_seconds']} s of processor time",
+        f"{document['label']}: {played}, {document['processor_seconds']} s of processor time",
         f"mean return of the first episodes {first}, of the last {last}",
         f"policy: {directory}",
-        f"score it: evopolicygym run {told['environment']} {naming} --budget 1 --validation 1",
+        f"score it: evopolicygym run {document['environment']} {naming} --budget 1 --validation 1",
     )
     for line in lines:
         out().print(Text(line), soft_wrap=True)

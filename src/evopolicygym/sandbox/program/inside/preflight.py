@@ -62,8 +62,8 @@ def main() -> None:
     found = [(python, name) for python, names in tried.items() for name in names]
     paths = [path for path in sys.argv[2].split(":") if path and Path(path).exists()]
     writable = [path for path in READ_ONLY if os.access(path, os.W_OK)]
-    told = {"pythons": list(tried), "simulators": found, "paths": paths, "writable": writable}
-    print(json.dumps({**told, "program": shutil.which(sys.argv[3])}))
+    report = {"pythons": list(tried), "simulators": found, "paths": paths, "writable": writable}
+    print(json.dumps({**report, "program": shutil.which(sys.argv[3])}))
 
 
 main()

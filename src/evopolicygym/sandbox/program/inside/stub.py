@@ -61,13 +61,13 @@ def sizes(places: list[str]) -> dict[str, int]:
 
 def main() -> None:
     """Hand the endpoints out, wait for the environment, and go."""
-    told = json.loads(sys.argv[1])
-    held: dict[str, object] = {"limits": give_up(told["limits"], told["nice"]), "sizes": sizes(told["sizes"])}
-    if told["confinement"]:
-        confine(told["lockdown"], told["confinement"])
+    given = json.loads(sys.argv[1])
+    held: dict[str, object] = {"limits": give_up(given["limits"], given["nice"]), "sizes": sizes(given["sizes"])}
+    if given["confinement"]:
+        confine(given["lockdown"], given["confinement"])
     held |= privileges()
-    host = socket.socket(fileno=told["channel"])
-    listeners = [socket.create_server(("127.0.0.1", port), backlog=128) for port in told["ports"]]
+    host = socket.socket(fileno=given["channel"])
+    listeners = [socket.create_server(("127.0.0.1", port), backlog=128) for port in given["ports"]]
     descriptors = array.array("i", [listener.fileno() for listener in listeners])
     host.sendmsg([json.dumps(held).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, descriptors)])
     for listener in listeners:

@@ -1,0 +1,115 @@
+"""The car as fitted to feedback, and a search over sequences of actions."""
+
+import numpy as np
+
+DT, SUBSTEPS, HALF = 0.2, 3, 2.5
+WALL_X, WALL_Y = 34.4, 20.4  # a little inside of where the corners stopped
+WEIGHTS = (0.01, 0.003, 0.02, 0.02)  # of |dx|, |dy| in metres, |dcos|, |dsin|
+PARKED = 0.1199
+CRASH = 30.0
+COARSE, FINE = (0.05, 0.2, 0.6), (0.01, 0.05, 0.2)  # sizes of mutations, for islands and for polishing
+
+
+def search(rng, start, goal, settings, last_weight=15.0, elite=30):
+    """The best plan found, its cost, the step at which it parks, and what each island came to."""
+    found, length, count = [], settings["horizon"], settings["count"]
+    for _ in range(settings["islands"]):
+        pool = np.concatenate([random_plans(rng, count, length, k) for k in (2, 3, 4)])
+        state = (pool, *simulate(start, goal, pool, last_weight))
+        found.append(evolve(rng, start, goal, state, settings["island_rounds"], count, last_weight, 10, COARSE))
+    tops = [round(float(cost[0]), 3) for _, cost, _ in found]
+    # the two best islands are polished, each by itself: mixed, one of them would die out at once
+    found.sort(key=lambda state: float(state[1][0]))
+    rounds = settings["polish_rounds"] // 2
+    found = [evolve(rng, start, goal, state, rounds, count, last_weight, elite, FINE) for state in found[:2]]
+    pool, cost, end = min(found, key=lambda state: float(state[1][0]))
+    return pool[0], float(cost[0]), int(end[0]), tops
+
+
+def refine(rng, start, goal, plan, settings, last_weight=15.0):
+    """The rest of a plan, improved while it is followed."""
+    pool = np.concatenate([plan, np.repeat(plan[-1:], 2, axis=0)])[None]
+    state = (pool, *simulate(start, goal, pool, last_weight))
+    pool, cost, end = evolve(
+        rng, start, goal, state, settings["refine_rounds"], settings["refine_count"], last_weight, 20, FINE
+    )
+    return pool[0, : end[0]], float(cost[0])
+
+
+def evolve(rng, start, goal, state, rounds, count, last_weight, elite, sizes):
+    """Improve a pool of plans by selection and mutation; the horizon shrinks with the best plan's end."""
+    for _ in range(rounds):
+        pool, cost, end = survivors(*state, elite)
+        useful = min(pool.shape[1], int(end[0]) + 4)
+        pool = pool[:, :useful]
+        young = vary(rng, pool, count, sizes)
+        young_cost, young_end = simulate(start, goal, young, last_weight)
+        state = tuple(np.concatenate(pair) for pair in ((pool, young), (cost, young_cost), (end, young_end)))
+    return survivors(*state, elite)
+
+
+def survivors(pool, cost, end, elite):
+    """The best `elite` of a pool."""
+    keep = np.argsort(cost, kind="stable")[:elite]
+    return pool[keep], cost[keep], end[keep]
+
+
+def vary(rng, parents, count, sizes):
+    """Children of random parents: one stretch of one channel is replaced, shifted by about a size, or moved in time."""
+    length = parents.shape[1]
+    plans = parents[rng.integers(0, len(parents), count)].copy()
+    first = rng.integers(0, length, count)
+    last = np.minimum(first + 1 + rng.geometric(0.2, count), length)
+    t = np.arange(length)[None, :]
+    inside = (t >= first[:, None]) & (t < last[:, None])
+    channel = rng.random(count) < 0.5
+    mask = np.stack([inside & channel[:, None], inside & ~channel[:, None]], axis=2)
+    kind = rng.random(count)
+    fresh = np.clip(rng.uniform(-1.6, 1.6, count), -1, 1)[:, None, None]
+    nudge = (rng.standard_normal(count) * rng.choice(sizes, count))[:, None, None]
+    plans = np.where(mask, np.where((kind < 0.4)[:, None, None], fresh, plans + nudge), plans)
+    # delete or repeat a step from `first` on
+    step = np.where(kind > 0.85, rng.choice([-1, 1], count), 0)[:, None]
+    source = np.clip(t + np.where(t >= first[:, None], step, 0), 0, length - 1)
+    return np.clip(plans[np.arange(count)[:, None], source], -1, 1)
+
+
+def random_plans(rng, count, length, pieces):
+    """Random plans of a few pieces with constant actions, mostly at the limits."""
+    cuts = np.sort(rng.integers(1, length, (count, pieces - 1)), axis=1)
+    piece = (np.arange(length)[None, :, None] >= cuts[:, None, :]).sum(2)
+    values = np.clip(rng.uniform(-1.6, 1.6, (count, pieces, 2)), -1, 1)
+    return values[np.arange(count)[:, None], piece]
+
+
+def simulate(start, goal, plans, last_weight):
+    """Cost of each plan (N, T, 2) from start (x, y, heading, speed), parking ending it; and when each is parked."""
+    count, length, _ = plans.shape
+    x, y, heading, speed = (np.full(count, value) for value in start)
+    gx, gy, gc, gs = goal
+    total, alive, end = np.zeros(count), np.ones(count, bool), np.full(count, length)
+    slip = np.arctan(0.5 * np.tan(plans[:, :, 1] * (np.pi / 4)))
+    yaw = np.sin(slip) / HALF
+    dt = DT / SUBSTEPS
+    for t in range(length):
+        for _ in range(SUBSTEPS):
+            direction = heading + slip[:, t]
+            x += speed * np.cos(direction) * dt
+            y += speed * np.sin(direction) * dt
+            heading += speed * yaw[:, t] * dt
+            speed += 5.0 * dt * plans[:, t, 0]
+        c, s = np.cos(heading), np.sin(heading)
+        cost = np.sqrt(
+            WEIGHTS[0] * np.abs(x - gx)
+            + WEIGHTS[1] * np.abs(y - gy)
+            + WEIGHTS[2] * np.abs(c - gc)
+            + WEIGHTS[3] * np.abs(s - gs)
+        )
+        hit = (np.abs(x) + 2.5 * np.abs(c) + np.abs(s) > WALL_X) | (np.abs(y) + 2.5 * np.abs(s) + np.abs(c) > WALL_Y)
+        total += alive * (cost + CRASH * hit)
+        parked = alive & (cost < PARKED) & ~hit
+        end[parked] = t + 1
+        alive &= ~hit & (cost >= PARKED)
+        if not alive.any():
+            break
+    return total + alive * last_weight * cost, end

@@ -1,0 +1,1 @@
+"""What is looked for in what an agent did: each file is one kind of finding, and defines ``DETECTOR``."""

@@ -1,0 +1,98 @@
+"""A simulator of the agent's own that is stepped outside the judge, or the environments' own simulators."""
+
+import ast
+from collections.abc import Iterator
+
+from evopolicygym.analysis.conduct.brace_rollouts import brace_rollouts
+from evopolicygym.analysis.conduct.detector import Detector
+from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
+from evopolicygym.analysis.conduct.material import Material
+from evopolicygym.analysis.conduct.program import AgentProgram, Use, line_of
+from evopolicygym.analysis.conduct.python_calls import imports
+from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, read_program
+from evopolicygym.analysis.conduct.python_reach import main_block
+from evopolicygym.analysis.conduct.python_rollouts import Rollout, rollouts
+from evopolicygym.analysis.conduct.simulators import is_simulator
+
+NAME = "own_simulator"
+BRACES = frozenset({"c", "javascript", "perl"})
+MAKING = frozenset(
+    {"make", "make_vec", "from_xml_string", "from_xml_path", "mj_step", "b2World", "load", "World", "Space"}
+)
+"""Functions of simulators' packages that make or step a world."""
+STEPPING = frozenset({"step", "Step", "reset", "mj_step", "stepSimulation"})
+
+
+def look(material: Material) -> Iterator[ConductFinding]:
+    """Yield every rollout that was played outside the judge, as far as programs show it."""
+    for program in material.programs:
+        if program.language == "python":
+            yield from _python(program)
+        elif program.language in BRACES and program.is_outside:
+            yield from _braces(program)
+    for name, place, words in imports(material):
+        if is_simulator(name):
+            yield ConductFinding(NAME, Grade.LOOK, f"imports the simulator's package {name}", place, shortened(words))
+
+
+def _python(program: AgentProgram) -> Iterator[ConductFinding]:
+    read = read_program(program)
+    if read is None:
+        return
+    body = read.main.tree.body if program.is_outside else main_block(read.main.tree)
+    if not body:
+        return
+    worlds = list(_worlds(read)) if program.is_outside else []
+    for line, name in worlds[:3]:
+        yield _finding(program, _graded(program, Grade.SERIOUS), f"makes or steps a world of {name}", line)
+    for one in sorted(rollouts(read, body), key=lambda found: (found.module, found.line)):
+        grade = Grade.SERIOUS if one.counts and not one.is_fitted else Grade.LOOK
+        yield _finding(program, _graded(program, grade), _said(one), one.line, _text(program, one))
+
+
+def _graded(program: AgentProgram, grade: Grade) -> Grade:
+    """Return a grade, lower where no command is known that ran the program."""
+    return grade if program.use is Use.RUN else min(grade, Grade.LOOK, key=lambda one: one.rank)
+
+
+def _said(one: Rollout) -> str:
+    state = ", ".join(one.state[:4])
+    model = "a model that is made of data" if one.is_fitted else "dynamics"
+    counted = ", and counts what it is worth or ends on it" if one.counts else ""
+    return f"plays {model} outside the judge: {state} moved by {one.action} in a loop{counted}"
+
+
+def _text(program: AgentProgram, one: Rollout) -> str:
+    """Return the text of the module in which a rollout stands."""
+    return program.text if one.module == "__main__" else program.modules.get(one.module, "")
+
+
+def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
+    words = line_of(program.text if text is None else text, line)
+    place = program.place.at(line) if text is None or text == program.text else program.place
+    return ConductFinding(NAME, grade, what, place, shortened(words))
+
+
+def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
+    """Yield the lines that make or step a simulator's world, with the package."""
+    for module in read.modules.values():
+        packages = sorted(one for one in module.imported.values() if is_simulator(one))
+        if not packages or module is not read.main:
+            continue
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.Call):
+                continue
+            whole = dotted(node.func, module.imported)
+            made = is_simulator(whole) and called_name(node) in MAKING | STEPPING
+            if made or whole in packages or called_name(node) in {"mj_step", "stepSimulation"}:
+                yield node.lineno, packages[0]
+
+
+def _braces(program: AgentProgram) -> Iterator[ConductFinding]:
+    for one in brace_rollouts(program.text):
+        grade = _graded(program, Grade.SERIOUS if one.counts else Grade.LOOK)
+        what = f"plays dynamics outside the judge: a state moved by {one.action} in a loop"
+        yield _finding(program, grade, what, one.line)
+
+
+DETECTOR = Detector("a simulator of its own that is played outside the judge", look)

@@ -1,0 +1,250 @@
+"""How values flow through one loop of a Python program: what it reads, writes, and carries to its next turn.
+
+A *name* is a variable, or ``self.x``; of ``a.b`` and ``a[i]`` it is ``a``. Calls are opaque: what they return depends
+on their arguments and on their object.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+STEPPING = frozenset({"step", "Step", "mj_step", "step_simulation", "stepSimulation", "tick", "advance", "update"})
+"""Methods that change their object, whatever they return."""
+Loop = ast.For | ast.AsyncFor | ast.While
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+MOST_STATEMENTS = 400
+"""Of one loop; a longer one is not looked at."""
+MOST_READS = 5_000
+"""Of all statements of one loop together."""
+
+
+@dataclass(slots=True)
+class LoopWrite:
+    """One statement that gives a name a value."""
+
+    target: str
+    reads: frozenset[str]
+    """What the value is made of."""
+    control: frozenset[str]
+    """What decides whether it is done: names in conditions around it, inside of the loop."""
+    value: ast.expr | None
+    statement: ast.stmt
+    is_added: bool = False
+    """Whether it is an augmented assignment."""
+
+
+@dataclass(slots=True)
+class LoopFlow:
+    """What flows through a loop."""
+
+    loop: Loop
+    targets: frozenset[str] = frozenset()
+    """What the loop's head gives a value."""
+    source: frozenset[str] = frozenset()
+    """What its head reads."""
+    writes: list[LoopWrite] = field(default_factory=list)
+    carried: frozenset[str] = frozenset()
+    """Names whose value of the turn before is read."""
+    ends_on: frozenset[str] = frozenset()
+    """Names that decide whether the loop ends early: those of its condition, and of what leads to ``break``."""
+    calls: list[ast.Call] = field(default_factory=list)
+    _made_of: dict[str, frozenset[str]] = field(default_factory=dict)
+    """What each name that is written is made of, or decided by, directly."""
+
+    def add(self, writes: Iterable[LoopWrite]) -> None:
+        """Add what a statement writes."""
+        for one in writes:
+            self.writes.append(one)
+            self._made_of[one.target] = self._made_of.get(one.target, frozenset()) | one.reads | one.control
+
+    @property
+    def written(self) -> frozenset[str]:
+        """Names that its body gives a value."""
+        return frozenset(one.target for one in self.writes)
+
+    def origins(self, name: str, without: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Return all names of the loop, or read by it, that a value is made of, itself included where it is carried."""
+        found: set[str] = set()
+        waiting = [name]
+        while waiting:
+            new = self._made_of.get(waiting.pop(), frozenset()) - found - without
+            found |= new
+            waiting += new
+        return frozenset(found)
+
+    def feeds(self, name: str) -> frozenset[str]:
+        """Return the other names that a name's value is used for, directly."""
+        return frozenset(one.target for one in self.writes if name in one.reads and one.target != name)
+
+
+def loop_flow(loop: Loop) -> LoopFlow | None:
+    """Return what flows through a loop; None where it is too long."""
+    flow = LoopFlow(loop)
+    exposed: set[str] = set()
+    written: set[str] = set()
+    read = 0
+    if isinstance(loop, ast.While):
+        exposed |= names_in(loop.test)
+        flow.ends_on |= names_in(loop.test)
+    else:
+        flow.targets, flow.source = frozenset(written_names(loop.target)), names_in(loop.iter)
+        written |= flow.targets
+    for number, (statement, control) in enumerate(statements(loop.body)):
+        if number > MOST_STATEMENTS or read > MOST_READS:
+            return None
+        reads, writes = _effects(statement, control)
+        exposed |= reads - written
+        written |= {one.target for one in writes}
+        flow.add(writes)
+        read += sum(len(one.reads) + len(one.control) for one in writes)
+        flow.calls += _calls(statement)
+        if isinstance(statement, ast.Break | ast.Return):
+            flow.ends_on |= control
+    flow.carried = frozenset(exposed & flow.written)
+    return flow
+
+
+def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, frozenset[str]]]:
+    """Yield all statements of a body in their order, each with the names in the conditions around it.
+
+    Bodies of functions and classes that are defined there are left out.
+    """
+    waiting: list[tuple[ast.stmt, frozenset[str]]] = [(one, frozenset()) for one in reversed(body)]
+    while waiting:
+        statement, control = waiting.pop()
+        yield statement, control
+        blocks: list[list[ast.stmt]] = []
+        match statement:
+            case ast.If(test=test, body=first, orelse=second) | ast.While(test=test, body=first, orelse=second):
+                control, blocks = control | names_in(test), [first, second]
+            case ast.For(body=first, orelse=second) | ast.AsyncFor(body=first, orelse=second):
+                blocks = [first, second]
+            case ast.With(body=first) | ast.AsyncWith(body=first):
+                blocks = [first]
+            case ast.Try(body=first, handlers=handlers, orelse=second, finalbody=last):
+                blocks = [first, *(one.body for one in handlers), second, last]
+            case ast.Match(subject=subject, cases=cases):
+                control, blocks = control | names_in(subject), [one.body for one in cases]
+        waiting += [(one, control) for one in reversed([part for block in blocks for part in block])]
+
+
+def name_of(node: ast.expr) -> str:
+    """Return the name that an expression stands for or is part of; empty where it is something else."""
+    while True:
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+                return f"self.{attr}"
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
+                node = inner
+            case _:
+                return ""
+
+
+def names_in(node: ast.AST) -> frozenset[str]:
+    """Return all names that an expression reads."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self":
+            found.add(f"self.{one.attr}")
+        elif isinstance(one, ast.Name):
+            found.add(one.id)
+        else:
+            waiting += ast.iter_child_nodes(one)
+    return frozenset(found)
+
+
+def written_names(node: ast.expr) -> Iterator[str]:
+    """Yield the names that a target writes, those within tuples and lists too."""
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ast.Tuple | ast.List):
+            waiting += one.elts
+        elif name := name_of(one):
+            yield name
+
+
+def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[str], list[LoopWrite]]:
+    """Return what a statement reads, that of its head where it has blocks, and what it writes."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            reads = names_in(value) | _indices(targets)
+            return reads, [one for target in targets for one in _assigned(target, value, control, statement)] + _moved(
+                statement, control
+            )
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return names_in(value), [*_assigned(target, value, control, statement), *_moved(statement, control)]
+        case ast.AugAssign(target=target, value=value):
+            name, reads = name_of(target), names_in(value) | _indices([target])
+            write = LoopWrite(name, reads | {name}, control, value, statement, is_added=True)
+            return reads | {name}, [write, *_moved(statement, control)]
+        case ast.If(test=test) | ast.While(test=test):
+            return names_in(test), []
+        case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
+            reads = names_in(source)
+            return reads, [LoopWrite(one, reads, control, None, statement) for one in written_names(target)]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return frozenset().union(*(names_in(one.context_expr) for one in items)), []
+        case ast.Expr(value=value):
+            return names_in(value), _moved(statement, control)
+        case ast.Return(value=ast.expr() as value):
+            return names_in(value), []
+        case ast.Match(subject=subject):
+            return names_in(subject), []
+        case ast.Assert(test=test):
+            return names_in(test), []
+    return frozenset(), []
+
+
+def _indices(targets: list[ast.expr]) -> frozenset[str]:
+    """Return what the indices of targets read."""
+    return frozenset().union(*(names_in(one.slice) for one in targets if isinstance(one, ast.Subscript)))
+
+
+def _assigned(target: ast.expr, value: ast.expr, control: frozenset[str], statement: ast.stmt) -> Iterator[LoopWrite]:
+    sequences = ast.Tuple | ast.List
+    if isinstance(target, sequences) and isinstance(value, sequences) and len(target.elts) == len(value.elts):
+        for one, part in zip(target.elts, value.elts, strict=True):
+            yield from (LoopWrite(name, names_in(part), control, part, statement) for name in written_names(one))
+        return
+    for name in written_names(target):
+        old = frozenset({name}) if isinstance(target, ast.Subscript) else frozenset()
+        yield LoopWrite(name, names_in(value) | old, control, value, statement)
+
+
+def _moved(statement: ast.stmt, control: frozenset[str]) -> list[LoopWrite]:
+    """Return what calls of a statement change besides: an object that is stepped, what a statement alone hands over."""
+    found: list[LoopWrite] = []
+    for call in _calls(statement):
+        match call.func:
+            case ast.Attribute(value=inner, attr=attr) if attr in STEPPING:
+                name = name_of(inner)
+            case ast.Name(id=called) if isinstance(statement, ast.Expr) and _steps(called) and call.args:
+                name = name_of(call.args[0])
+            case _:
+                continue
+        if name:
+            found.append(LoopWrite(name, names_in(call) | {name}, control, call, statement))
+    return found
+
+
+def _steps(called: str) -> bool:
+    return called in STEPPING or called.startswith(("step_", "advance_", "simulate_")) or called.endswith("_step")
+
+
+def _calls(statement: ast.stmt) -> list[ast.Call]:
+    """Return the calls in a statement; in the head alone of one that has blocks."""
+    match statement:
+        case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) | ast.AsyncFor(iter=head):
+            heads: list[ast.AST] = [head]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            heads = [one.context_expr for one in items]
+        case ast.Try() | ast.Match() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            heads = []
+        case _:
+            heads = [statement]
+    return [node for head in heads for node in ast.walk(head) if isinstance(node, ast.Call)]

@@ -1,0 +1,165 @@
+"""A Python program as a tree, with its functions by name; it is parsed and never imported or run."""
+
+import ast
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from evopolicygym.analysis.conduct.program import MOST_PROGRAM_BYTES, AgentProgram
+from evopolicygym.analysis.syntax import parsed
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+MOST_MODULES = 12
+"""Modules of an agent's own that a program is read with."""
+MOST_METHODS = 3
+"""Of one name that a call may be of."""
+MOST_TREES = 32
+"""That are kept: several detectors read the same program."""
+MOST_NODES = 200_000
+"""Of one tree; a larger one is not looked at."""
+
+
+@dataclass(slots=True)
+class PythonModule:
+    """One parsed file."""
+
+    name: str
+    tree: ast.Module
+    functions: dict[str, Function] = field(default_factory=dict)
+    classes: dict[str, ast.ClassDef] = field(default_factory=dict)
+    imported: dict[str, str] = field(default_factory=dict)
+    """The dotted names that names of the module stand for."""
+
+
+@dataclass(slots=True)
+class PythonProgram:
+    """A program and the modules of the agent's own that it imports."""
+
+    main: PythonModule
+    modules: dict[str, PythonModule]
+    """By name, the main one included, as ``__main__``."""
+    methods: dict[str, list[tuple[PythonModule, Function]]] = field(default_factory=dict)
+    """By name, those of classes that are no policies."""
+
+    def __post_init__(self) -> None:
+        """Find the methods."""
+        for module in self.modules.values():
+            for one in module.classes.values():
+                for part in () if is_policy_class(one) else one.body:
+                    if isinstance(part, Function):
+                        self.methods.setdefault(part.name, []).append((module, part))
+
+    def function(self, module: PythonModule, called: ast.expr) -> list[tuple[PythonModule, Function]]:
+        """Return the functions that a call may be of, those of policies left out."""
+        match called:
+            case ast.Name(id=name):
+                return self._named(module, name)
+            case ast.Attribute(value=ast.Name(id=base), attr=name) if base in module.imported:
+                other = self.modules.get(module.imported[base].rpartition(".")[2])
+                return self._named(other, name) if other else []
+            case ast.Attribute(attr=name):
+                return self.methods.get(name, [])[:MOST_METHODS]
+        return []
+
+    def _named(self, module: PythonModule, name: str, depth: int = 0) -> list[tuple[PythonModule, Function]]:
+        if name in module.functions:
+            return [(module, module.functions[name])]
+        if name in module.classes and not is_policy_class(module.classes[name]):
+            made = method(module.classes[name], "__init__")
+            return [(module, made)] if made else []
+        whole = module.imported.get(name, "")
+        from_module, _, own = whole.rpartition(".")
+        other = self.modules.get(from_module.rpartition(".")[2]) if from_module else None
+        return self._named(other, own, depth + 1) if other and depth < MOST_MODULES else []
+
+
+def read_program(program: AgentProgram) -> PythonProgram | None:
+    """Return a program with its modules; None where it can't be parsed or is too large."""
+    main = _module("__main__", program.text)
+    if main is None:
+        return None
+    modules, waiting = {"__main__": main}, [main]
+    while waiting and len(modules) < MOST_MODULES:
+        for whole in waiting.pop().imported.values():
+            for name in whole.split("."):
+                text = program.modules.get(name)
+                if text is not None and name not in modules and text != program.text:
+                    made = _module(name, text)
+                    if made is not None:
+                        modules[name] = made
+                        waiting.append(made)
+    return PythonProgram(main, modules)
+
+
+def is_policy_class(one: ast.ClassDef) -> bool:
+    """Return whether a class is a policy, whose planning is its own thinking."""
+    return one.name == "Policy" or method(one, "act") is not None
+
+
+def method(one: ast.ClassDef, name: str) -> Function | None:
+    """Return a method of a class by its name."""
+    return next((part for part in one.body if isinstance(part, Function) and part.name == name), None)
+
+
+def called_name(call: ast.Call) -> str:
+    """Return the last name of what is called; empty where it has none."""
+    match call.func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""
+
+
+def dotted(node: ast.expr, imported: dict[str, str] | None = None) -> str:
+    """Return a chain of names with dots, its first name as it was imported; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    first = (imported or {}).get(node.id, node.id)
+    return ".".join([first, *reversed(parts)])
+
+
+@lru_cache(MOST_TREES)
+def _module(name: str, text: str) -> PythonModule | None:
+    if len(text) > MOST_PROGRAM_BYTES:
+        return None
+    tree = parsed(_without_magics(text).encode("utf-8", "replace"))
+    if tree is None:
+        return None
+    module = PythonModule(name, tree)
+    for number, node in enumerate(ast.walk(tree)):
+        if number > MOST_NODES:
+            return None
+        _note(module, node)
+    for one in module.classes.values():
+        for part in one.body:
+            if isinstance(part, Function) and module.functions.get(part.name) is part:
+                del module.functions[part.name]
+    return module
+
+
+def _note(module: PythonModule, node: ast.AST) -> None:
+    """Note what a node defines or imports."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            module.functions.setdefault(node.name, node)
+        case ast.ClassDef():
+            module.classes.setdefault(node.name, node)
+        case ast.Import(names=names):
+            for alias in names:
+                first = alias.name.partition(".")[0]
+                module.imported[alias.asname or first] = alias.name if alias.asname else first
+        case ast.ImportFrom(module=base, names=names):
+            for alias in names:
+                module.imported[alias.asname or alias.name] = f"{base or ''}.{alias.name}".lstrip(".")
+
+
+def _without_magics(text: str) -> str:
+    """Return a text without what a shell or a notebook adds: a margin common to all lines, a first empty line."""
+    stripped = text.lstrip("\n")
+    margin = len(stripped) - len(stripped.lstrip(" "))
+    lines = text.split("\n")
+    if margin and all(not line.strip() or line[:margin].isspace() for line in lines):
+        return "\n".join(line[margin:] for line in lines)
+    return text

@@ -1,0 +1,107 @@
+"""How many different programs a run tried, how long it stayed with each, and what of them it kept.
+
+A *topology* is a program without its literals, names and order (``analysis/lineage/normal_form.py``): two submissions
+of one topology differ in settings alone.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from evopolicygym.analysis.diagnostic import Diagnostic, mean, share
+from evopolicygym.analysis.lineage.lineage import Descent, lineage
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.core.score import best_so_far
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """One program without its literals."""
+
+    first: int
+    """The submission that it came with."""
+    submissions: int
+    episodes: int
+    validation_best: float | None
+    """The best validation mean among its submissions; None where none is known."""
+    gain: float | None
+    """By how much that is above the best of all submissions before its first; None where either is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topologies:
+    """One run's programs."""
+
+    topologies: tuple[Topology, ...]
+    """In the order in which they came; submissions that can't be parsed, or aren't there, have none."""
+    rollbacks: int
+    """Submissions that went back to a topology that others came after."""
+    preserved: float | None
+    """Mean over edits of the share of the parent's functions that were kept unchanged; None where none had any."""
+
+
+def measure(record: RunRecord) -> Topologies:
+    """Return a run's programs."""
+    found = lineage(record)
+    known = [one for one in found if one.topology is not None]
+    bests = [None, *best_so_far(one.validation_mean for one in found)]
+    numbers = dict.fromkeys(one.topology for one in known)
+    return Topologies(
+        topologies=tuple(_topology([one for one in known if one.topology == number], bests) for number in numbers),
+        rollbacks=_rollbacks(known),
+        preserved=mean(one.preserved for one in found[1:]),
+    )
+
+
+def _topology(own: Sequence[Descent], bests: Sequence[float | None]) -> Topology:
+    first = own[0].submit_index
+    best, before = best_so_far(one.validation_mean for one in own)[-1], bests[first]
+    return Topology(
+        first=first,
+        submissions=len(own),
+        episodes=sum(one.episodes for one in own),
+        validation_best=best,
+        gain=None if best is None or before is None else best - before,
+    )
+
+
+def _rollbacks(known: Iterable[Descent]) -> int:
+    """Return how many submissions have a topology that was there before, but not right before."""
+    seen: set[int | None] = set()
+    count, last = 0, None
+    for one in known:
+        count += one.topology in seen and one.topology != last
+        seen.add(one.topology)
+        last = one.topology
+    return count
+
+
+def table(found: Topologies) -> Table:
+    """Return what came of each topology."""
+    columns = ("topology", "first", "submissions", "episodes", "best validation", "gain")
+    rows = tuple(
+        (number, one.first, one.submissions, one.episodes, one.validation_best, one.gain)
+        for number, one in enumerate(found.topologies)
+    )
+    return table_of("topologies", columns, rows)
+
+
+def summary(runs: Sequence[Topologies]) -> Mapping[str, Cell]:
+    """Return means over runs; episodes a topology over all topologies of all of them."""
+    every = [one for run in runs for one in run.topologies]
+    return {
+        "topologies": mean(len(run.topologies) for run in runs),
+        "episodes a topology": share(sum(one.episodes for one in every), len(every)),
+        "longest stay": mean(_longest(run) for run in runs),
+        "gaining topologies": share(sum(one.gain is not None and one.gain > 0 for one in every), len(every)),
+        "rollbacks": mean(run.rollbacks for run in runs),
+        "preserved": mean(run.preserved for run in runs),
+    }
+
+
+def _longest(run: Topologies) -> float | None:
+    """Return the share of episodes that the topology with the most of them got."""
+    return share(max((one.episodes for one in run.topologies), default=0), sum(one.episodes for one in run.topologies))
+
+
+DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,0 +1,259 @@
+"""What knobs do to scores: means of levels, and paired differences between levels.
+
+A pair is two runs of one agent on one environment with one seed that differ in one knob alone. Differences are of
+normalised scores, held-out case by held-out case; intervals are described in ``estimate.py``, the estimand in
+docs/measure/effects.md.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, mean_estimate
+from evopolicygym.analysis.effects.knobs import agent_of, knobs_that_differ, level_of, refuse_other_differences
+from evopolicygym.analysis.effects.student import holm
+from evopolicygym.analysis.ranking.bootstrap import Floats
+from evopolicygym.analysis.ranking.leaderboard import TaskScale, ranked_among, scale_on
+from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.results import RunResult
+from evopolicygym.core.errors import UsageError
+
+FAR_BELOW = -1.0
+"""A normalised mean below this moves an average over environments more than any success can."""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelMean:
+    """The mean normalised score at a level of a knob."""
+
+    knob: str
+    level: Any
+    environments: int
+    runs: int
+    mean: MeanEstimate
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDifference:
+    """How much better runs are at one level of a knob than at another, in pairs."""
+
+    knob: str
+    level: Any
+    """Whose mean is the minuend."""
+    over: Any
+    environment: str
+    """Empty for the mean over environments."""
+    environments: int
+    pairs: int
+    difference: MeanEstimate
+    """Of normalised scores."""
+    returns: float | None
+    """The same in returns; None over several environments."""
+    p_adjusted: float | None = None
+    """As Holm adjusts it over all differences that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """All that is shown of knobs."""
+
+    knobs: Mapping[str, tuple[Any, ...]]
+    """The levels of each."""
+    means: tuple[LevelMean, ...]
+    differences: tuple[LevelDifference, ...]
+    """Of each knob and each two of its levels: over all environments, then of each environment."""
+    notes: tuple[str, ...]
+    scales: Mapping[str, TaskScale]
+    """What 0 and 1 of normalised scores are, by environment."""
+
+    @property
+    def overall(self) -> tuple[LevelDifference, ...]:
+        """The differences over all environments."""
+        return tuple(one for one in self.differences if not one.environment)
+
+    @property
+    def by_environment(self) -> tuple[LevelDifference, ...]:
+        """The differences of each environment."""
+        return tuple(one for one in self.differences if one.environment)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRun:
+    """A run's scores with what it is paired by."""
+
+    environment: str
+    agent: Hashable
+    seed: int
+    levels: Mapping[str, Any]
+    """Of each knob that is compared."""
+    scores: Floats
+    """Normalised, by held-out case."""
+
+    def block(self, knob: str) -> Hashable:
+        """All that two runs of a pair have in common."""
+        others = tuple(str(level) for name, level in self.levels.items() if name != knob)
+        return (self.environment, self.agent, self.seed, others)
+
+
+def effects(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> Effects:
+    """Return what the knobs of runs do, those asked for or all that differ; raise ``UsageError`` for other differences.
+
+    Agents' names and models are knobs only where asked for.
+    """
+    knobs = knobs_that_differ(runs, asked)
+    refuse_other_differences(runs, list(knobs))
+    scales, notes = _scales(runs, knobs)
+    if not scales:
+        raise UsageError(f"{notes[-1]} There is nothing to normalise scores by; runs with better agents would work.")
+    scored = [_scored(run, knobs, scales[run.task]) for run in runs if run.task in scales]
+    return effects_of(scored, knobs, scales, notes)
+
+
+def effects_of(
+    runs: Sequence[ScoredRun],
+    knobs: Mapping[str, Sequence[Any]],
+    scales: Mapping[str, TaskScale],
+    notes: Sequence[str] = (),
+) -> Effects:
+    """Return what knobs do by the scores of runs; raise ``UsageError`` where no two of them are a pair."""
+    means, found, said = [], [], list(notes)
+    for knob, levels in knobs.items():
+        blocks = _blocks(runs, knob)
+        if any(len(block) > 1 for block in blocks):
+            means += _means(knob, levels, blocks)
+            for over, level in combinations(levels, 2):
+                found += _differences(knob, over, level, blocks, scales)
+        else:
+            said.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
+    if not found:
+        raise UsageError(_no_pairs(knobs))
+    levels_of = {knob: tuple(levels) for knob, levels in knobs.items()}
+    adjusted = tuple(_adjusted(found))
+    return Effects(levels_of, tuple(means), adjusted, (*said, *_notes(found, means)), scales)
+
+
+def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
+    """Return what 0 and 1 of normalised scores are by task, and what a reader has to know of the runs."""
+    named = [replace(run, label=f"{agent_of(run, knobs)}{_levels(run, knobs)}") for run in runs]
+    table = score_table(named, (), Choice(mix=True))
+    counts = ranked_among(table, partial=False)
+    scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
+    bare = [task.name for task in table.tasks if task.name not in scales]
+    notes = [note for note in table.notes if not note.startswith("Mixed: ")]
+    if bare:
+        notes.append(f"Left out, as no agent is above uniform random there, or that is unknown: {', '.join(bare)}.")
+    return scales, notes
+
+
+def _levels(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
+    return {knob: level_of(run, knob) for knob in knobs}
+
+
+def _scored(run: RunResult, knobs: Mapping[str, Any], scale: TaskScale) -> ScoredRun:
+    returns = run.held_out_returns or (scale.low,) * max(1, run.held_out_cases)
+    scores = (np.array(returns, dtype=float) - scale.low) / (scale.best - scale.low)
+    return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels(run, knobs), scores)
+
+
+Block = Mapping[str, list[ScoredRun]]
+"""The runs that differ in one knob alone, by its level."""
+
+
+def _blocks(runs: Iterable[ScoredRun], knob: str) -> list[Block]:
+    found: dict[Hashable, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
+    for one in runs:
+        found[one.block(knob)][str(one.levels[knob])].append(one)
+    return [dict(block) for block in found.values()]
+
+
+def _at(block: Block, level: object) -> Floats:
+    return _mean([one.scores for one in block[str(level)]])
+
+
+def _mean(several: Sequence[Floats]) -> Floats:
+    return several[0] if len(several) == 1 else np.asarray(np.mean(several, axis=0))
+
+
+def _means(knob: str, levels: Sequence[Any], blocks: Iterable[Block]) -> list[LevelMean]:
+    """Return the mean of each level over the blocks that have all levels, so that means differ by the level alone."""
+    whole = [block for block in blocks if len(block) == len(levels)]
+    if not whole:
+        return []
+    runs = {str(level): sum(len(block[str(level)]) for block in whole) for level in levels}
+    found = []
+    for level in levels:
+        groups = _groups([(_first(block), _at(block, level)) for block in whole])
+        environments = len({group.environment for group in groups})
+        found.append(LevelMean(knob, level, environments, runs[str(level)], mean_estimate(groups)))
+    return found
+
+
+def _differences(
+    knob: str, over: object, level: object, blocks: Iterable[Block], scales: Mapping[str, TaskScale]
+) -> list[LevelDifference]:
+    """Return the difference of two levels over all environments, and that of each of several."""
+    pairs = [
+        (_first(block), _at(block, level) - _at(block, over))
+        for block in blocks
+        if str(level) in block and str(over) in block
+    ]
+    if not pairs:
+        return []
+    names = sorted({one.environment for one, _ in pairs})
+
+    def row(environment: str, those: Sequence[tuple[ScoredRun, Floats]]) -> LevelDifference:
+        estimate = mean_estimate(_groups(those))
+        scale = scales[names[0]] if len(names) == 1 else scales.get(environment)
+        returns = estimate.value * (scale.best - scale.low) if scale else None
+        count = 1 if environment else len(names)
+        return LevelDifference(knob, level, over, environment, count, len(those), estimate, returns)
+
+    of_each = [row(name, [pair for pair in pairs if pair[0].environment == name]) for name in names]
+    return [row("", pairs), *(of_each if len(names) > 1 else [])]
+
+
+def _first(block: Block) -> ScoredRun:
+    return next(iter(block.values()))[0]
+
+
+def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]:
+    """Return what was measured by environment and agent; a row is a seed, over all levels of the other knobs."""
+    rows: dict[tuple[str, Hashable], dict[int, list[Floats]]] = defaultdict(lambda: defaultdict(list))
+    for one, values in measured:
+        rows[one.environment, one.agent][one.seed].append(values)
+    return [
+        MeasuredGroup(environment, np.array([_mean(each) for each in seeds.values()]))
+        for (environment, _), seeds in rows.items()
+    ]
+
+
+def _adjusted(found: Sequence[LevelDifference]) -> list[LevelDifference]:
+    known = [one.difference.p for one in found if one.difference.p is not None]
+    adjusted = iter(holm(known))
+    return [replace(one, p_adjusted=None if one.difference.p is None else next(adjusted)) for one in found]
+
+
+def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:
+    spreads = {one.difference.spread for one in found}
+    if Spread.AGENTS in spreads or Spread.ENVIRONMENTS in spreads:
+        yield (
+            "Where there is one repeat each, agents or environments stand for repeats: intervals are wider where the "
+            "effect differs between them."
+        )
+    if Spread.CASES in spreads:
+        yield "Intervals of a single pair of runs cover the choice of cases only; no p-value is given for them."
+    if Spread.NOTHING in spreads:
+        yield "Differences without an interval are the same in every pair, or of a single case."
+    if low := sorted({f"{one.knob} {one.level}" for one in means if one.mean.value < FAR_BELOW}):
+        yield f"Scores far below random play move the mean over environments at {', '.join(low)}: see each of them."
+
+
+def _no_pairs(knobs: Iterable[str]) -> str:
+    return (
+        f"No two of these runs are a pair: one agent, environment and seed at two levels of {' or '.join(knobs)}, all "
+        f"else the same. What works: the runs of a suite that crosses it, as [cross] or --cross has it."
+    )

@@ -1,0 +1,73 @@
+"""Learning curves by family of tasks: how much of its own improvement each entry had by when, averaged over runs."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from evopolicygym.analysis.diagnostics.learning_curve import LearningCurve
+from evopolicygym.analysis.drawing.bands import band, draw_band
+from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
+from evopolicygym.analysis.findings import Findings
+from evopolicygym.core.score import normalised
+
+TITLE = "Learning curves by family"
+MOST = 8
+"""Entries that are drawn, the best."""
+COLUMNS = 2
+LONGEST = 24
+WHOLE = 100
+"""Per cent."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure."""
+    families: dict[str, dict[str, list[LearningCurve]]] = defaultdict(lambda: defaultdict(list))
+    for run, curve in findings.measured("learning_curve"):
+        if finite(curve.baseline, curve.final) and curve.final > curve.baseline:
+            families[run.result.family][run.result.label].append(curve)
+    if not families:
+        return worded(TITLE, "No run has improved.")
+    entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]
+    look, shown = looks(findings), names(entries)
+    figure, cells = panels(TITLE, [shortened(one, LONGEST) for one in sorted(families)], columns=COLUMNS, height=1.9)
+    for axes, family in zip(cells, sorted(families), strict=True):
+        _draw_family(axes, {one: families[family][one] for one in entries if one in families[family]}, look)
+    foot(
+        figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="share of its improvement (%)"
+    )
+    return figure
+
+
+def _draw_family(axes: Axes, found: Mapping[str, Sequence[LearningCurve]], look: Mapping[str, Look]) -> None:
+    for label, curves in found.items():
+        whole = band([_heights(curve) for curve in curves], WHOLE)
+        if whole is not None:
+            draw_band(axes, whole, look[label], repeats=len(curves))
+    axes.set_xlim(0, WHOLE)
+    axes.set_ylim(-3, WHOLE + 3)
+    few_ticks(axes.xaxis, 5, whole=True)
+    few_ticks(axes.yaxis, 4, whole=True)
+
+
+def _heights(curve: LearningCurve) -> list[tuple[int, float | None]]:
+    """Return a curve from its baseline to its end, both in per cent."""
+    baseline, final = curve.baseline or 0.0, curve.final or 0.0
+    points = [
+        (round(WHOLE * point.spent / curve.budget), WHOLE * normalised(point.best, baseline, final))
+        for point in curve.points
+        if point.best is not None
+    ]
+    return [(0, 0.0), *points]
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="How soon each entry had what it gained in the end: the part of its improvement that was there, averaged over "
+    "the runs on tasks of a family, with a band from the lowest to the highest run.",
+    computed="0 is the random anchor, or the first candidate where none is known; 100 is each run's own best on "
+    "validation, so a curve says how soon and not how good. Runs that never improved are left out.",
+    draw=draw,
+    needs=("learning_curve",),
+)

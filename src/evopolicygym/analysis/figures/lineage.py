@@ -1,0 +1,135 @@
+"""Where each submission came from: a tree over the episodes spent, one run of each entry on each task."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from evopolicygym.analysis.diagnostics.edits import Edits
+from evopolicygym.analysis.drawing.canvas import (
+    SMALL,
+    Axes,
+    Figure,
+    Line2D,
+    few_ticks,
+    finite,
+    foot,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.drawing.edit_looks import EDIT_LOOKS, KINDS
+from evopolicygym.analysis.drawing.figure import Drawing
+from evopolicygym.analysis.drawing.looks import GREY, names, shortened
+from evopolicygym.analysis.findings import Findings, RunFindings
+from evopolicygym.analysis.lineage.edit_kind import EditKind
+from evopolicygym.analysis.lineage.lineage import Descent
+from evopolicygym.core.submission import STARTER
+
+TITLE = "Lineages"
+MOST = 12
+"""Runs that are drawn, those of the best entries first on each task."""
+COLUMNS = 2
+LONGEST = 22
+FLAT = 0.125
+"""Share of the whole range below which the better half of a run's submissions would look flat."""
+SIZE, LARGE = 4.5, 8.0
+"""Points of a submission's mark, and of a hit's."""
+
+
+@styled
+def draw(findings: Findings) -> Figure:
+    """Return the figure: a panel for each run that is drawn."""
+    every = _first_runs(findings)
+    drawn = list(islice(every, MOST))
+    if not drawn:
+        return worded(TITLE, "No run has a submission.")
+    shown = names(dict.fromkeys(run.result.label for run, _ in drawn), LONGEST)
+    tasks = [shortened(run.result.task, LONGEST) for run, _ in drawn]
+    figure, cells = panels(TITLE, tasks, columns=COLUMNS, height=1.9)
+    for axes, (run, edits) in zip(cells, drawn, strict=True):
+        axes.set_title(shown[run.result.label], loc="right", color=GREY, parse_math=False)
+        _draw_run(axes, run, edits.submissions)
+    foot(figure, "train episodes spent", [_key(kind.value, _mark(kind)) for kind in KINDS] + [
+        _key("hit", {"marker": "o", "markerfacecolor": "none", "markeredgecolor": "black", "markersize": LARGE}),
+        _key("without a worth", {"marker": "x", "markeredgecolor": GREY}),
+    ], side="validation mean")  # fmt: skip
+    if len(every) > MOST:
+        figure.suptitle(f"{TITLE} ({MOST} of {len(every)} entries on their tasks)", x=0.01, ha="left")
+    return figure
+
+
+def _first_runs(findings: Findings) -> list[tuple[RunFindings, Edits]]:
+    """Return the first run of each entry on each task that has a submission."""
+    order = {label: at for at, label in enumerate(findings.labels)}
+    first: dict[tuple[str, str], tuple[RunFindings, Edits]] = {}
+    for run, edits in findings.measured("edits"):
+        if edits.submissions:
+            first.setdefault((run.result.task, run.result.label), (run, edits))
+    tasks = findings.tasks
+    return sorted(first.values(), key=lambda one: (tasks.index(one[0].result.task), order[one[0].result.label]))
+
+
+def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Descent]) -> None:
+    known = {
+        one.submit_index: one.validation_mean
+        for one in submissions
+        if one.validation_mean is not None and finite(one.validation_mean)
+    }
+    anchor = run.result.random_anchor
+    root = anchor.mean if anchor and finite(anchor.mean) else min(known.values(), default=0.0)
+    bottom = _bottom([root, *known.values()])
+    places = {STARTER: (0.0, max(root, bottom))}
+    places |= {one.submit_index: (one.spent, max(known.get(one.submit_index, bottom), bottom)) for one in submissions}
+    for index, worth in {STARTER: root, **known}.items():
+        if worth < bottom:
+            text, place = f"{worth:.3g}", places[index]
+            axes.annotate(text, place, (0, 6), textcoords="offset points", ha="center", color=GREY, size=SMALL)
+    for one in submissions:
+        if one.parent is not None:
+            ends = zip(places[one.parent], places[one.submit_index], strict=True)
+            axes.plot(*ends, color=GREY, linewidth=0.7, zorder=1)
+    axes.plot(*places[STARTER], marker="D", color="black", markersize=SIZE, zorder=2)
+    for one in submissions:
+        _draw_submission(axes, one, places[one.submit_index])
+    axes.set_xlim(-0.03 * max(run.result.budget, 1), 1.03 * max(run.result.budget, 1))
+    few_ticks(axes.xaxis, 4, whole=True)
+    few_ticks(axes.yaxis, 4)
+    axes.margins(y=0.12)
+
+
+def _bottom(worths: Sequence[float]) -> float:
+    """Return the height at which what has no worth stands, and what is too low for the better half not to look flat."""
+    better = sorted(worths)[len(worths) // 2 :]
+    spread, whole = max(better) - min(better), max(worths) - min(worths)
+    return min(better) - 0.5 * spread if 0 < spread < FLAT * whole else min(worths) - 0.12 * (whole or 1.0)
+
+
+def _draw_submission(axes: Axes, one: Descent, place: tuple[float, float]) -> None:
+    if not finite(one.validation_mean):
+        axes.plot(*place, linestyle="", marker="x", color=EDIT_LOOKS[one.edit].colour if one.edit else GREY, zorder=3)
+        return
+    if one.is_hit:
+        axes.plot(*place, linestyle="", marker="o", markerfacecolor="none", markeredgecolor="black",
+                  markersize=LARGE, zorder=3)  # fmt: skip
+    look = _mark(one.edit) if one.edit else {"marker": ".", "color": GREY}
+    axes.plot(*place, linestyle="", zorder=4, markersize=SIZE, **look)
+
+
+def _mark(kind: EditKind) -> dict[str, Any]:
+    return {"marker": EDIT_LOOKS[kind].marker, "color": EDIT_LOOKS[kind].colour}
+
+
+def _key(name: str, mark: dict[str, Any]) -> Line2D:
+    return Line2D([], [], linestyle="", label=name, **mark)
+
+
+FIGURE = Drawing(
+    title=TITLE,
+    says="How each entry went from policy to policy: a submission stands where its episodes end, as high as its worth "
+    "on validation, with a line to what it was made of; a colour and a mark for each kind of edit, a ring for a hit.",
+    computed="Parents are declared or the nearest earlier submission, by docs/measure/diagnostics.md; the diamond is "
+    "the starter, at the random anchor's mean. Where the better half of a run would look flat, what is lower stands at "
+    "the bottom, its worth beside it. Of each entry on a task the first run is drawn.",
+    draw=draw,
+    needs=("edits",),
+)

@@ -1,0 +1,218 @@
+"""What a suite leaves to distinguish agents by, task by task and as a whole.
+
+How entries' differences are tested is described in ``spread.py``, what the verdicts mean in ``verdict.py``;
+docs/measure/headroom.md has the formulas and how often they err.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeGuard
+
+from evopolicygym.analysis.effects.student import holm
+from evopolicygym.analysis.headroom.best_known import (
+    KnownScore,
+    best_agent,
+    best_elsewhere,
+    best_here,
+    gymnasium_id,
+    is_agents,
+)
+from evopolicygym.analysis.headroom.spread import EntryMeans, EntrySpread, entry_means, mean_over_tasks
+from evopolicygym.analysis.headroom.verdict import FEWEST, HeadroomVerdict, verdict_of, verdict_of_suite
+from evopolicygym.analysis.published.other_protocol import OtherFigures
+from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR
+from evopolicygym.analysis.ranking.bootstrap import Sample, student
+from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow
+from evopolicygym.core.score import estimate
+
+NORMAL = student(math.inf)
+DISTINGUISHES, NEARLY_SPENT, SPENT = HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT, HeadroomVerdict.SPENT
+NEAR = 0.05
+"""Of the scale: the most that is left on tasks that are counted as nearly reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHeadroom:
+    """What one task leaves."""
+
+    task: TaskRow
+    random: float | None
+    """Uniform random's mean."""
+    best: KnownScore | None
+    """Of any kind, one that was published under another protocol too."""
+    scale: float | None
+    """From uniform random to the best under our protocol; None where that is not above uniform random, or unknown."""
+    agent: KnownScore | None
+    """The best agent under our protocol."""
+    left: float | None
+    """How far the best agent is below the best known score, as a share of the scale."""
+    entries: tuple[str, ...]
+    """The agents with runs, which are compared."""
+    runs: int
+    """Of those."""
+    at_best: float | None
+    """The share of those runs that are at the best known score, as far as their cases say; None where it is random."""
+    spread: EntrySpread | None
+    """None below two entries."""
+    p: float | None = None
+    """Of the spread, as Holm adjusts it over all tasks and the whole."""
+    verdict: HeadroomVerdict = HeadroomVerdict.TOO_FEW_ENTRIES
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """What a table's tasks leave."""
+
+    tasks: tuple[TaskHeadroom, ...]
+    entries: tuple[str, ...]
+    """Those that have runs on all tasks of ``spread``."""
+    over: int
+    """Tasks that ``spread`` is over."""
+    spread: EntrySpread | None
+    """Of the entries' mean scores over tasks, where 0 is uniform random and 1 the best of each task; not clipped."""
+    p: float | None
+    verdict: HeadroomVerdict
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is known besides a table."""
+
+    others: Sequence[ScoreTable] = ()
+    """Tables of runs that are not comparable; the best known score may be theirs."""
+    figures: Sequence[OtherFigures] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """What gymnasium registers tasks as, where no run says it."""
+
+
+def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Headroom:
+    """Return what the tasks of a table leave to distinguish agents by."""
+    around = surroundings or Surroundings()
+    tasks = [_measured(task, table, around) for task in table.tasks]
+    entries, over, spread = _whole(tasks, table)
+    tested = [one for one in tasks if one.spread is not None and one.spread.entries >= FEWEST]
+    adjusted = holm([one.p for one in (*(one.spread for one in tested), spread) if one is not None])
+    by_task = dict(zip((one.task.name for one in tested), adjusted, strict=False))
+    decided = tuple(_decided(one, by_task.get(one.task.name)) for one in tasks)
+    p = adjusted[-1] if spread is not None else None
+    verdict = verdict_of_suite([one.verdict for one in decided], p if spread and spread.is_repeated else None)
+    found = Headroom(decided, entries, over, spread, p, verdict)
+    return replace(found, notes=(*_notes(found, table), *table.notes))
+
+
+def _decided(found: TaskHeadroom, p: float | None) -> TaskHeadroom:
+    return replace(found, p=p, verdict=verdict_of(found.spread, p, found.at_best, found.scale))
+
+
+def _measured(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHeadroom:
+    name, anchor = task.name, table.anchor
+    random = anchor.cells[name].mean if anchor and name in anchor.cells else None
+    here, agent = best_here(name, table, around.others), best_agent(name, table, around.others)
+    elsewhere = best_elsewhere(gymnasium_id(name, table, around.ids), around.figures)
+    best = max(filter(None, (here, elsewhere)), key=lambda one: one.score, default=None)
+    scale = here.score - random if here and random is not None and here.score > random else None
+    comparable = best is not None and agent is not None and scale is not None and not best.is_elsewhere
+    left = (best.score - agent.score) / scale if comparable else None  # type: ignore[union-attr, operator] # said above
+    samples = _samples(name, table)
+    at_best = [is_at for one in samples.values() for is_at in _at(best, one)] if _is_reached(best) else []
+    return TaskHeadroom(
+        task, random, best, scale, agent, left, tuple(samples), sum(len(one.runs) for one in samples.values()),
+        sum(at_best) / len(at_best) if at_best else None,
+        entry_means(list(samples.values())).spread() if len(samples) > 1 else None,
+    )  # fmt: skip
+
+
+def _samples(task: str, table: ScoreTable) -> dict[str, Sample]:
+    """Return what agents were played on a task, by entry; those of a single case, and numbers that are none, aside."""
+    return {
+        entry.label: cell.sample
+        for entry in table.entries
+        if (cell := entry.cells.get(task)) and cell.sample and entry is not table.anchor and is_agents(entry, cell)
+        if cell.sample.is_estimable and math.isfinite(cell.mean)
+    }
+
+
+def _is_reached(best: KnownScore | None) -> TypeGuard[KnownScore]:
+    """Whether the best known score is anything but uniform random's, at which to be is nothing."""
+    return best is not None and best.kind != ANCHOR
+
+
+def _at(best: KnownScore, sample: Sample) -> Iterator[bool]:
+    """Yield of each run whether its cases leave it possible that it is as good as the best known score."""
+    for block in sample.blocks:
+        for row in block.returns:
+            one = estimate(row.tolist())
+            yield one.mean >= best.score - NORMAL * math.hypot(one.standard_error or 0.0, best.standard_error or 0.0)
+
+
+def _whole(tasks: Sequence[TaskHeadroom], table: ScoreTable) -> tuple[tuple[str, ...], int, EntrySpread | None]:
+    """Return the entries that have all tasks where enough were played, how many these are, and how entries differ."""
+    over = [one for one in tasks if one.scale is not None and len(one.entries) >= FEWEST]
+    shared = [name for name in over[0].entries if all(name in one.entries for one in over)] if over else []
+    if len(shared) < FEWEST or len(over) < 2:  # noqa: PLR2004 - one task is no suite
+        return tuple(shared), len(over), None
+    each: list[tuple[EntryMeans, float]] = []
+    for one in over:
+        samples = _samples(one.task.name, table)
+        each.append((entry_means([samples[name] for name in shared]), one.scale or 1.0))
+    return tuple(shared), len(over), mean_over_tasks(each).spread()
+
+
+def _notes(found: Headroom, table: ScoreTable) -> Iterator[str]:
+    yield sentence(found)
+    lefts = [one.left for one in found.tasks if one.left is not None]
+    if lefts:
+        near = sum(left <= NEAR for left in lefts)
+        yield (
+            f"The best agent is at the best known score, or within {NEAR:.0%} of the way from uniform random to it, on "
+            f"{near} of {len(lefts)} tasks."
+        )
+    single = [one for one in found.tasks if one.spread is not None and not one.spread.is_repeated]
+    if single:
+        yield "Noise where every entry has one run is that of held-out cases only: another run may differ by more."
+    if any(entry.kind == AGENT and not entry.runs and entry.is_shipped for entry in table.entries):
+        yield "Agents that were published as means alone are not compared, as nothing is known of their noise."
+    if any(one.best is not None and one.best.is_elsewhere for one in found.tasks):
+        yield "A best known score that was published elsewhere is of another protocol: no share is taken of it."
+
+
+def sentence(found: Headroom) -> str:
+    """Return what is to be said of the tasks together, in a sentence or two."""
+    counts = Counter(one.verdict for one in found.tasks)
+    known = sum(count for one, count in counts.items() if one.is_known)
+    does, nearly, spent = (counts[one] for one in (DISTINGUISHES, NEARLY_SPENT, SPENT))
+    said = {
+        DISTINGUISHES: f"These tasks distinguish agents: {does} of {known} with a verdict do.",
+        NEARLY_SPENT: (
+            f"These tasks hardly distinguish agents any more: {does} of {known} with a verdict do, {nearly} are nearly "
+            f"spent, {spent} spent."
+        ),
+        SPENT: (
+            f"These tasks no longer distinguish agents: none of {known} with a verdict does, and {spent} are spent."
+        ),
+        HeadroomVerdict.IN_PART: (
+            f"These tasks distinguish agents in part: {does} of {known} with a verdict do, and on most others agents "
+            "are below the best known score, or runs too noisy."
+        ),
+        HeadroomVerdict.TOO_HARD_OR_NOISY: (
+            f"These tasks do not distinguish these agents: none of {known} with a verdict does, though most runs are "
+            "below the best known score, or too noisy to say."
+        ),
+    }
+    unknown = (
+        "Whether these tasks distinguish agents is not known: that takes runs of three agents on a task, with two runs "
+        "of one of them at least."
+    )
+    return f"{said.get(found.verdict, unknown)}{_over_all(found)}"
+
+
+def _over_all(found: Headroom) -> str:
+    if found.spread is None or found.spread.ratio is None or found.p is None:
+        return ""
+    return (
+        f" Mean scores of {len(found.entries)} agents over {found.over} tasks differ by {found.spread.ratio:.1f} times "
+        f"their noise (p = {max(found.p, 0.0001):.2g})."
+    )

@@ -1,0 +1,154 @@
+"""How far entries differ on a task, against how far they would if all were equal.
+
+With k entries, C = I - 1/k and S the covariance of their means' noise, equal entries' means m have on average the
+variance tr(C S) / (k - 1). The ratio of the variance that was found, m' C m / (k - 1), to that is Brown and Forsythe's
+(1974) F* for entries of unequal variances, here with covariances too, as entries that played the same cases share their
+luck. Its degrees of freedom are Box's (1954) above the line, tr(C S)^2 / tr(C S C S), as Mehrotra (1997) has them, and
+below it those of many parts known from few repeats each, as effects have them. What is made of it is described in
+``headroom.py``.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evopolicygym.analysis.effects.estimate import pooled_freedom
+from evopolicygym.analysis.headroom.f_distribution import f_tail, least_ratio
+from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, covered
+
+ROUNDING = 1e-9
+"""Standard deviations below this, as a share of the largest mean, are those of arithmetic, and count as none."""
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySpread:
+    """How entries' means differ."""
+
+    entries: int
+    between: float
+    """Standard deviation of the entries' means."""
+    noise: float
+    """What it would be about if all entries were equal: the pooled standard error of a mean."""
+    p: float
+    """How probable so large a ratio of both is, or a larger one, if all entries are equal."""
+    is_repeated: bool
+    """Whether the noise covers runs and cases; that of cases alone where no entry has two runs."""
+
+    @property
+    def ratio(self) -> float | None:
+        """The standard deviation between entries over the noise; None where there is no noise."""
+        return self.between / self.noise if self.noise > 0 else None
+
+    @property
+    def at_most(self) -> float:
+        """The largest standard deviation of the true means that leaves so small a one of the means a chance of 5 %.
+
+        That is the end of a normal standard deviation's one-sided 95 % interval, as if the means had no noise; it is on
+        the safe side, as noise is a part of what was found.
+        """
+        return self.between / math.sqrt(least_ratio(self.entries - 1))
+
+    @property
+    def covers(self) -> str:
+        """What the noise covers."""
+        return covered(self.is_repeated)
+
+
+@dataclass(frozen=True, eq=False)
+class EntryMeans:
+    """Means of entries with the covariance of their noise."""
+
+    means: Floats
+    """(entries,)"""
+    covariance: Floats
+    """(entries, entries)"""
+    parts: tuple[tuple[float, float], ...]
+    """The summands of the noise in the variance between entries, each with its degrees of freedom."""
+    is_repeated: bool
+
+    def spread(self) -> EntrySpread:
+        """Return how the means differ."""
+        count = len(self.means)
+        nothing = (ROUNDING * float(np.abs(self.means).max())) ** 2
+        between, noise = (
+            variance if variance > nothing else 0.0
+            for variance in (float(self.means.var(ddof=1)), sum(variance for variance, _ in self.parts))
+        )
+        centred = self.covariance - self.covariance.mean(axis=0)
+        above = float(np.trace(centred)) ** 2 / square if (square := float(np.trace(centred @ centred))) > 0 else 1.0
+        below = pooled_freedom([variance for variance, _ in self.parts], [freedom for _, freedom in self.parts])
+        ratio = between / noise if noise > 0 else math.inf if between > 0 else 0.0
+        p = f_tail(ratio, min(above, count - 1.0), below)
+        return EntrySpread(count, math.sqrt(between), math.sqrt(noise), p, self.is_repeated)
+
+
+def entry_means(samples: Sequence[Sample]) -> EntryMeans:
+    """Return the means of two entries or more with their noise, that of runs where any entry has two.
+
+    An entry with one run is then as uncertain as the others are on average.
+    """
+    of_runs, parts = _of_runs(samples)
+    cases = _of_cases(samples)
+    count = len(samples)
+    of_cases = float(np.trace(cases) - cases.sum() / count) / (count - 1)
+    if of_cases > 0:
+        freedom = max(block.returns.shape[1] for sample in samples for block in sample.blocks) - 1.0
+        parts.append((of_cases, freedom))
+    covariance = np.diag(of_runs) + (cases if of_cases > 0 else 0.0)
+    means = np.array([sample.mean for sample in samples])
+    return EntryMeans(means, covariance, tuple(parts), any(sample.is_repeated for sample in samples))
+
+
+def mean_over_tasks(tasks: Sequence[tuple[EntryMeans, float]]) -> EntryMeans:
+    """Return the entries' mean scores over tasks, each in units of its scale; tasks are independent."""
+    shares = [1 / (scale * len(tasks)) for _, scale in tasks]
+    means = sum(share * one.means for share, (one, _) in zip(shares, tasks, strict=True))
+    covariance = sum(share**2 * one.covariance for share, (one, _) in zip(shares, tasks, strict=True))
+    parts = [
+        (share**2 * variance, freedom)
+        for share, (one, _) in zip(shares, tasks, strict=True)
+        for variance, freedom in one.parts
+    ]
+    repeated = all(one.is_repeated for one, _ in tasks)
+    return EntryMeans(np.asarray(means), np.asarray(covariance), tuple(parts), repeated)
+
+
+def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float]]]:
+    """Return each mean's variance over runs, and the parts of the noise that it makes."""
+    repeated = [sample for sample in samples if sample.is_repeated]
+    freedoms = [len(sample.runs) - 1.0 for sample in repeated]
+    variances = [float(sample.runs.var(ddof=1)) for sample in repeated]
+    alone = len(samples) - len(repeated)
+    pooled = float(np.average(variances, weights=freedoms)) if repeated else 0.0
+    of_runs = [float(one.runs.var(ddof=1)) / len(one.runs) if one.is_repeated else pooled for one in samples]
+    parts = [
+        (variance * (1 / len(sample.runs) + alone * freedom / sum(freedoms)) / len(samples), freedom)
+        for sample, variance, freedom in zip(repeated, variances, freedoms, strict=True)
+    ]
+    return np.array(of_runs), parts
+
+
+def _of_cases(samples: Sequence[Sample]) -> Floats:
+    """Return the covariance of the means over cases: entries that were played on the same ones share their luck."""
+    found = np.diag([sample.of_cases for sample in samples])
+    effects = [_effects_of_cases(sample) for sample in samples]
+    for at, one in enumerate(effects):
+        for beside, other in enumerate(effects[:at]):
+            shared = sum(
+                float(one[cases] @ other[cases]) / _pairs(len(one[cases])) for cases in one.keys() & other.keys()
+            )
+            found[at, beside] = found[beside, at] = shared
+    return found
+
+
+def _effects_of_cases(sample: Sample) -> dict[Hashable, Floats]:
+    """Return what each case adds to a mean over runs, by what names the cases, times the share of the runs on them."""
+    means = {(one.cases, one.returns.shape[1]): (one.returns.mean(axis=0), len(one.returns)) for one in sample.blocks}
+    count = len(sample.runs)
+    return {cases: runs / count * (mean - mean.mean()) for cases, (mean, runs) in means.items()}
+
+
+def _pairs(cases: int) -> float:
+    return max(cases * (cases - 1.0), 1.0)

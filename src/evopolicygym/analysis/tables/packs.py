@@ -1,0 +1,85 @@
+"""Tables of packs: what each task is, what came of its check, and what can't be had.
+
+They are made from what packs say and from the records that ship (``specs/pack_records.py``): no simulator is asked.
+"""
+
+from collections.abc import Iterable
+from statistics import median
+
+from evopolicygym.analysis.tables.formats import shown
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.core.pack import Pack, PackTask
+from evopolicygym.core.pack_record import CheckedTask, PackRecord
+from evopolicygym.specs.pack_records import shipped
+
+OF_PACKS = (
+    *("pack", "tasks", "checked", "passed", "repeat", "least steps a second", "median", "most"),
+    *("played on", "day"),
+)
+OF_CHECKS = ("task", "repeats", "steps a second", "random mean", "episodes")
+OF_TASKS = ("task", "kind", "limit", "observation", "action", "success")
+LEDGER = ("family", "what", "tasks, about", "why not")
+REPEATS = {True: "yes", False: "no", None: None}
+
+
+def packs_table(packs: Iterable[Pack]) -> Table:
+    """Return a row for each pack whose check ships."""
+    checked = ((pack, record) for pack in packs if (record := shipped(pack.name)))
+    return table_of("Checks of packs", OF_PACKS, (_pack_row(pack, record) for pack, record in checked))
+
+
+def checks_table(pack: Pack) -> Table:
+    """Return what came of each task of a pack; no row where no check ships."""
+    record = shipped(pack.name)
+    tasks = record.tasks if record else ()
+    return table_of(f"Check of {pack.name}", OF_CHECKS, map(_check_row, tasks))
+
+
+def tasks_table(pack: Pack) -> Table:
+    """Return what each task of a pack is: its kind, its limit, its spaces, and what counts as success.
+
+    What all tasks have in common is said once, in a note.
+    """
+    record = shipped(pack.name)
+    rows = [_task_row(task, record.task(task.name) if record else None) for task in pack.tasks]
+    found = table_of(f"Tasks of {pack.name}", OF_TASKS, rows)
+    same = [at for at, cells in enumerate(zip(*rows, strict=True)) if at and len(rows) > 1 and len(set(cells)) == 1]
+    notes = (f"The {OF_TASKS[at]} of every task: {shown(rows[0][at])}." for at in same if rows[0][at] is not None)
+    kept = [at for at in range(len(OF_TASKS)) if at not in same]
+    columns = tuple(found.columns[at] for at in kept)
+    return Table(found.title, columns, tuple(tuple(row[at] for at in kept) for row in rows), tuple(notes))
+
+
+def ledger_table(packs: Iterable[Pack]) -> Table:
+    """Return what of each family can't be had, and why."""
+    rows = ((pack.name, one.what, one.tasks, one.reason) for pack in packs for one in pack.unavailable)
+    return table_of("What can't be had", LEDGER, rows)
+
+
+def _pack_row(pack: Pack, record: PackRecord) -> tuple[Cell, ...]:
+    speeds = [one.steps_per_second for one in record.tasks if one.steps_per_second] or [0]
+    return (
+        pack.name,
+        len(pack.tasks),
+        len(record.tasks),
+        sum(one.ok for one in record.tasks),
+        sum(bool(one.repeats) for one in record.tasks),
+        *(round(part(speeds)) for part in (min, median, max)),
+        ", ".join(f"{name} {version}" for name, version in record.versions.items()),
+        record.date,
+    )
+
+
+def _check_row(task: CheckedTask) -> tuple[Cell, ...]:
+    return task.name, REPEATS[task.repeats], task.steps_per_second, task.random_mean, task.random_episodes
+
+
+def _task_row(task: PackTask, checked: CheckedTask | None) -> tuple[Cell, ...]:
+    return (
+        task.name,
+        task.kind.value,
+        task.max_steps or (checked.max_steps if checked else None),
+        (checked.observation or None) if checked else None,
+        (checked.action or None) if checked else None,
+        task.success.meaning if task.success else None,
+    )

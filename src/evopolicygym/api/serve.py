@@ -1,0 +1,277 @@
+"""``evopolicygym.serve``: a run whose agent is outside, where whoever has the judge's address may be.
+
+``serve`` is for a program that is the agent itself, or has one play; ``play_served`` and ``resume_served`` wait until
+somebody else has played.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any, Unpack
+
+from evopolicygym.agents.kit.judge_client import JudgeClient
+from evopolicygym.agents.kit.outside_agent import FINDINGS, Announce, OpenAccess, OutsideAccess, OutsideAgent
+from evopolicygym.agents.kit.session import Session
+from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, watched
+from evopolicygym.api.run import Run
+from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.run import RunState
+from evopolicygym.core.run_options import LOCAL, RunArguments
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import named_run
+from evopolicygym.runs import run as runs
+from evopolicygym.runs.config import RunConfig, configured
+from evopolicygym.runs.executor import capped
+from evopolicygym.tracking.tracker import refuse_unknown_tracker
+
+NOWHERE_ELSE = OutsideAccess()
+"""On this machine's loopback alone."""
+LOOK_S = 0.05
+"""How often a served session looks whether its program has left it, or the run is over."""
+
+
+class ServedSession(Session):
+    """A run from the side of an agent outside: what a function that is an agent is given, and where others find it."""
+
+    def __init__(self, workspace: Workspace, judge: JudgeClient, variables: Mapping[str, str]) -> None:
+        super().__init__(workspace, judge)
+        self._submissions = int(judge.all_info()["state"]["n_submits"])
+        self.variables = dict(variables)
+        """The environment variables by which a program finds the judge, such as ``EVOPOLICYGYM_INFO_URL``."""
+        self.run: Run | None = None
+        """The finished run, once the ``with`` block has ended."""
+
+
+@contextmanager
+def serve(  # noqa: PLR0913 - each is an argument of its own
+    task: str | Path | None = None,
+    *,
+    resume: str | Path | None = None,
+    name: str = "",
+    workspace: str | Path | None = None,
+    listen: str = "",
+    socket: str | Path | None = None,
+    allow_hosts: Sequence[str] = (),
+    progress: Progress = None,
+    on_note: OnNote = warnings.warn,
+    **options: Unpack[RunArguments],
+) -> Iterator[ServedSession]:
+    """Begin a run, or resume one, and yield its session; when the block ends, the run is closed and scored.
+
+    The session's ``submit``, ``task``, ``info`` and ``workspace`` are those that a function that is an agent has; its
+    ``variables`` tell any other program where the judge answers. What is left of the budget at the end stays unspent.
+    An exception that leaves the block ends the agent's turn, and the run is scored all the same; Ctrl-C stops the run,
+    and ``resume`` continues it, here or in a shell (``evopolicygym serve --resume RUN``).
+
+    Args:
+        task: An environment's name, such as ``"acrobot"``, or the path of a spec's ``.toml`` file.
+        resume: A served run that stopped, in place of a task: its directory, its id, or ``"latest"``. Of the options,
+            only ``workers``, ``runs`` and ``track`` can be given with it.
+        name: What tables call the agent; they always say that it was outside.
+        workspace: The directory that the agent works in, new or empty; by default it lies in the run's record. A run
+            that is resumed finds it again, and with a new or empty one begins from the policy that was submitted last.
+        listen: ``"HOST:PORT"`` on which the judge answers too; 0 for any port that is free.
+        socket: The path of a Unix socket, made for this, at which the judge answers too.
+        allow_hosts: Names by which requests may call this machine, besides ``listen``'s own and the loopback's.
+        progress: As for ``run``.
+        on_note: As for ``run``.
+        **options: As for ``run``.
+
+    Raises:
+        UsageError: An argument is invalid, or the judge can't listen there; nothing was made.
+        AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped.
+    """
+    if resume is not None:
+        _refuse_other_options(task is not None or bool(name), options)
+        below, workers = options.get("runs") or DEFAULT_RUNS, options.get("workers")
+        served = _resumed(resume, below, workers, workspace, options.get("track") or "", on_note)
+    else:
+        served = _begun(_configured(task, name, None, options, on_note), workspace)
+    asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
+    with asked.opened() as access, ThreadPoolExecutor(1, "served run") as threads:
+        agent = _SessionAgent(access)
+        played = threads.submit(served.play, agent, progress, None, None, on_note)
+        either: list[Future[Any]] = [agent.session, played]
+        wait(either, return_when=FIRST_COMPLETED)
+        if played.done():
+            played.result()
+        session = agent.session.result()
+        try:
+            yield session
+        except BaseException as error:
+            agent.leave(error)
+            raise
+        finally:
+            agent.leave()
+            wait([played])
+        session.run = played.result()
+
+
+def play_served(  # noqa: PLR0913 - each is an argument of its own
+    task: str | Path | None,
+    announce: Announce,
+    access: OutsideAccess = NOWHERE_ELSE,
+    *,
+    name: str = "",
+    workspace: str | Path | None = None,
+    config: Path | None = None,
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_note: OnNote = warnings.warn,
+    **options: Unpack[RunArguments],
+) -> Run:
+    """Play a run whose agent is outside, and return it once it is over; ``announce`` is called when the judge answers.
+
+    ``access`` says where else the judge answers. Other arguments and errors are those of ``serve`` and ``run``.
+    """
+    asked = _configured(task, name, config, options, on_note)
+    with access.opened() as opened:
+        agent = OutsideAgent(opened, announce)
+        return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_note)
+
+
+def resume_served(  # noqa: PLR0913 - each is an argument of its own
+    run: str | Path,
+    announce: Announce,
+    access: OutsideAccess = NOWHERE_ELSE,
+    *,
+    workspace: str | Path | None = None,
+    runs_directory: str | Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    track: str = "",
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_note: OnNote = warnings.warn,
+) -> Run:
+    """Resume a run whose agent is outside; its addresses and token are new ones.
+
+    ``workspace`` says where the agent works from now on; where that is new or empty, it gets the policy that was
+    submitted last. Without it, the agent works where it did.
+
+    Raises ``UsageError`` where there is no such run, or its agent is not outside, and what ``resume`` raises.
+    """
+    served = _resumed(run, runs_directory, workers, workspace, track, on_note)
+    with access.opened() as opened:
+        return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_note)
+
+
+class _SessionAgent:
+    """Has this program's main thread be the agent."""
+
+    max_turns = 1
+
+    def __init__(self, access: OpenAccess) -> None:
+        self.session: Future[ServedSession] = Future()
+        self._access, self._left = access, Flag()
+        self._error: BaseException | None = None
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """End the turn; ``error`` is what ended the program's part of it, if anything did."""
+        self._error = self._error or error
+        self._left.set()
+
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag) -> Turn:
+        """Hand out the session, and wait until it is left or the run is over."""
+        agent = OutsideAgent(self._access, lambda variables, _: self._hand_out(workspace, endpoint, stop, variables))
+        over = Flag()
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(agent.play, workspace, endpoint, over)
+            while not (stop.wait(LOOK_S) or self._left.is_set() or waiting.done()):
+                pass
+            over.set()
+            waiting.result()
+        return self._turn()
+
+    def _hand_out(
+        self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Flag, variables: Mapping[str, str]
+    ) -> None:
+        self.session.set_result(ServedSession(workspace, JudgeClient(endpoint.address, stop), variables))
+
+    def _turn(self) -> Turn:
+        match self._error:
+            case None:
+                return Turn(AgentEnd.FINISHED, findings=FINDINGS)
+            case Exception() as error:
+                return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}", findings=FINDINGS)
+            case error:
+                return Turn(AgentEnd.UNAVAILABLE, f"the session was left: {type(error).__name__}", findings=FINDINGS)
+
+
+def _configured(
+    task: str | Path | None, name: str, config: Path | None, options: Mapping[str, Any], on_note: OnNote
+) -> RunConfig:
+    """Return the run that is asked for; its agent may finish before the budget is spent."""
+    if agent := options.get("agent"):
+        raise UsageError(
+            f"The agent {agent!r} was given for a run that is served; its agent is outside. name=NAME names it."
+        )
+    named = {"label": name} if name else {}
+    asked, _ = configured(task, OUTSIDE, {**options, **named}, config)
+    workers = capped(asked.workers, asked.executor, on_note, asked.task)
+    return replace(asked, task=replace(asked.task, finish_allowed=True), workers=workers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """A run that is begun or resumed for an agent outside."""
+
+    playing: Callable[[Agent, OnOpen, OnEvent], RunState]
+    track: str
+
+    def play(
+        self,
+        agent: Agent,
+        progress: Progress,
+        on_open: OnOpen | None,
+        on_event: OnEvent | None,
+        on_note: OnNote,
+    ) -> Run:
+        """Play it to its end with a view of the progress, and return it."""
+        return watched(partial(self.playing, agent), progress, on_open, on_event, on_note, self.track)
+
+
+def _begun(asked: RunConfig, workspace: str | Path | None) -> _Served:
+    directory = _absolute(workspace)
+    return _Served(lambda agent, opened, event: runs.play(asked, opened, event, agent, directory), asked.track)
+
+
+def _resumed(
+    run: str | Path,
+    below: str | Path,
+    workers: int | None,
+    workspace: str | Path | None,
+    track: str,
+    on_note: OnNote,
+) -> _Served:
+    refuse_unknown_tracker(track)
+    root, directory = named_run(Path(run), Path(below)), _absolute(workspace)
+    if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
+        raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
+    most = capped(workers, LOCAL, on_note)
+
+    def playing(agent: Agent, opened: OnOpen, event: OnEvent) -> RunState:
+        return runs.resume(root, most, opened, event, agent=agent, directory=directory)
+
+    return _Served(playing, track)
+
+
+def _refuse_other_options(others: bool, options: Mapping[str, Any]) -> None:  # noqa: FBT001 - whether any was given
+    """Raise ``UsageError`` where a run is to be resumed and more is given than may differ from how it was begun."""
+    if others or options.keys() - {"runs", "workers", "track"}:
+        raise UsageError(
+            "A run is resumed as it was begun; only its workspace, where the judge answers, workers, runs and track "
+            "may differ."
+        )
+
+
+def _absolute(directory: str | Path | None) -> Path | None:
+    return Path(directory).absolute() if directory else None

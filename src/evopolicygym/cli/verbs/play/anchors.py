@@ -1,0 +1,123 @@
+"""``evopolicygym anchors``: measure what random play, the idle action, early endings and the reference score."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from evopolicygym.cli.completion import complete_environment
+from evopolicygym.cli.console import err, out, say, say_json, warn
+from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.option_flags import pairs
+from evopolicygym.core.environment import EnvironmentSpec, TaskText
+from evopolicygym.core.number_text import number, plus_minus
+from evopolicygym.core.run_options import LOCAL
+from evopolicygym.runs.anchors.measured import CASES, AnchorKind, MeasuredAnchors, measured
+from evopolicygym.runs.asked_environment import asked_environment
+from evopolicygym.runs.executor import capped
+from evopolicygym.specs.anchor_lines import pack_lines, spec_lines
+from evopolicygym.specs.pack_catalog import find
+
+EXAMPLES = """
+Examples:
+
+evopolicygym anchors LunarLander-v3 --cases 64
+
+evopolicygym anchors acrobot --kind reference --cases 16
+
+evopolicygym anchors mine.toml
+
+evopolicygym anchors ALE/Tetris-v5 NetHackScore-v0 --json > anchors.json
+"""
+
+
+def anchors(
+    environments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID|SPEC.toml…",
+            help="Environments: names, ids that gymnasium knows, or specs' .toml files.",
+            autocompletion=complete_environment,
+        ),
+    ],
+    cases: Annotated[int, typer.Option(min=2, help="Held-out cases of the public split, the first of them.")] = CASES,
+    kinds: Annotated[
+        list[AnchorKind] | None,
+        typer.Option("--kind", help="Measure only this one; may be given several times. Default: each that there is."),
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", metavar="MODULE", help="A module that registers the ids; may be given several times."),
+    ] = None,
+    make: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An argument of gymnasium.make; may be given several times."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Episodes that play at once.", show_default="one a core")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was measured as JSON, without progress.")] = False,
+) -> None:
+    """Measure anchors, the mean returns of known policies, and print the TOML that a spec or a pack holds them in.
+
+    Degenerate is a policy that ends episodes early; it is measured where one was found that gains by it. Reference is
+    the policy that a person wrote, where there is one.
+    """
+    arguments = pairs("--make", make or ())
+    specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
+    count = capped(workers, LOCAL, warn)
+    found: list[MeasuredAnchors] = []
+    with interruptible():
+        for spec in specs:
+            with _progress(spec, cases, as_json=as_json) as observe:
+                found.append(measured(spec, cases, kinds, count, observe))
+            if not as_json:
+                _show(found[-1:], of_a_pack=not arguments and find(spec.name) is not None)
+    if as_json:
+        say_json([_document(one) for one in found])
+
+
+def _show(found: Sequence[MeasuredAnchors], *, of_a_pack: bool) -> None:
+    """Print a table of what was measured, and below it the lines that a file is to hold."""
+    for one in found:
+        table = Table(box=None, padding=(0, 1), header_style="dim", title=Text(one.spec.name), title_justify="left")
+        for heading in ("anchor", "mean ± s.e.", "success", "cases", "steps", "seconds an episode"):
+            table.add_column(heading, justify="left" if heading == "anchor" else "right")
+        for kind, played in one.by_kind.items():
+            anchor = played.anchor
+            rate = "-" if anchor.success_rate is None else f"{anchor.success_rate:.1%}"
+            mean = plus_minus(anchor.mean, anchor.standard_error)
+            row = (mean, rate, str(anchor.episodes), number(played.mean_steps, 1), number(played.seconds))
+            table.add_row(kind.value, *row)
+        out().print(table)
+        if one.degenerate_policy:
+            out().print(Text(f"degenerate {one.degenerate_policy}"), soft_wrap=True)
+        by_kind = {kind.value: played.anchor for kind, played in one.by_kind.items()}
+        if of_a_pack:
+            say(pack_lines(one.spec.name, one.spec.max_steps, by_kind, one.degenerate_policy))
+        else:
+            say(spec_lines(by_kind, one.degenerate_policy))
+
+
+def _document(found: MeasuredAnchors) -> dict[str, Any]:
+    kinds = {kind.value: asdict(played) for kind, played in found.by_kind.items()}
+    return {
+        "environment": found.spec.name,
+        "max_steps": found.spec.max_steps,
+        "degenerate_policy": found.degenerate_policy,
+        "anchors": kinds,
+    }
+
+
+@contextmanager
+def _progress(spec: EnvironmentSpec, cases: int, *, as_json: bool) -> Iterator[Any]:
+    """Show on stderr what is played; yield what is to be called with it and how many episodes are done."""
+    if as_json:
+        yield lambda _what, _done: None
+        return
+    with err().status(f"{spec.name}: starting") as status:
+        yield lambda what, done: status.update(f"{spec.name}: {what}" + (f" {done}/{cases}" if done else ""))

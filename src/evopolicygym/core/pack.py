@@ -1,0 +1,162 @@
+"""A pack: a family of environments as data, with what they are installed from and in which Python they play."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from evopolicygym.core.environment import Anchor, Success, TaskKind
+
+
+class TaskWeight(StrEnum):
+    """What an episode of a task costs, in processor time and memory."""
+
+    LIGHT = "light"
+    """Seconds at the most, on one core."""
+    HEAVY = "heavy"
+    """More, or a gigabyte of memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackText:
+    """What a pack says of a task besides what its simulator says; each in a few words, empty where nothing."""
+
+    objective: str = ""
+    observation: str = ""
+    action: str = ""
+    reward: str = ""
+    termination: str = ""
+
+
+class Difficulty(StrEnum):
+    """What makes a task hard."""
+
+    MEMORY = "memory"
+    """What was seen has to be kept."""
+    EXPLORATION = "exploration"
+    """Chance hardly ever comes upon a reward."""
+    LONG_HORIZON = "long horizon"
+    """Hundreds of steps, or several things in order, lie between a decision and what it brings."""
+    CONTACT = "contact"
+    """Bodies touch, grasp or push one another."""
+    LANGUAGE = "language"
+    """What is to be done stands in a sentence."""
+    PIXELS = "pixels"
+    """The observation is a picture, or the memory behind one."""
+    PARTIAL_VIEW = "partial view"
+    """What matters is not all in the observation."""
+    MANY_JOINTS = "many joints"
+    """An action has more elements than can be tuned one by one."""
+    SEVERAL_TASKS = "several tasks"
+    """One policy has to do tasks that differ."""
+    BALANCE = "balance"
+    """A small mistake ends the episode, or what it was good for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """Why a task is hard. No agent is shown it."""
+
+    kinds: tuple[Difficulty, ...]
+    why: str
+    """In a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnchors:
+    """Mean returns of known policies in a task; the fields are those of ``EnvironmentSpec``."""
+
+    max_steps: int
+    """The limit under which they were measured: under another one they say nothing."""
+    random: Anchor | None = None
+    idle: Anchor | None = None
+    reference: Anchor | None = None
+    degenerate: Anchor | None = None
+    degenerate_policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PackTask:
+    """One environment of a pack."""
+
+    id: str
+    """What gymnasium registered."""
+    name: str
+    """What a run calls it: the id without what no directory's name may have, then what tells variants apart."""
+    kind: TaskKind
+    weight: TaskWeight = TaskWeight.LIGHT
+    max_steps: int | None = None
+    """An episode is truncated after so many steps; None where the id is registered with a limit of its own."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of ``gymnasium.make``."""
+    text: PackText = field(default_factory=PackText)
+    success: Success | None = None
+    """None where the environment knows no success."""
+    anchors: TaskAnchors | None = None
+    """None where they were not measured."""
+    challenge: Challenge | None = None
+    """None where nothing is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Environments that can't be had, with the reason."""
+
+    what: str
+    """Which: a distribution, or ids of one."""
+    tasks: int
+    """How many, about."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """A family of environments, read from a file that is called as it is: ``<name>.toml``."""
+
+    name: str
+    title: str
+    """Whose environments they are, in a few words."""
+    family: str
+    """Groups rows on the leaderboard."""
+    requirements: tuple[str, ...]
+    """What is installed, with exact versions where numbers depend on them: ``ale-py==0.12.1``."""
+    imports: tuple[str, ...]
+    """Modules whose import registers the ids."""
+    packages: tuple[str, ...]
+    """Distributions whose versions a run records, gymnasium and numpy aside."""
+    licence: str
+    """Of code and assets, where they may be had from, what is not free."""
+    size_mb: int
+    """Megabytes that an installation takes, about."""
+    tasks: tuple[PackTask, ...]
+    extra: str = ""
+    """The optional dependency of ours that installs it beside us; empty where it has a Python of its own, or where it
+    requires nothing besides gymnasium."""
+    unavailable: tuple[Unavailable, ...] = ()
+    """What of the family can't be had; a pack may have nothing else, and then can't be installed."""
+    python: str = ">=3.11"
+    """The versions of Python that its requirements are made for."""
+    file: str = ""
+    """The path that it was asked for by; empty where it was asked for by its name."""
+
+    @property
+    def asked_by(self) -> str:
+        """What it is called on a command line: its name, or the path of its file."""
+        return self.file or self.name
+
+    @property
+    def is_beside_us(self) -> bool:
+        """Whether it plays on the Python that the package itself runs on."""
+        return bool(self.extra) or not self.requirements
+
+    def task(self, name: str) -> PackTask | None:
+        """Return the task of a name, or the first one of an id; None where there is none."""
+        exact = (one for one in self.tasks if one.name == name)
+        return next(exact, None) or next((one for one in self.tasks if one.id == name), None)
+
+
+def task_name(gymnasium_id: str, variant: str = "") -> str:
+    """Return what a run calls an id: ``ALE/Pong-v5`` is ``ALE-Pong-v5``, its variant ``ram`` ``ALE-Pong-v5-ram``."""
+    bare = re.sub(r"[^A-Za-z0-9._-]+", "-", gymnasium_id.rpartition(":")[2]).strip("-.")
+    return f"{bare}-{variant}" if variant else bare

@@ -1,0 +1,34 @@
+"""The NetHack Learning Environment, whose ids ignore the seed of a reset: here it seeds the game.
+
+The game takes its seeds from a method of its own, which has to be called before a reset.
+"""
+
+from typing import Any
+
+import gymnasium
+import nle  # noqa: F401 - registers the ids
+from gymnasium.envs.registration import WrapperSpec, registry
+
+SIMULATOR = "nle."
+"""What the entry points of the ids begin with."""
+
+
+class SeededGame(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """A game that the seed of a reset decides, and nothing else: neither the day nor the games before it."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the game that a seed stands for; without one, any game."""
+        if seed is not None:
+            game: Any = self.unwrapped
+            game.seed(core=seed, disp=seed, reseed=False)
+        return self.env.reset(options=options)
+
+
+def _seed_by_reset() -> None:
+    wrapper = WrapperSpec(SeededGame.__name__, f"{__name__}:{SeededGame.__name__}", {})
+    for spec in registry.values():
+        if str(spec.entry_point).startswith(SIMULATOR):
+            spec.additional_wrappers = (wrapper,)
+
+
+_seed_by_reset()

@@ -1,0 +1,170 @@
+"""What agents said and did, as ATIF 1.8 (the Agent Trajectory Interchange Format): a JSON file for each run.
+
+Which transcripts can be read is described in ``records/transcripts/readers.py``.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from evopolicygym.core.run_summary import UsageSummary
+from evopolicygym.export.exporters import BaseExporter, WrittenFile
+from evopolicygym.export.schema.tables import RunTables
+from evopolicygym.records.run_summary import summary_of
+from evopolicygym.records.transcripts.readers import READERS, WITHOUT, ReadTranscript, read_transcript
+from evopolicygym.records.transcripts.steps import ConversationStep, StepSource
+from evopolicygym.version import __version__
+
+VERSION = "ATIF-v1.8"
+OURS = frozenset({"gepa", "neutral", "openevolve"})
+"""Agents whose harness is of this package, and so of its version."""
+SUFFIX = ".trajectory.json"
+
+
+class Exporter(BaseExporter):
+    """Writes a trajectory for each run whose agent's transcript can be read."""
+
+    tables: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, directory: Path, tables: Sequence[str]) -> None:
+        super().__init__(directory, tables)
+        self._written: list[WrittenFile] = []
+
+    def add(self, run: RunTables) -> None:
+        """Write a run's trajectory, or note why there is none."""
+        paths, agent = run.record.paths, run.record.state.opened.agent.name
+        if agent not in READERS:
+            self.notes.append(f"{run.row.run} is left out: {WITHOUT.get(agent, 'its transcript has no reader')}.")
+            return
+        found = read_transcript(agent, paths.transcript, paths.root)
+        if found is None or not found.steps:
+            self.notes.append(f"{run.row.run} is left out: its record holds no transcript of {agent}.")
+            return
+        path = self.directory / f"{run.row.run}{SUFFIX}"
+        part = path.with_name(f"{path.name}.part")
+        part.write_text(json.dumps(trajectory(run, found), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        part.rename(path)
+        self._written.append(WrittenFile(path.name, path, len(found.steps), path.stat().st_size))
+        if found.unread:
+            self.notes.append(f"{run.row.run}: {found.unread} lines of its transcript are no events and are left out.")
+
+    def finish(self) -> list[WrittenFile]:
+        """Return the files; each is complete once its run was added."""
+        return self._written
+
+    def give_up(self) -> None:
+        """Remove what is half written."""
+        for part in self.directory.glob(f"*{SUFFIX}.part"):
+            part.unlink()
+
+
+def trajectory(run: RunTables, found: ReadTranscript) -> dict[str, Any]:
+    """Return a run's trajectory as JSON has it; what the run was and what came of it is its ``extra``."""
+    opened, usage = run.record.state.opened, summary_of(run.record).usage
+    extra = {"label": opened.agent.label or None, "effort": opened.agent.effort or None}
+    agent = {
+        "name": opened.agent.name,
+        "version": found.version or (__version__ if opened.agent.name in OURS else "unknown"),
+        "model_name": opened.agent.model or None,
+        "extra": _known(extra) or None,
+    }
+    return _known(
+        {
+            "schema_version": VERSION,
+            "session_id": opened.run_id,
+            "trajectory_id": opened.run_id,
+            "agent": _known(agent),
+            "steps": [_step(number, one, opened.agent.model) for number, one in enumerate(found.steps, 1)],
+            "final_metrics": _final(usage, len(found.steps)),
+            "extra": {"evopolicygym": _outcome(run)},
+        }
+    )
+
+
+def _step(number: int, step: ConversationStep, model: str) -> dict[str, Any]:
+    is_agent = step.source is StepSource.AGENT
+    calls = [{"tool_call_id": one.id, "function_name": one.name, "arguments": one.arguments} for one in step.calls]
+    results = [
+        _known({"source_call_id": one.call, "content": one.text, "extra": {"is_error": True} if one.is_error else None})
+        for one in step.results
+    ]
+    known = {
+        "step_id": number,
+        "timestamp": _timestamp(step.time),
+        "source": step.source.value,
+        "model_name": step.model if is_agent and step.model not in {"", model} else None,
+        "message": step.message,
+        "reasoning_content": step.reasoning or None if is_agent else None,
+        "tool_calls": calls or None,
+        "observation": {"results": results} if results else None,
+        "metrics": _metrics(step.usage) if is_agent else None,
+    }
+    return _known(known)
+
+
+def _timestamp(text: str) -> str | None:
+    try:
+        return datetime.fromisoformat(text).isoformat()
+    except ValueError:
+        return None
+
+
+def _metrics(usage: Mapping[str, float]) -> dict[str, Any] | None:
+    return (
+        _known(
+            {
+                "prompt_tokens": _count(usage.get("input")),
+                "completion_tokens": _count(usage.get("output")),
+                "cached_tokens": _count(usage.get("cached_input")),
+            }
+        )
+        or None
+    )
+
+
+def _final(usage: UsageSummary | None, steps: int) -> dict[str, Any]:
+    """Return the whole run's numbers, as its model proxy counted them."""
+    if usage is None:
+        return {"total_steps": steps}
+    return _known(
+        {
+            "total_prompt_tokens": _count(usage.input_tokens),
+            "total_completion_tokens": _count(usage.output_tokens),
+            "total_cached_tokens": _count(usage.cached_input_tokens),
+            "total_cost_usd": usage.cost,
+            "total_steps": steps,
+        }
+    )
+
+
+def _outcome(run: RunTables) -> dict[str, Any]:
+    """Return what the run was and what came of it."""
+    row = run.row
+    submissions: Iterable[dict[str, Any]] = (
+        {"submission": one.submission, "charged_at": one.charged_at.isoformat(), "train_mean": one.train_mean}
+        for one in run.submissions
+    )
+    return _known(
+        {
+            "run": row.run,
+            "task": row.task,
+            "budget": row.budget,
+            "spent": row.spent,
+            "status": row.status,
+            "score": row.score,
+            "standard_error": row.standard_error,
+            "selected_submission": row.selected_submission,
+            "submissions": [_known(one) for one in submissions],
+        }
+    )
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known, with numbers that JSON has."""
+    return {name: value for name, value in fields.items() if value is not None and value == value}  # noqa: PLR0124 - NaN
+
+
+def _count(amount: float | None) -> int | None:
+    return None if amount is None else int(amount)

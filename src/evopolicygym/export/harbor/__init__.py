@@ -1,0 +1,1 @@
+"""Environments as Harbor tasks: a directory each, with the judge in a container beside the agent's."""

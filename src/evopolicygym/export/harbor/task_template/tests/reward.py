@@ -1,0 +1,77 @@
+"""Writes the reward of a run that the judge scored: 0 is the mean return of random play, 1 that of the reference.
+
+The reward is not clipped: a policy may be worse than random play, or better than the reference, which a person wrote
+and which is no optimum. A run without a playable submission has 0. Where the judge failed there is no reward, as that
+is nothing that the agent did.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+OUTCOME, LOGS, ABOUT = Path("/outcome"), Path("/logs/verifier"), Path("/tests/anchors.json")
+"""Root's alone, and the judge's; where the reward is written; what is known of the environment."""
+LOOK_S = 0.2
+
+
+def main() -> int:
+    """Write the reward, and beside it the figures that it is made of; return 1 where there is none."""
+    about = json.loads(ABOUT.read_text(encoding="utf-8"))
+    (OUTCOME / "finish").touch()
+    until = time.monotonic() + about["patience_seconds"]
+    while time.monotonic() < until:
+        if (OUTCOME / "outcome.json").exists():
+            details = details_of(json.loads((OUTCOME / "outcome.json").read_text(encoding="utf-8")), about)
+            write("reward-details.json", details)
+            write("reward.json", {"reward": details["reward"]})
+            return 0
+        if (OUTCOME / "failed.json").exists():
+            failed = json.loads((OUTCOME / "failed.json").read_text(encoding="utf-8"))
+            return without_reward(f"The judge failed with exit code {failed['exit_code']}.", failed["said"])
+        time.sleep(LOOK_S)
+    return without_reward(f"The run was not scored within {about['patience_seconds']} s.", [])
+
+
+def details_of(run: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """Return the reward with all that it is made of; ``run`` is what ``evopolicygym serve --json`` printed."""
+    outcome, random, reference = run["outcome"], about["random_anchor"], about["reference_anchor"]
+    score = outcome.get("score")
+    return {
+        "reward": 0.0 if score is None else (score - random) / (reference - random),
+        "is_clipped": False,
+        "environment": about["environment"],
+        "score": score,
+        "standard_error": outcome.get("standard_error"),
+        "success_rate": outcome.get("success_rate"),
+        "held_out_returns": outcome.get("held_out_returns"),
+        "random_anchor": random,
+        "reference_anchor": reference,
+        "status": outcome.get("status"),
+        "closed": outcome.get("closed"),
+        "selected_submission": outcome.get("selected_submission"),
+        "validation_mean": outcome.get("validation_mean"),
+        "budget": run["budget"],
+        "split": run["split"],
+        "isolation": run["isolation"],
+        "versions": run["fingerprint"]["versions"],
+        "run_id": run["run_id"],
+    }
+
+
+def without_reward(problem: str, said: list[str]) -> int:
+    """Say why there is no reward."""
+    write("reward-details.json", {"reward": None, "problem": problem, "judge_said": said})
+    print(problem, *said, sep="\n", file=sys.stderr)
+    return 1
+
+
+def write(name: str, document: dict[str, Any]) -> None:
+    """Write a document for Harbor."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    (LOGS / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""What Inspect AI finds here by its group of entry points: the sandbox, the tasks, the solver and the scorer."""
+
+from evopolicygym.inspect_tasks.sandbox import RunSandbox
+from evopolicygym.inspect_tasks.scoring import run_score
+from evopolicygym.inspect_tasks.solver import policy_improver
+from evopolicygym.inspect_tasks.tasks import TASKS
+
+__all__ = ["TASKS", "RunSandbox", "policy_improver", "run_score"]

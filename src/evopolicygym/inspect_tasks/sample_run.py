@@ -1,0 +1,152 @@
+"""The run that a sample of Inspect's is: begun, or found and resumed where Inspect tries a sample again.
+
+A run is found again by its record, which names the sample: Inspect's identity of the task, which eval-retry and
+eval-set keep, the sample's id and the epoch. What is charged there stays charged.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.api.hosted import HostedRun, host, host_again
+from evopolicygym.api.run import Run
+from evopolicygym.core.agent import INSPECT
+from evopolicygym.core.errors import UsageError
+from evopolicygym.inspect_tasks.settings import RunSettings
+from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.records.reader import read_run
+from evopolicygym.specs import catalog
+
+SAMPLE, SOLVER = "sample", "solver"
+"""Options of the agent in a run's record."""
+PLAYED: dict[str, HostedRun] = {}
+"""Runs of this process by their samples: one that is scored while Inspect tries its sample again is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleIdentity:
+    """Which sample a run is, and who plays it."""
+
+    task: str
+    """Inspect's identity of the task, the same for every try."""
+    sample: str
+    epoch: int
+    """From 1."""
+    solver: str
+    model: str
+    version: str
+    """Of Inspect."""
+
+    @property
+    def name(self) -> str:
+        """What a run's record has it by."""
+        return f"{self.task} {self.sample} {self.epoch}"
+
+    @property
+    def label(self) -> str:
+        """What tables call the agent, beside its model."""
+        return f"{self.solver} (inspect)"
+
+    @property
+    def findings(self) -> Mapping[str, str]:
+        """What the record says of who drives the agent."""
+        return {
+            "driven by": f"Inspect AI {self.version}, solver {self.solver}, outside of the sandbox with its user's "
+            f"rights; commands that it has executed are kept in",
+            "model": f"{self.model}, asked by Inspect from outside of the sandbox; tokens are as Inspect counts them",
+        }
+
+
+@dataclass(slots=True)
+class SampleRun:
+    """A sample's run."""
+
+    hosted: HostedRun | None
+    """None where it was scored in an earlier try."""
+    scored: Run | None = None
+    resumed: bool = False
+    """Whether an earlier try began it."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be submitted any more."""
+        return self.hosted is None or self.hosted.closed
+
+    def finish(self) -> Run:
+        """End the agent's turn and return the run once it is scored; raise what stopped it."""
+        if self.scored is None and self.hosted is not None:
+            self.scored = self.hosted.finish()
+        if self.scored is None:
+            raise UsageError("The sample has no run.")
+        return self.scored
+
+    def leave(self) -> None:
+        """Stop the run where it isn't scored; another try of the sample resumes it."""
+        if self.scored is None and self.hosted is not None:
+            self.hosted.pause("Inspect left the sample before it was scored")
+
+
+def sample_run(
+    settings: RunSettings, spec: str, identity: SampleIdentity, used: Callable[[], Mapping[str, float]]
+) -> SampleRun:
+    """Return a sample's run: the one that an earlier try began, with what is left of its budget, or a new one.
+
+    Raises what ``evopolicygym.run`` raises, and ``UsageError`` where an earlier try was begun with other options.
+    """
+    if earlier := PLAYED.get(identity.name):
+        earlier.settle()
+    root = _begun(settings, spec, identity)
+    if root is not None:
+        found = host_again(root, identity.findings, used, settings.workers)
+        if isinstance(found, Run):
+            return SampleRun(None, found, resumed=True)
+    else:
+        found = host(
+            spec,
+            INSPECT,
+            identity.findings,
+            used,
+            budget=settings.budget,
+            validation=settings.validation,
+            held_out=settings.held_out,
+            split=settings.split,
+            experiment=settings.experiment,
+            seed=settings.seed + identity.epoch - 1,
+            runs=settings.runs,
+            isolation=settings.isolation,
+            workers=settings.workers,
+            model=identity.model,
+            label=identity.label,
+            options={SAMPLE: identity.name, SOLVER: identity.solver},
+        )
+    PLAYED[identity.name] = found
+    return SampleRun(found, resumed=root is not None)
+
+
+def _begun(settings: RunSettings, spec: str, identity: SampleIdentity) -> Path | None:
+    """Return the record of the run that an earlier try of a sample began; None where there was none."""
+    environment = catalog.load(spec).name
+    runs = run_directory(Path(settings.runs).resolve(), settings.experiment, INSPECT, environment, "any").parent
+    for root in sorted(runs.iterdir(), reverse=True) if runs.is_dir() else ():
+        if not _may_name(RunPaths(root).journal, identity.name):
+            continue
+        opened = read_run(root).state.opened
+        if opened.agent.options.get(SAMPLE) != identity.name:
+            continue
+        if opened.task.budget.episodes != settings.budget or opened.agent.model != identity.model:
+            raise UsageError(
+                f"An earlier try of this sample began the run {root} with {opened.task.budget.episodes} episodes and "
+                f"the model {opened.agent.model!r}; {settings.budget} and {identity.model!r} were asked for now. A new "
+                f"evaluation begins new runs."
+            )
+        return root
+    return None
+
+
+def _may_name(journal: Path, name: str) -> bool:
+    """Return whether a journal's first line holds a name, so that it is worth reading."""
+    try:
+        with journal.open("rb") as file:
+            return name.encode() in file.readline()
+    except OSError:
+        return False

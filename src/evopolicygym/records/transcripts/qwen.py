@@ -1,0 +1,18 @@
+"""Qwen Code's ``-o stream-json``: Claude Code's format, but that its input tokens hold those that were cached."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from evopolicygym.records.transcripts import claude_code
+from evopolicygym.records.transcripts.steps import ConversationSteps
+
+
+def read(event: Mapping[str, Any], steps: ConversationSteps) -> None:
+    """Add what an event says."""
+    claude_code.read(event, steps)
+    if event["type"] == "assistant" and (usage := event["message"].get("usage")):
+        steps.steps[-1].usage = {
+            "input": usage["input_tokens"],
+            "cached_input": usage.get("cache_read_input_tokens") or 0,
+            "output": usage["output_tokens"],
+        }

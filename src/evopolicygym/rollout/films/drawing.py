@@ -1,0 +1,114 @@
+"""An episode drawn again: recorded actions are played in a rendered environment, and each picture is handed on.
+
+It is drawn in this process, on its Python; how a pack's own Python draws is described in ``pack_drawing.py``. Nothing
+is encoded here.
+"""
+
+import os
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from evopolicygym.core.errors import RecordError
+from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema
+from evopolicygym.environments.rendering import Picture, RenderedEnvironment
+from evopolicygym.environments.spaces import from_json
+from evopolicygym.records import playback
+from evopolicygym.rollout.films.filming import CameraOrder
+from evopolicygym.rollout.guest import layout
+from evopolicygym.rollout.messages import fault_of
+from evopolicygym.rollout.recorder import Recorder
+from evopolicygym.rollout.watchdog import HANG_S, Watchdog
+
+Show = Callable[[int, float, Picture], None]
+"""Takes a picture, with the steps before it and the steps a second at which the environment is meant to be watched."""
+Advanced = Callable[[int], None]
+"""Is passed how many steps were played."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEpisode:
+    """What an episode came to that was drawn."""
+
+    length: int
+    episode_return: float
+    trajectory_sha256: str
+
+
+def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
+    """Play the actions until they or the episode end; show the picture after the reset, and after every few steps."""
+    environment = RenderedEnvironment(order.spec, order.size)
+    schemas = dict(order.observation_schema), dict(order.action_schema)
+    frame = bytearray(layout.size(schemas[0], wide=False))
+    write = layout.bind(schemas[0], frame, wide=False).write
+    recorder = Recorder(frame, 0, *schemas, order.spec.max_steps)
+    write(environment.reset(order.seed))
+    recorder.start()
+    first = environment.picture()
+    terminated = truncated = False
+    show(0, environment.fps, first)
+    for action in _actions(order, environment):
+        observation, reward, terminated, truncated, info = environment.step(action)
+        write(observation)
+        recorder.add(action, reward, info)
+        if recorder.length % order.steps_per_frame == 0:
+            show(recorder.length, environment.fps, environment.picture())
+        advanced(recorder.length)
+        if terminated or truncated:
+            break
+    if recorder.length % order.steps_per_frame:
+        show(recorder.length, environment.fps, environment.picture())
+    environment.close()
+    digest = recorder.digest(terminated=terminated, truncated=truncated)
+    return DrawnEpisode(recorder.length, recorder.episode_return, digest)
+
+
+def answer(descriptor: int, work: Callable[[CameraOrder, Connection, Advanced], Any]) -> None:
+    """Do what is ordered, send what came of it, and leave at once: a renderer may crash while it is taken apart."""
+    connection, watchdog = Connection(descriptor), Watchdog(HANG_S)
+    watchdog.rest()
+    order: CameraOrder = connection.recv()
+
+    def advanced(steps: int) -> None:
+        watchdog.rest()
+        connection.send(steps)  # fails, and ends this process, where nobody waits any more
+
+    with suppress(BrokenPipeError):
+        try:
+            connection.send(work(order, connection, advanced))
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a simulator raises
+            traceback.print_exc()
+            connection.send(fault_of(error))
+    os._exit(0)
+
+
+def _actions(order: CameraOrder, environment: RenderedEnvironment) -> Iterator[Any]:
+    """Yield the recorded actions as the environment was given them; raise ``RecordError`` where one can't be read."""
+    space = environment.action_space
+    read = action_reader(space)
+    recorded = playback.steps(order.actions, *map(from_schema, (order.observation_schema, order.action_schema)))
+    for place, step in enumerate(recorded or ()):
+        try:
+            yield read(from_json(space, _plain(step.action)))[0]
+        except InvalidAction as error:
+            raise RecordError(f"The action recorded of step {place} in {order.actions} is none: {error}") from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a value of any space
+    """Return a value as JSON would have it, where it stood in an array."""
+    match value:
+        case np.ndarray() | np.generic():
+            return value.tolist()
+        case dict():
+            return {name: _plain(part) for name, part in value.items()}
+        case tuple() | list():
+            return [_plain(part) for part in value]
+        case _:
+            return value

@@ -1,0 +1,166 @@
+"""Where a run's agent works: the record's own workspace, or a directory that a user named for an agent from outside.
+
+An agent from outside can do to it whatever its user can. So the directory is held open while the run is played: what is
+submitted is read from it and from nothing else, and feedback is written into it by descriptors that follow no link.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from evopolicygym.core import regular_file
+from evopolicygym.core.agent import SYSTEM
+from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.submission import Setting
+from evopolicygym.core.task import Limits
+from evopolicygym.records.paths import RunPaths, submission_name
+from evopolicygym.rollout.checkpoint import capture
+
+FEEDBACK = "feedback"
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_PATH = 1 << 12
+NAME_IT = "Say where it lies now with --workspace DIR."
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWorkspace:
+    """The directory that an agent works in, held open."""
+
+    paths: RunPaths
+    directory: Path
+    descriptor: int
+
+    def capture(self, limits: Limits, settings: Mapping[str, Setting]) -> str:
+        """Take a checkpoint of ``system/``, with some parameters of the policy set, and return its name.
+
+        Raises ``RequestRefused`` where it can't be taken, or another directory or a link lies in the workspace's place.
+        """
+        self._check_place()
+        return capture(Path(SYSTEM), self.paths.checkpoints, limits, self.descriptor, settings)
+
+    def deliver(self, submit_index: int) -> None:
+        """Copy a submission's feedback into a workspace that is not the record's own, unless it is there.
+
+        Where it can't be written, the agent does without: the record has it, and the judge's answers do not need it.
+        """
+        if self.directory != self.paths.workspace:
+            with suppress(OSError), _opened(FEEDBACK, self.descriptor) as feedback:
+                _deliver(self.paths.published(submit_index), submission_name(submit_index), feedback)
+
+    def _check_place(self) -> None:
+        """Raise ``RequestRefused`` unless workspace and feedback are the directories that they were."""
+        try:
+            here = self.directory.lstat()
+            if not os.path.samestat(here, os.fstat(self.descriptor)):
+                raise _refused("workspace", "another directory or a link lies in its place; put the first one back")
+            os.close(os.open(FEEDBACK, DIRECTORY, dir_fd=self.descriptor))
+        except OSError as error:
+            raise _refused(Path(error.filename).name, str(error.strerror)) from error
+
+
+@contextmanager
+def opened_workspace(paths: RunPaths, directory: Path | None = None, latest: str = "") -> Iterator[AgentWorkspace]:
+    """Hold the directory that a run's agent works in.
+
+    ``directory`` is the one that a user names now; where it is new or empty, a workspace is laid in it, with the policy
+    of ``latest``, the last submission's checkpoint, where there is one. Without ``directory``, it is that of last time,
+    and else the record's own. Raises ``UsageError`` where it is not the workspace of a run.
+    """
+    if directory and _is_new(directory):
+        _lay(paths, directory, latest)
+    place = directory or workspace_directory(paths)
+    try:
+        descriptor = os.open(place, DIRECTORY)
+    except OSError as error:
+        raise UsageError(f"The run's workspace {place} can't be opened: {error.strerror}. {NAME_IT}") from error
+    try:
+        if missing := [name for name in (SYSTEM, FEEDBACK) if not (place / name).is_dir()]:
+            raise UsageError(f"{place} is not the workspace of a run: it holds no {missing[0]}/. {NAME_IT}")
+        if directory:
+            paths.served_workspace.write_text(f"{place}\n", encoding="utf-8")
+        yield AgentWorkspace(paths, place, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_occupied(directory: Path) -> None:
+    """Raise ``UsageError`` where no workspace can be laid: at what is no directory, or in one that holds something."""
+    if not _is_new(directory):
+        raise UsageError(
+            f"No workspace can be laid in {directory}: it holds {next(directory.iterdir()).name}. Name a directory "
+            f"that is new or empty; to resume a run: evopolicygym serve --resume RUN."
+        )
+
+
+def _is_new(directory: Path) -> bool:
+    """Return whether a directory is not there, or holds nothing; raise ``UsageError`` where it can't be one."""
+    try:
+        return not any(directory.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise UsageError(f"No workspace can be laid at {directory}: {error.strerror}.") from error
+
+
+def _lay(paths: RunPaths, directory: Path, latest: str) -> None:
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(
+            paths.workspace, directory, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("submit_*")
+        )
+        if latest:
+            shutil.rmtree(directory / SYSTEM)
+            shutil.copytree(paths.checkpoint(latest), directory / SYSTEM)
+    except OSError as error:
+        raise UsageError(f"No workspace can be laid in {directory}: {error}.") from error
+
+
+def workspace_directory(paths: RunPaths) -> Path:
+    """Return where a run's agent worked last: in a directory that a user named, and else in the record's workspace."""
+    try:
+        return Path(regular_file.read(paths.served_workspace, MOST_PATH, paths.root).decode().strip())
+    except FileNotFoundError:
+        return paths.workspace
+
+
+@contextmanager
+def _opened(name: str, at: int) -> Iterator[int]:
+    """Yield a directory's descriptor; raise ``OSError`` where it is a link or no directory."""
+    descriptor = os.open(name, DIRECTORY, dir_fd=at)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _deliver(source: Path, name: str, at: int) -> None:
+    """Copy a directory of ours into one that is open, unless its name is taken there; half of it is never seen."""
+    unfinished = f".{name}"
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+        return
+    shutil.rmtree(unfinished, ignore_errors=True, dir_fd=at)
+    _copy(source, unfinished, at)
+    os.rename(unfinished, name, src_dir_fd=at, dst_dir_fd=at)
+
+
+def _copy(source: Path, name: str, at: int) -> None:
+    os.mkdir(name, dir_fd=at)
+    with _opened(name, at) as target:
+        for path in sorted(source.iterdir()):
+            if path.is_dir():
+                _copy(path, path.name, target)
+            else:
+                with (
+                    path.open("rb") as read,
+                    os.fdopen(os.open(path.name, NEW_FILE, 0o644, dir_fd=target), "wb") as new,
+                ):
+                    shutil.copyfileobj(read, new)
+
+
+def _refused(name: str, why: str) -> RequestRefused:
+    return RequestRefused(RefusalStatus.INVALID_CHECKPOINT, f"The {name} can't be used: {why}; nothing was charged.")

@@ -1,0 +1,54 @@
+"""The environment that a run is asked for: a spec's name or file, a task of a pack, or any id that gymnasium knows.
+
+A spec that is derived from an id is terse, and a run records all of it: nothing is derived again for a run that is
+resumed or played again.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evopolicygym.core.environment import EnvironmentSpec, TaskText
+from evopolicygym.core.errors import UnregisteredId, UsageError
+from evopolicygym.core.pack import Pack, PackTask
+from evopolicygym.environments.derived import anchored, bare_spec, completed, derived, pack_spec
+from evopolicygym.environments.kept_description import kept_description
+from evopolicygym.packs.installation import needed
+from evopolicygym.runs.unknown_environment import unknown_name, unregistered
+from evopolicygym.specs import catalog, pack_catalog
+
+ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
+"""What can be an id, and no name of a spec: it has a version, a namespace or a module, and is no path."""
+
+
+def asked_environment(
+    asked: str, text: TaskText, imports: Sequence[str] = (), arguments: Mapping[str, Any] | None = None
+) -> tuple[EnvironmentSpec, TaskText]:
+    """Return the spec of what is asked for, and which of its texts it has.
+
+    Raises ``UnknownName``, ``UsageError`` where what is asked for isn't known, isn't installed or takes no arguments,
+    ``EnvironmentFault`` where its simulator fails.
+    """
+    given = dict(arguments or {})
+    if asked.endswith(".toml") or asked in catalog.names():
+        if imports or given:
+            raise UsageError(
+                f"--import and --make were given with {asked!r}, whose spec names its modules and arguments. They work "
+                f"with an environment's id, such as {catalog.load(asked).registered_id}."
+            )
+        return catalog.load(asked, text), text
+    if found := pack_catalog.find(asked):
+        return _of_pack(*found, tuple(imports), given), TaskText.TERSE
+    if not (ID.fullmatch(asked) or imports):
+        raise unknown_name(asked)
+    try:
+        return derived(bare_spec(asked, tuple(imports), given)), TaskText.TERSE
+    except UnregisteredId as error:
+        raise unregistered(asked, imports) from error
+
+
+def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]) -> EnvironmentSpec:
+    own = None if pack.is_beside_us else needed(pack)
+    spec = pack_spec(pack, task, imports, arguments)
+    whole = completed(spec, kept_description(spec, own), task.text)
+    return whole if arguments else anchored(whole, task.anchors)  # other arguments make another environment

@@ -1,0 +1,103 @@
+"""``[cross]`` of a suite: the knobs whose levels are crossed, and the cells that come of it.
+
+A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/option.py`` says
+which are. What a cell's runs are is described in ``suite.py``.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from pydantic import Field
+
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.option import DeclaredOption
+from evopolicygym.core.run_options import AGENT_OPTIONS, COMMON_OPTIONS
+from evopolicygym.runs.tables import TABLES_OF, table_of
+
+CROSSABLE = tuple(one for one in (*COMMON_OPTIONS, *AGENT_OPTIONS) if one.is_knob)
+"""What a suite can cross, each by its name."""
+Levels = Mapping[str, Any]
+"""A level of each crossed knob, by the knob's name."""
+CrossTable = table_of(
+    "Cross",
+    (),
+    **{one.name: (list[TABLES_OF.get(one.name, one.kind)] | None, Field(default=None)) for one in CROSSABLE},  # type: ignore[misc]
+)
+"""``[cross]``: for each knob that is crossed, its levels."""
+
+
+def cells(cross: Mapping[str, Iterable[Any]]) -> tuple[Levels, ...]:
+    """Return every combination of levels, the last knob's changing fastest; one without any where none is crossed."""
+    return tuple(dict(zip(cross, levels, strict=True)) for levels in product(*cross.values()))
+
+
+def levels_text(levels: Levels) -> str:
+    """Return levels in words: ``budget 8, feedback returns``."""
+    return ", ".join(f"{name} {level_text(level)}" for name, level in levels.items())
+
+
+def level_text(level: object) -> str:
+    """Return a level as it is shown: lists with commas, what is empty as none."""
+    if isinstance(level, (list, tuple)):
+        return ",".join(map(str, level)) or "none"
+    return "none" if level in (None, "") else str(level)
+
+
+def refuse_odd_levels(cross: Mapping[str, list[Any]], origin: str) -> None:
+    """Raise ``UsageError`` where a knob has no level, or one of them twice."""
+    for name, levels in cross.items():
+        if not levels:
+            raise UsageError(
+                f"{origin}: cross.{name} has no levels; a list of those that are to be compared is expected. What "
+                f"works too: leave {name} out of [cross], and all runs have its default."
+            )
+        if twice := [level for at, level in enumerate(levels) if level in levels[:at]]:
+            raise UsageError(f"{origin}: cross.{name} has the level {twice[0]!r} twice; each level stands there once.")
+
+
+def refuse_set_besides(cross: Iterable[str], document: Mapping[str, Any], origin: str) -> None:
+    """Raise ``UsageError`` where a knob that is crossed is set for all runs, or for an agent, as well."""
+    crossed = [one for one in CROSSABLE if one.name in set(cross)]
+    for one, where in _set_in(crossed, document):
+        raise UsageError(
+            f"{origin}: {one.name} is crossed in [cross] and set {where} as well. What works: leave it out there, or "
+            f"out of [cross]; with --cross {one.name}=… other levels are crossed."
+        )
+
+
+def without(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return a suite's document without what it says of some knobs, for all runs and for its agents."""
+    given = [one for one in CROSSABLE if one.name in set(names)]
+    found = dict(document)
+    for one in given:
+        if one not in AGENT_OPTIONS:
+            found = _less(found, one.option.tables, one.key)
+        elif "agents" in found:
+            path = one.in_table.option.tables
+            found["agents"] = [_less(agent, path, one.key) for agent in found["agents"]]
+    return found
+
+
+def _less(table: Mapping[str, Any], path: Sequence[str], key: str) -> dict[str, Any]:
+    """Return a table without a key of the table that a path leads to."""
+    if not path:
+        return {name: value for name, value in table.items() if name != key}
+    step, *rest = path
+    inner = table.get(step)
+    return {**table, step: _less(inner, rest, key)} if isinstance(inner, Mapping) else dict(table)
+
+
+def _set_in(crossed: Iterable[DeclaredOption], document: Mapping[str, Any]) -> Iterator[tuple[DeclaredOption, str]]:
+    for one in crossed:
+        path, agents = one.option.tables, [document]
+        if one in AGENT_OPTIONS:
+            path, agents = one.in_table.option.tables, document.get("agents") or []
+        for table in agents:
+            if _holds(table, path, one.key):
+                name = table.get("label") or table.get("name")
+                yield one, "for all runs" if table is document else f"for the agent {name!r}"
+
+
+def _holds(table: Mapping[str, Any], path: Sequence[str], key: str) -> bool:
+    return _less(table, path, key) != dict(table)

@@ -1,0 +1,1 @@
+"""What the judge's client does with the files of a workspace, by which it asks nobody."""

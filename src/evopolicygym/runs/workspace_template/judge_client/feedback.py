@@ -1,0 +1,165 @@
+"""Reads what submissions left in feedback/: tables of returns and of steps."""
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+MOST_ROWS = 2000
+"""Rows of a table: more than anybody reads."""
+MOST_CELL = 160
+"""Characters of a cell: what is longer is cut, and shown by naming parts of it."""
+DEFAULT_FIELDS = "t,obs,action,reward"
+
+
+class NotThere(Exception):
+    """What was asked for is not in the feedback."""
+
+
+def summaries(workspace: Path) -> dict[int, dict[str, Any]]:
+    """Return every submission's summary.json, by its number."""
+    texts = (path.read_text(encoding="utf-8") for path in sorted(workspace.glob("feedback/submit_*/summary.json")))
+    return {summary["submit_index"]: summary for summary in map(json.loads, texts)}
+
+
+def place_of(workspace: Path, episode: str) -> tuple[int, int]:
+    """Return the submission that an episode belongs to, and its place there."""
+    number = number_of(episode)
+    for index, summary in summaries(workspace).items():
+        place = number - (summary.get("first_global_episode") or 0)
+        if summary.get("returns") and 0 <= place < len(summary["returns"]):
+            return index, place
+    raise NotThere(f"There is no episode {episode}; ./judge show N names those of a submission.")
+
+
+def directory_of(workspace: Path, episode: str) -> Path:
+    """Return the directory of an episode's files."""
+    submission, _ = place_of(workspace, episode)
+    return workspace / "feedback" / f"submit_{submission:03d}" / "episodes" / f"ep_{number_of(episode):03d}"
+
+
+def compare(workspace: Path, first: int, second: int) -> str:
+    """Return a table of two submissions' returns and lengths on the cases that both played, and how returns differ."""
+    means = [_means(workspace, number, "returns") for number in (first, second)]
+    lengths = [_means(workspace, number, "episode_lengths") for number in (first, second)]
+    shared = sorted(means[0].keys() & means[1].keys())
+    if not shared:
+        raise NotThere(f"Submissions {first} and {second} played no case that is the same.")
+    rows = [(case, means[0][case], means[1][case], means[1][case] - means[0][case]) for case in shared]
+    differences = [difference for *_, difference in rows]
+    heads = (f"{'case':>6} {f'submission {first}':>15} {f'submission {second}':>15} {'difference':>12}", "lengths")
+    lines = ["   ".join(heads)]
+    lines += [
+        f"{case:>6} {a:>15.6g} {b:>15.6g} {difference:>+12.6g}   {lengths[0][case]:.6g} → {lengths[1][case]:.6g}"
+        for case, a, b, difference in rows
+    ]
+    mean = statistics.fmean(differences)
+    error = statistics.stdev(differences) / len(rows) ** 0.5 if len(rows) > 1 else None
+    better, worse = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    spread = "its standard error is unknown, of one case" if error is None else f"standard error {error:.3g}"
+    lines.append(f"mean difference {mean:+.6g}, {spread}; {second} is better on {better} cases, worse on {worse}")
+    return "\n".join(lines)
+
+
+def trace(workspace: Path, episode: str, every: int, fields: str | None) -> str:
+    """Return an episode's steps as a table: every so many, and the last."""
+    path = directory_of(workspace, episode) / "trajectory.jsonl"
+    try:
+        steps = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        raise NotThere("This run shows no trajectories: its feedback is returns alone.") from None
+    if arrays := arrays_of(directory_of(workspace, episode)):
+        steps = [{**step, "obs": _observation(arrays, step["t"])} for step in steps]
+    names = (fields or DEFAULT_FIELDS).split(",")
+    if unknown := [name for name in names if all(_value(step, name) == "" for step in steps)]:
+        raise NotThere(
+            f"No step has {unknown[0]}; a step has {', '.join(steps[0])}, and a part of it is named as obs.0."
+        )
+    wanted = [step for step in steps if step["t"] % max(1, every) == 0 or step is steps[-1]]
+    rows = [[_cut(_cell(_value(step, name))) for name in names] for step in wanted[:MOST_ROWS]]
+    widths = [max(len(row[place]) for row in [names, *rows]) for place in range(len(names))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in [names, *rows]]
+    last = steps[-1]
+    ended = "terminated" if last["terminated"] else "truncated"
+    seen = _cell(last.get("final_obs", ""))
+    final = f"; the last observation: {seen}" if "obs" in names and seen and len(seen) <= MOST_CELL else ""
+    if len(wanted) > MOST_ROWS:
+        lines.append(f"{len(wanted) - MOST_ROWS} more rows; --every K shows fewer")
+    total = sum(float(step["reward"]) for step in steps)
+    return "\n".join([*lines, f"{ended} after {len(steps)} steps, return {total:.6g}{final}"])
+
+
+def _means(workspace: Path, number: int, name: str) -> dict[int, float]:
+    """Return the mean by case of what a submission's summary says of each episode under a name."""
+    summary = summaries(workspace).get(number)
+    if summary is None or not summary.get("returns"):
+        raise NotThere(f"Submission {number} has no returns here.")
+    found: dict[int, list[float]] = {}
+    for case, value in zip(summary["env_instances"], summary[name], strict=True):
+        found.setdefault(case, []).append(float(value))
+    return {case: statistics.fmean(values) for case, values in found.items()}
+
+
+def number_of(episode: str) -> int:
+    """Return the number of an episode such as 12 or ep_012."""
+    digits = episode.removeprefix("ep_")
+    if not digits.isdecimal():
+        raise NotThere(f"{episode!r} is not an episode; 12 or ep_012 would be.")
+    return int(digits)
+
+
+def arrays_of(directory: Path) -> dict[str, Any]:
+    """Return the arrays of an episode whose observations are too large for its lines, by their names."""
+    path = directory / "observations.npz"
+    if not path.exists():
+        return {}
+    try:
+        import numpy as np
+    except ImportError:
+        raise NotThere("This episode's observations are arrays, and this Python has no numpy to read them.") from None
+    with np.load(path) as archive:
+        return dict(archive)
+
+
+def _value(step: dict[str, Any], name: str) -> object:
+    """Return what a dotted name such as obs.3 or info.speed leads to in a step; empty where it leads nowhere."""
+    found: Any = step
+    for part in name.split("."):
+        try:
+            found = found[part] if isinstance(found, dict) else found[int(part)]
+        except (KeyError, IndexError, ValueError, TypeError):
+            return ""
+    return found.tolist() if hasattr(found, "tolist") else found
+
+
+def _observation(arrays: dict[str, Any], t: int) -> object:
+    """Return what was observed at a step, of arrays that are named observations or observations.KEY."""
+    if "observations" in arrays:
+        return arrays["observations"][t]
+    found: dict[str, Any] = {}
+    for name, array in arrays.items():
+        *parents, last = name.split(".")[1:]
+        node = found
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = array[t]
+    return found
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= MOST_CELL else f"{cell[: MOST_CELL - 2]} …"
+
+
+def _cell(value: object) -> str:
+    match value:
+        case bool() | str() | int():
+            return str(value)
+        case float():
+            return f"{value:.4g}"
+        case list():
+            inner = [_cell(one) for one in value[:12]]
+            return "[" + " ".join(inner) + (" …" if len(value) > len(inner) else "") + "]"
+        case dict():
+            return " ".join(f"{key}={_cell(one)}" for key, one in value.items())
+        case _:
+            return "" if value is None else str(value)

@@ -1,0 +1,58 @@
+"""Pictures of an episode as PNG files: of what its policy saw, where that is a picture."""
+
+import struct
+import zlib
+from pathlib import Path
+from typing import Any
+
+from judge_client import feedback
+
+SMALLEST = 9
+"""Pixels each way of what is taken for a picture: grids of cells are smaller."""
+
+
+def seen(workspace: Path, episode: str, steps: list[int]) -> dict[int, bytes]:
+    """Return PNG files of what the policy saw at some steps, where that is a picture."""
+    arrays = feedback.arrays_of(feedback.directory_of(workspace, episode))
+    for array in arrays.values():
+        if array.dtype.name == "uint8" and array.ndim in {3, 4} and min(array.shape[1:3]) >= SMALLEST:
+            missing = [step for step in steps if not 0 <= step < len(array)]
+            if missing:
+                there = f"its steps are 0 to {len(array) - 1}"
+                raise feedback.NotThere(f"Episode {episode} has no step {missing[0]}; {there}.")
+            return {step: png(array[step]) for step in steps}
+    raise feedback.NotThere(
+        f"There are no pictures of episode {episode}: it was not filmed, and what its policy sees is none. "
+        f"./judge info says how many films this run has; ./judge submit CASES --films CASE asks for one."
+    )
+
+
+def write(to: str, workspace: Path, episode: str, pictures: dict[int, bytes]) -> list[str]:
+    """Write pictures as PNG files into a directory, seen from the workspace; return their paths."""
+    directory = workspace / to
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = [directory / f"ep_{feedback.number_of(episode):03d}_step_{step}.png" for step in pictures]
+    for path, content in zip(paths, pictures.values(), strict=True):
+        path.write_bytes(content)
+    return [str(path.relative_to(workspace) if path.is_relative_to(workspace) else path) for path in paths]
+
+
+def png(picture: Any) -> bytes:  # noqa: ANN401 - an array of numpy, which may not be there
+    """Return a picture of uint8, (height, width) or (height, width, 1 or 3), as a PNG file."""
+    height, width = picture.shape[:2]
+    colour = 2 if picture.shape[2:] == (3,) else 0
+    rows = b"".join(b"\0" + picture[row].tobytes() for row in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def steps_of(text: str) -> list[int]:
+    """Return the steps that a text such as 0,50,100 names."""
+    if not all(part.isdecimal() for part in text.split(",")):
+        raise feedback.NotThere(f"{text!r} names no steps; 0,50,100 would.")
+    return [int(part) for part in text.split(",")]

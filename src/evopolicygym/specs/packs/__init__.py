@@ -1,0 +1,1 @@
+"""Packs: a TOML file each, read by ``specs/pack_catalog.py``."""

@@ -1,0 +1,1 @@
+"""One file for each tracker; its name is the tracker's."""

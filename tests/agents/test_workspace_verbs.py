@@ -1,0 +1,223 @@
+"""What the workspace's client does with feedback and policies: looks at them, compares them, brings them back."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asking import charges
+from evopolicygym.core.episode import Failure, FailureReason
+from fakes import OpenRun, RunMaker
+from workspace_client import lay_client
+
+Done = subprocess.CompletedProcess
+
+
+@pytest.fixture
+def run(new_run: RunMaker) -> OpenRun:
+    opened = new_run()
+    lay_client(opened.paths.workspace)
+    return opened
+
+
+def judge(run: OpenRun, *words: str) -> "Done[str]":
+    environment = run.door.address.environment
+    command = [sys.executable, "judge", *words]
+    return subprocess.run(
+        command, env=environment, cwd=run.paths.workspace, capture_output=True, text=True, check=False
+    )
+
+
+def test_cases_as_words(run: OpenRun) -> None:
+    """Cases may be words of their own."""
+    assert judge(run, "submit", "0", "1", "4-5").returncode == 0
+    assert charges(run)[0].env_instances == (0, 1, 4, 5)
+
+
+def test_a_policy_that_can_t_be_loaded_ends_with_4(run: OpenRun) -> None:
+    """A program sees by the exit code that nothing was played, and a person reads why, in the list too."""
+    run.write_policy("import_error")
+    done = [judge(run, *words) for words in (("submit", "0"), ("show", "0"), ("check",))]
+    listed = judge(run, "list")
+
+    assert [one.returncode for one in (*done, listed)] == [4, 4, 4, 0]
+    assert all("it can't" in one.stdout for one in (*done, listed))
+
+
+def test_how_each_episode_ended(run: OpenRun) -> None:
+    """The table says how each episode ended, and of a failure why."""
+    run.executor.failures = {1: Failure(FailureReason.ERROR, "division by zero", 3)}
+    lines = judge(run, "submit", "0-1").stdout.splitlines()
+
+    assert lines[3].endswith("terminated, success")
+    assert lines[4].endswith("failed: error: division by zero")
+
+
+def test_a_value_for_one_submission(run: OpenRun) -> None:
+    """Numbers are numbers, other words are text, and what is set is listed."""
+    (run.paths.system / "parameters.json").write_text('{"speed": 4.6, "mode": "slow"}')
+    done = judge(
+        run, "submit", "0", "--set", "speed=5", "--set", "mode=fast", "--expect", "faster", "--parent", "starter"
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert (charges(run)[0].settings, charges(run)[0].hypothesis) == ({"speed": 5, "mode": "fast"}, "faster")
+    for shown in (done, judge(run, "list"), judge(run, "show", "0")):
+        assert "set: speed=5 mode=fast" in shown.stdout
+        assert "made from: starter" in shown.stdout
+        assert "expected: faster" in shown.stdout
+    assert judge(run, "check", "--set", "sped=1").returncode == 1
+
+
+def test_differences(run: OpenRun) -> None:
+    """Two submissions are compared line by line, and one with what lies in system/ now."""
+    for text in ("1", "2\n"):
+        run.write_policy(text)
+        judge(run, "submit", "0")
+    (run.paths.system / "new.py").write_text("x = 1\n")
+    between, since = judge(run, "diff", "0", "1").stdout, judge(run, "diff", "1").stdout
+
+    assert {"-1", "+2"} <= set(between.splitlines())
+    assert {"+x = 1"} == {line for line in since.splitlines() if line[:1] in "+-" and line[:3] not in {"+++", "---"}}
+    assert "hold the same files" in judge(run, "diff", "0", "0").stdout
+
+
+def test_all_of_a_policy_comes_back(run: OpenRun) -> None:
+    """Restoring removes what was not there, and the next submission says what it was made from."""
+    run.write_policy("1")
+    judge(run, "submit", "0")
+    run.write_policy("2")
+    (run.paths.system / "extra.py").write_text("")
+    judge(run, "submit", "0")
+    done = judge(run, "restore", "0")
+    judge(run, "submit", "1")
+
+    assert done.returncode == 0
+    assert [path.name for path in run.paths.system.iterdir()] == ["policy.py"]
+    assert charges(run)[-1].checkpoint == charges(run)[0].checkpoint
+    assert charges(run)[-1].parent == 0
+
+
+def test_one_file_of_a_policy_comes_back(run: OpenRun) -> None:
+    """A path brings back that file and leaves the rest; one that isn't there is named with what is."""
+    run.write_policy("1")
+    judge(run, "submit", "0")
+    run.write_policy("2")
+    (run.paths.system / "extra.py").write_text("")
+    done = judge(run, "restore", "0", "system/policy.py")
+    nowhere = judge(run, "restore", "0", "extra.py")
+
+    assert (done.returncode, (run.paths.system / "policy.py").read_text()) == (0, "1")
+    assert (run.paths.system / "extra.py").exists()
+    assert (nowhere.returncode, "it holds policy.py" in nowhere.stderr) == (1, True)
+
+
+def test_two_submissions_on_the_same_cases(run: OpenRun) -> None:
+    """Returns and lengths are compared case by case, repeats as their mean, with the error of the difference."""
+    for text, cases in (("1", "0,1,1,2"), ("3", "1-3")):
+        run.write_policy(text)
+        judge(run, "submit", cases)
+    done = judge(run, "compare", "0", "1")
+
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["case", "1", "2", "mean"]
+    assert done.stdout.splitlines()[1].endswith(" 3 → 3")
+    assert "mean difference +2, standard error 0; 1 is better on 2 cases, worse on 0" in done.stdout
+    assert judge(run, "compare", "0", "9").returncode == 1
+
+
+def test_an_episode_as_a_table(run: OpenRun) -> None:
+    """Steps are rows, fields columns; the last step and the last observation are always there."""
+    judge(run, "submit", "0-1")
+    lines = judge(run, "trace", "ep_001", "--every", "2", "--fields", "t,obs.1,reward,info.gain").stdout
+    rows = [line.split() for line in lines.splitlines()]
+
+    assert rows[0] == ["t", "obs.1", "reward", "info.gain"]
+    assert [row[0] for row in rows[1:-1]] == ["0", "2"]
+    assert rows[1][1:] == ["0", "0.3333", "1"]
+    assert rows[-1] == ["terminated", "after", "3", "steps,", "return", "1"]
+    assert "return 1; the last observation: [0 0]" in judge(run, "trace", "1").stdout
+    assert "a step has t, obs" in judge(run, "trace", "1", "--fields", "t,observation").stderr
+    assert judge(run, "trace", "7").returncode == 1
+    assert judge(run, "trace", "seven").returncode == 1
+
+
+def test_pictures_that_a_policy_saw(run: OpenRun) -> None:
+    """Where observations are pictures, their frames are written as PNG files into notes/."""
+    judge(run, "submit", "0")
+    episode = run.feedback(0) / "episodes" / "ep_000"
+    episode.chmod(0o755)
+    pictures = np.arange(4 * 16 * 12 * 3, dtype=np.uint8).reshape(4, 16, 12, 3)
+    np.savez(episode / "observations.npz", observations=pictures)
+    done = judge(run, "frames", "0", "0,3")
+    first = run.paths.workspace / "notes" / "ep_000_step_0.png"
+
+    assert done.returncode == 0, done.stderr
+    assert first.read_bytes().startswith(b"\x89PNG")
+    assert "has no step 4" in judge(run, "frames", "0", "4").stderr
+    assert "[[[" not in judge(run, "trace", "0", "--fields", "t,obs.0.0").stdout
+
+
+def test_pictures_that_there_are_not(run: OpenRun) -> None:
+    """Where nothing is a picture and no film was made, it says how to have one."""
+    judge(run, "submit", "0")
+    done = judge(run, "frames", "0", "0,3")
+
+    assert (done.returncode, "--films CASE asks for one" in done.stderr) == (1, True)
+
+
+def test_a_reader_that_leaves(run: OpenRun) -> None:
+    """Who reads a line and leaves gets no traceback."""
+    judge(run, "submit", "0")
+    line = f"{sys.executable} judge trace 0 | true"
+    done = subprocess.run(
+        ["/bin/bash", "-o", "pipefail", "-c", f"for i in 1 2 3; do {line}; done"],
+        env=run.door.address.environment, cwd=run.paths.workspace, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert done.stderr == ""
+
+
+def test_the_run_is_closed(run: OpenRun) -> None:
+    """After the budget is spent and the judge has left, the client says that, at once, and shows what is here."""
+    judge(run, "submit", "0-7")
+    run.door.close()
+    done = judge(run, "submit", "0")
+    shown = judge(run, "show", "0")
+
+    assert (done.returncode, done.stderr) == (1, "closed: the run is closed, as its budget is spent.\n")
+    assert (shown.returncode, json.loads(judge(run, "show", "0", "--json").stdout)["status"]) == (0, "ok")
+
+
+def test_the_judge_has_left_with_its_address(run: OpenRun) -> None:
+    """Without any address it says that the run is closed where feedback shows that, and else that nobody plays it."""
+
+    def alone(*words: str) -> "Done[str]":
+        line = [sys.executable, "judge", *words]
+        return subprocess.run(line, env={}, cwd=run.paths.workspace, capture_output=True, text=True, check=False)
+
+    judge(run, "submit", "0-3")
+    before = [alone(*words) for words in (("info",), ("submit", "0"))]
+    judge(run, "submit", "4-7")
+    after = [alone(*words) for words in (("info",), ("submit", "0"), ("diff", "0"))]
+
+    assert [(one.returncode, "nobody plays it" in one.stderr, "charged" in one.stderr) for one in before] == [
+        (3, True, False)
+    ] * 2
+    assert [one.stderr for one in after] == ["closed: the run is closed, as its budget is spent.\n"] * 3
+
+
+def test_its_own_limits(run: OpenRun) -> None:
+    """An agent is told what it may use itself."""
+    limits = json.loads(judge(run, "info", "--json").stdout)["agent_limits"]
+
+    assert limits.keys() >= {"max_turns", "max_time_s", "max_cost_usd", "max_tokens", "max_quiet_s", "tokens_used"}
+
+
+def test_the_client_writes_nothing_beside_itself(run: OpenRun) -> None:
+    """No compiled files appear in a workspace."""
+    judge(run, "list")
+
+    assert not list(Path(run.paths.workspace).rglob("__pycache__"))

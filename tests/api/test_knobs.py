@@ -1,0 +1,235 @@
+"""What an agent is shown and allowed: each knob is a flag, a key and an argument, is recorded, and is kept to."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import evopolicygym
+from evopolicygym.analysis.ranking.comparability import comparable
+from evopolicygym.analysis.ranking.score_table import SPLIT_BY, Choice, score_table
+from evopolicygym.analysis.results import RunResult, load_result
+from evopolicygym.core.agent import OUTSIDE
+from evopolicygym.core.errors import UsageError
+from evopolicygym.core.event import CloseReason
+from evopolicygym.core.knobs import KNOBS
+from evopolicygym.core.option import DeclaredOption, Spelling
+from evopolicygym.core.task import Limits
+from evopolicygym.core.task_settings import plain, setting
+from evopolicygym.records.reader import read_run
+from evopolicygym.runs.config import configured
+from players import GOOD
+from records_of_runs import changed, real_document, write
+from shell import Shell
+
+CHOSEN: dict[str, Any] = {
+    "text": "terse",
+    "feedback": "returns",
+    "finish": True,
+    "min_episodes": 2,
+    "max_episodes": 3,
+    "max_submissions": 4,
+    "train_cases": 5,
+    "policy_limits": {"act_s": 2, "memory_mb": 700},
+}
+"""Another value than the default of each; a new knob needs one here."""
+SMALL: dict[str, Any] = {"budget": 6, "validation": 1, "held_out": 2, "split": "public", "workers": 1}
+each = pytest.mark.parametrize("knob", KNOBS, ids=lambda one: one.name)
+
+
+def words(knob: DeclaredOption) -> list[str]:
+    """Return how the command line spells a knob's chosen value."""
+    value = CHOSEN[knob.name]
+    if value is True:
+        return [knob.flag]
+    many = [f"{name}={of}" for name, of in value.items()] if knob.option.spelling is Spelling.PAIRS else [str(value)]
+    return [word for one in many for word in (knob.flag, one)]
+
+
+def toml(knob: DeclaredOption) -> str:
+    """Return a run's file that holds a knob's chosen value."""
+    value = CHOSEN[knob.name]
+    line = f"{knob.key} = {json.dumps(value)}"
+    if isinstance(value, dict):
+        line = "\n".join([f"[{knob.key}]", *(f"{name} = {of}" for name, of in value.items())])
+    return f'task = "cartpole"\n{line}\n'
+
+
+def expected(knob: DeclaredOption) -> object:
+    value = CHOSEN[knob.name]
+    return plain(Limits(**value)) if isinstance(value, dict) else plain(value)
+
+
+@pytest.fixture
+def result(tmp_path: Path) -> Callable[..., RunResult]:
+    """Return what makes a record of an agent whose run was set to these options, and reads it."""
+    document = real_document(tmp_path / "real")
+
+    def made(agent: str = "one", **chosen: Any) -> RunResult:
+        new = changed(document, "acrobot", agent, [-90.0, -80.0])
+        new["task"] |= recorded(**chosen)
+        return load_result(write(tmp_path / "runs", new))
+
+    return made
+
+
+def recorded(**chosen: Any) -> dict[str, Any]:
+    """Return what of a task's record such options decide."""
+    task = configured("acrobot", "random", chosen)[0].task
+    fields = ("budget", "train_cases", "limits", "feedback", "finish_allowed", "choices")
+    found: dict[str, Any] = json.loads(json.dumps({name: getattr(task, name) for name in fields}, default=vars_of))
+    return found
+
+
+def vars_of(value: Any) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def feedback_files(run: evopolicygym.Run) -> set[str]:
+    return {path.name for path in (run.path / "workspace" / "feedback").rglob("*") if path.is_file()}
+
+
+@each
+def test_a_file_and_an_argument_set_it(knob: DeclaredOption, tmp_path: Path) -> None:
+    """The key of a file and the argument of `run` both come to the value, and neither to the default."""
+    (tmp_path / "run.toml").write_text(toml(knob), encoding="utf-8")
+    by_file, _ = configured(None, None, {}, tmp_path / "run.toml")
+    by_argument, _ = configured("cartpole", None, {knob.name: CHOSEN[knob.name]})
+
+    assert setting(by_file.task, knob) == setting(by_argument.task, knob) == expected(knob)
+    assert expected(knob) != setting(configured("cartpole", None, {})[0].task, knob) == plain(knob.option.default)
+
+
+@each
+def test_what_was_chosen_is_not_pooled_with_the_default(knob: DeclaredOption, result: Callable[..., RunResult]) -> None:
+    """Runs that differ in it stand in tables of their own, whose titles say so, or are entries of their own."""
+    runs = [result(), result(**{knob.name: CHOSEN[knob.name]})]
+    titles = [one.title for one in comparable(runs, ())]
+
+    assert len(titles) == 2
+    assert all(title.removeprefix("no ").startswith(knob.name.replace("_", " ")) for title in titles)
+    assert knob.name in SPLIT_BY
+    assert len([one for one in score_table(runs, [], Choice(by=(knob.name,))).entries if one.kind == "agent"]) == 2
+    with pytest.raises(UsageError, match=knob.option.compared_as):
+        score_table(runs, [])
+
+
+def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) -> None:
+    """Whether the agent may end a run early sets no run of an outside agent apart."""
+    outside = result(OUTSIDE, finish=True)
+
+    assert [len(comparable([one, outside], ())) for one in (result(), result(finish=True))] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (("--text", "short"), "text is invalid: Input should be 'full' or 'terse'"),
+        (("--feedback", "none"), "feedback is invalid: Input should be 'full', 'traces' or 'returns'"),
+        (("--min-episodes", "7"), "Submissions of 7 to 6 episodes were asked for under a budget of 6"),
+        (("--min-episodes", "3", "--max-episodes", "2"), "Submissions of 3 to 2 episodes"),
+        (("--max-submissions", "0"), "greater than or equal to 1"),
+        (("--train-cases", "0"), "0 train cases were requested; must be from 1 to 1024"),
+        (("--policy-limit", "act=2"), "policy_limits.act is not known here. Known: load_s, reset_s, act_s"),
+        (("--policy-limit", "act_s"), "--policy-limit expects NAME=VALUE, got 'act_s'"),
+        (("--policy-limit", "act_s=0"), "A policy limit act_s of 0.0 was asked for; it must be more than 0"),
+        (("--policy-limit", "memory_mb=0.5"), "policy_limits.memory_mb is invalid"),
+        (("--feedback", "returns", "--films", "1"), "1 films were asked for under the feedback profile returns"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",
+)
+def test_what_is_invalid_is_refused(flags: tuple[str, ...], said: str, shell: Shell, tmp_path: Path) -> None:
+    """A value that can't be is refused with what would work, and nothing is written."""
+    left = shell("run", "cartpole", "--agent", "random", "--budget", 6, "--runs", tmp_path / "runs", *flags)
+
+    assert left.code == 2
+    assert said in " ".join(left.err.replace("│", " ").split())
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_line_sets_all_of_them(shell: Shell, tmp_path: Path) -> None:
+    """One run with every knob set is played, keeps to all of them, and records each."""
+    flags = [word for knob in KNOBS for word in words(knob)]
+    sizes = ("--budget", 6, "--validation", 1, "--held-out", 2, "--split", "public", "--workers", 1)
+    outcome = shell.json("run", "cartpole", "--agent", "random", *sizes, "--runs", tmp_path / "runs", *flags)
+    state = read_run(Path(outcome["run"])).state
+
+    assert {knob.name: setting(state.opened.task, knob) for knob in KNOBS} == {one.name: expected(one) for one in KNOBS}
+    assert {len(one.episodes) for one in state.submissions} == {3}
+    assert "text terse, feedback returns, finish, min episodes 2" in shell.printed("show", outcome["run"])
+    assert {case for one in state.submissions for case in one.charged.env_instances} <= set(range(5))
+
+
+def test_feedback_of_returns_holds_no_trajectory(tmp_path: Path) -> None:
+    """Of the profiles, `returns` leaves no trajectory to the agent, and both leave the returns."""
+    runs = {
+        profile: evopolicygym.run(
+            "cartpole", "random", feedback=profile, runs=tmp_path, experiment=profile, **{**SMALL, "budget": 2}
+        )
+        for profile in ("full", "returns")
+    }
+
+    assert feedback_files(runs["full"]) - feedback_files(runs["returns"]) == {"trajectory.jsonl"}
+    assert "summary.json" in feedback_files(runs["returns"])
+
+
+def test_a_run_may_be_finished_early(tmp_path: Path) -> None:
+    """An agent that may finish does so, with episodes left; one that may not plays on."""
+
+    def leaver(session: evopolicygym.Session) -> None:
+        session.submit(episodes=2)
+        session.evaluator._judge.finish()
+
+    run = evopolicygym.run("cartpole", leaver, finish=True, runs=tmp_path, **SMALL)
+    state = read_run(run.path).state
+
+    assert (state.spent, state.closed and state.closed.reason) == (2, CloseReason.FINISH_ASKED)
+
+
+@pytest.mark.parametrize("agent", ["tuner", "random_search", "random"])
+def test_the_run_closes_with_the_last_submission(agent: str, tmp_path: Path) -> None:
+    """With so many submissions made, the run is scored, and says why episodes are left."""
+    run = evopolicygym.run("cartpole", agent, max_submissions=2, runs=tmp_path, **{**SMALL, "budget": 40})
+    state = read_run(run.path).state
+
+    assert (len(state.submissions), state.remaining > 0, run.score is not None) == (2, True, True)
+    assert state.closed
+    assert state.closed.reason is CloseReason.SUBMISSIONS_SPENT
+
+
+def test_a_limit_of_a_policy_is_kept(tmp_path: Path) -> None:
+    """A policy that takes longer than the run allows fails, and would not by default."""
+
+    def slow(session: evopolicygym.Session) -> None:
+        burning = "import time; end = time.process_time() + 0.3\n        while time.process_time() < end: pass"
+        session.submit(GOOD.replace("return int", f"{burning}\n        return int"), [0])
+
+    run = evopolicygym.run("cartpole", slow, policy_limits={"act_s": 0.1}, runs=tmp_path, **{**SMALL, "budget": 1})
+    (submission,) = read_run(run.path).state.submissions
+
+    assert submission.failed == 1
+
+
+@pytest.mark.nightly
+def test_programs_read_no_text_and_are_not_pooled_all_the_same(tmp_path: Path) -> None:
+    """With both texts the tuner submits the same and scores the same; the records are of two tasks."""
+    small = {**SMALL, "budget": 10}
+    full, terse = (
+        evopolicygym.run("acrobot", "tuner", text=text, runs=tmp_path, experiment=text, **small)
+        for text in ("full", "terse")
+    )
+    states = [read_run(run.path).state for run in (full, terse)]
+    results = [load_result(run.path) for run in (full, terse)]
+
+    assert [one.charged.checkpoint for one in states[0].submissions] == [
+        one.charged.checkpoint for one in states[1].submissions
+    ]
+    assert [one.returns for one in states[0].submissions] == [one.returns for one in states[1].submissions]
+    assert full.score == terse.score
+    assert [state.opened.task.text.value for state in states] == ["full", "terse"]
+    assert [one.title for one in comparable(results, ())] == ["text full", "text terse"]
+    assert "θ" in states[0].opened.task.environment.observation[0]
+    assert states[1].opened.task.environment.observation[0] == "cosine of the first link's angle"
+    assert len(score_table(results, [], Choice(by=("text",))).entries) == 3

@@ -1,0 +1,196 @@
+"""`evopolicygym serve`: a run whose agent is a shell on this machine, by HTTP and by a socket, killed and resumed."""
+
+import http.client
+import json
+import re
+import shutil
+import socket
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from served import BEGIN, served
+from shell import Shell
+
+
+def ask(address: str, host: str, method: str = "GET", body: str = "", **headers: str) -> int:
+    """Return the status of a request that names a host."""
+    at = urlsplit(address)
+    client = http.client.HTTPConnection(str(at.hostname), at.port, timeout=30)
+    with closing(client):
+        client.request(method, at.path, body or None, headers={"Host": host, **headers})
+        return client.getresponse().status
+
+
+def test_a_shell_is_the_agent_and_outlives_a_crash(tmp_path: Path) -> None:
+    """What was charged stays charged; the resumed run has new addresses, which the workspace's client finds."""
+    with served(tmp_path, *BEGIN) as first:
+        first.shell("./judge submit 0-1")
+        first.kill()
+    with served(tmp_path, "--resume", "latest") as second:
+        said = second.shell(". ./judge.env; ./judge submit 0-1 >&2; ./judge submit 0-1")
+        document = second.ended()
+
+    assert "0 episodes left" in said
+    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 3}
+    assert document["outcome"]["closed"] == "budget_spent"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_workspace_of_the_users_outlives_a_crash(tmp_path: Path, *, lost: bool) -> None:
+    """The resumed run finds it where it was; where it is lost, it is laid anew with the policy that was submitted."""
+    work = tmp_path / "work"
+    with served(tmp_path, *BEGIN, "--workspace", str(work)) as first:
+        first.shell("echo '# mine' >> system/policy.py; ./judge submit 0-1")
+        first.kill()
+    again = ("--workspace", str(work)) if lost else ()
+    if lost:
+        shutil.rmtree(work)
+    with served(tmp_path, "--resume", "latest", *again) as second:
+        said = second.shell("tail -n 1 system/policy.py; ls feedback; ./judge submit 0-3")
+        document = second.ended()
+
+    assert said.splitlines()[:2] == ["# mine", "submit_000"]
+    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
+    assert sorted(path.name for path in (work / "feedback").iterdir()) == ["submit_000", "submit_001"]
+
+
+def test_an_agent_finishes_early(tmp_path: Path) -> None:
+    """The run is closed with budget left, and scored."""
+    with served(tmp_path, *BEGIN) as run:
+        run.shell("./judge submit 0-1 && ./judge finish")
+        document = run.ended()
+
+    assert document["outcome"]["closed"] == "finish_asked"  # type: ignore[index]
+    assert document["stage"] == "finished"
+
+
+def test_a_run_at_a_socket_outlives_a_crash(tmp_path: Path) -> None:
+    """The socket that the killed run left is in nobody's way, and the budget is exact."""
+    path = str(tmp_path / "judge.sock")
+    with served(tmp_path, *BEGIN, "--socket", path) as first:
+        first.shell("./judge submit 0-3")
+        first.kill()
+    with served(tmp_path, "--resume", "latest", "--socket", path) as second:
+        said = second.shell("cat judge.env; ./judge submit 0-1")
+        document = second.ended()
+
+    assert path in said
+    assert document["budget"] == {"episodes": 6, "spent": 6, "submissions": 2}
+
+
+def test_a_socket_is_its_owners_alone(tmp_path: Path) -> None:
+    """The client goes through it, and it is gone with the run."""
+    path = tmp_path / "judge.sock"
+    with served(tmp_path, *BEGIN, "--socket", str(path)) as run:
+        said = run.shell("./judge submit 0-5")
+        mode = path.lstat().st_mode & 0o777 if path.exists() else 0o600
+        run.ended()
+
+    assert "0 episodes left" in said
+    assert mode == 0o600
+    assert not path.exists()
+
+
+def test_only_allowed_names_and_the_token_are_answered(tmp_path: Path) -> None:
+    """Another name of this machine, a page's request and a guessed token are refused with nothing charged."""
+    with served(tmp_path, *BEGIN, "--listen", "127.0.0.1:0", "--allow-host", "judge") as run:
+        (address,) = re.findall(r"INFO_URL=(\S+)", run.shell("cat judge.env"))
+        guessed = re.sub(r"/[^/]+/info", "/guessed/info", address)
+        found = [ask(address, "judge:80"), ask(address, "elsewhere"), ask(guessed, "judge")]
+        info = json.loads(run.shell("./judge --json info"))
+
+    assert found == [200, 403, 404]
+    assert info["state"]["remaining_budget"] == 6
+
+
+def test_a_port_that_is_taken_is_refused(tmp_path: Path, shell: Shell) -> None:
+    """Nothing is made, and the message says what was asked."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        at = f"127.0.0.1:{taken.getsockname()[1]}"
+        left = shell("serve", *BEGIN, "--listen", at, "--runs", tmp_path / "runs")
+
+    assert left.code == 2
+    assert f"can't listen on {at}" in left.err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "cartpole", "--agent", "outside"), ("serve", "cartpole", "--resume", "latest")]
+)
+def test_what_needs_serving_is_said(tmp_path: Path, shell: Shell, words: tuple[str, ...]) -> None:
+    """The name of the agent alone serves nothing, and a resumed run takes no task."""
+    left = shell(*words, "--runs", tmp_path / "runs")
+
+    assert left.code == 2
+    assert ("evopolicygym serve TASK" in left.err) or ("resumed as it was begun" in left.err)
+
+
+def test_what_is_served_is_served_once(tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second process that would serve, resume or enter the run is refused, and the first one goes on."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with served(tmp_path, *BEGIN) as run:
+        workspace = run.workspace
+        for words in (("serve", "--resume", "latest"), ("resume", "latest")):
+            left = shell(*words, "--runs", tmp_path / "runs")
+            assert left.code in {2, 3}
+            assert "another process" in left.err or "serve --resume" in left.err
+        said = run.shell("./judge submit 0-5")
+        run.ended()
+
+    assert workspace.is_dir()
+    assert "0 episodes left" in said
+
+
+def test_two_agents_at_once_share_one_budget(tmp_path: Path) -> None:
+    """What both ask for is charged as far as there is budget; what is more is refused with nothing charged."""
+    with served(tmp_path, *BEGIN) as run:
+        said = run.shell("for i in 1 2 3 4; do (./judge submit 0-3 || echo refused) & done; wait")
+        run.shell("./judge finish")
+        document = run.ended()
+
+    assert said.count("refused") == 3
+    assert document["budget"] == {"episodes": 6, "spent": 4, "submissions": 1}
+
+
+def test_the_page_of_a_browser_is_refused(tmp_path: Path) -> None:
+    """Even with the token: by its origin, and by what led to it."""
+    with served(tmp_path, *BEGIN) as run:
+        (address,) = re.findall(r"INFO_URL=(\S+)", run.shell("cat judge.env"))
+        submit = address.replace("/info", "/submit")
+        found = [
+            ask(submit, "localhost", method="POST", body='{"env_instances": "0"}', **headers)
+            for headers in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"})
+        ]
+        info = json.loads(run.shell("./judge --json info"))
+
+    assert found == [403, 403, 403]
+    assert info["state"]["remaining_budget"] == 6
+
+
+def test_a_limit_of_time_ends_the_run(tmp_path: Path) -> None:
+    """What was submitted by then is scored."""
+    with served(tmp_path, *BEGIN, "--max-time", "8s") as run:
+        run.shell("./judge submit 0-1")
+        document = run.ended()
+
+    assert document["outcome"]["closed"] == "allowance_spent"  # type: ignore[index]
+    assert document["budget"] == {"episodes": 6, "spent": 2, "submissions": 1}
+
+
+def test_an_earlier_policy_comes_back(tmp_path: Path) -> None:
+    """`check` is free and says what is wrong; `restore` has system/ hold what a submission held, and nothing else."""
+    with served(tmp_path, *BEGIN) as run:
+        run.shell("./judge submit 0-1; echo 'raise ValueError(1)' > system/policy.py; touch system/more.py")
+        wrong = run.shell("./judge check || test $? -eq 4")
+        run.shell("./judge restore 0")
+        right, names = run.shell("./judge check"), run.shell("ls system")
+        info = json.loads(run.shell("./judge --json info"))
+
+    assert wrong.startswith("import_error: ")
+    assert "ValueError: 1" in wrong
+    assert right.startswith("ok (constructed in ")
+    assert names == "policy.py\n"
+    assert info["state"]["remaining_budget"] == 4

@@ -1,0 +1,125 @@
+"""What lies on this machine of a pack, and who may install it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import own_pack
+from evopolicygym.core.errors import UsageError
+from evopolicygym.packs.installation import InstalledPack, installed, packs_directory, write_document
+from evopolicygym.packs.installer import CONTENTS, fits, install, remove
+from evopolicygym.packs.interpreter import elsewhere
+from evopolicygym.specs import pack_catalog
+
+ADAPTER = "evopolicygym.environments.adapters"
+
+
+@pytest.mark.parametrize(
+    ("asked", "fitting"),
+    [(">=3.11", True), (">=3.11,<3.13", True), ("<3.12", True), (">=3.13", False), ("<3.11", False)],
+)
+def test_versions_of_python(asked: str, fitting: bool) -> None:  # noqa: FBT001 - a parameter
+    """Bounds hold as pip reads them."""
+    assert fits(asked, (3, 11)) is fitting
+
+
+def test_versions_that_are_none() -> None:
+    """What is no bound is said, with one that would be."""
+    with pytest.raises(UsageError, match=r">=3\.11,<3\.13"):
+        fits("~=3.11", (3, 11))
+
+
+def test_what_is_installed_comes_back(tmp_path: Path) -> None:
+    """A pack's document holds all that is known of it; without its Python there is none."""
+    directory = packs_directory() / "mine"
+    (directory / "python" / "bin").mkdir(parents=True)
+    pack = InstalledPack(directory, ("a==1",), "3.11.2", {"a": "1"}, 7)
+    write_document(pack)
+    before = installed("mine")
+    (directory / "python" / "bin" / "python").symlink_to(sys.executable)
+
+    assert before is None
+    assert installed("mine") == pack
+    assert directory.is_relative_to(tmp_path)
+
+
+def test_nothing_is_installed() -> None:
+    """A pack that isn't there is none, and there is nothing to remove."""
+    assert installed("nothing") is None
+    assert remove("nothing") is False
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('extra = "core16"\n', "pip install 'evopolicygym\\[core16\\]'"),
+        ('python = ">=3.99"\n', "needs Python >=3.99"),
+    ],
+)
+def test_what_can_t_be_installed(line: str, why: str) -> None:
+    """Before anything is downloaded it is said why not, and what would work."""
+    pack = pack_catalog.decode(own_pack.FILE.replace("[[tasks]]", f"{line}[[tasks]]"), "faraway")
+    with pytest.raises(UsageError, match=why):
+        install(pack, lambda _: None)
+
+    assert not packs_directory().exists()
+
+
+def test_what_a_pack_s_python_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its modules are imported where it lies, adapters of ours too, and one that can't be is not passed over."""
+    interpreter = own_pack.lay(monkeypatch).interpreter
+    asked = [elsewhere(interpreter, CONTENTS, *modules) for modules in (["far_away", ADAPTER], ["no_such_module"])]
+    there, missing = (subprocess.run(line, capture_output=True, text=True, check=False) for line in asked)
+
+    assert json.loads(there.stdout.splitlines()[-1])["numpy"] == np.__version__
+    assert missing.returncode == 1
+    assert "no_such_module" in missing.stderr
+
+
+def test_what_can_t_be_had() -> None:
+    """A pack without tasks says why."""
+    text = """
+    title = "t"
+    family = "f"
+    licence = "l"
+    [[unavailable]]
+    what = "all of it"
+    tasks = 16
+    reason = "no wheel fits"
+    """
+    with pytest.raises(UsageError, match="no wheel fits"):
+        install(pack_catalog.decode(text, "none"), lambda _: None)
+
+
+def test_an_installation_that_fails_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be installed says so with the end of what was printed, leaves no pack, and is kept to go on with."""
+    own_pack.known(monkeypatch, own_pack.FILE.replace("gymnasium==", "gymnasium==0.0.0.dev"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    said: list[str] = []
+    with pytest.raises(UsageError, match="failed with exit code"):
+        install(pack_catalog.load("faraway"), said.append)
+    with pytest.raises(UsageError, match="the same command goes on there"):
+        install(pack_catalog.load("faraway"), said.append)
+
+    assert installed("faraway") is None
+    assert said.count("making a Python environment") == 1
+    assert remove("faraway") is True
+
+
+@pytest.mark.nightly
+def test_a_pack_is_installed_and_removed() -> None:
+    """A real pack is installed into a Python of its own, left as it is the second time, and removed."""
+    pack = pack_catalog.load("ale")
+    first = install(pack, lambda _: None)
+    said: list[str] = []
+    again = install(pack, said.append)
+
+    assert (again, said) == (first, ["it is installed"])
+    assert {"ale-py", "gymnasium"} <= first.versions.keys()
+    assert remove("ale") is True
+    assert installed("ale") is None

@@ -1,0 +1,17 @@
+"""A detector: programs that define a policy."""
+
+from collections.abc import Iterator
+
+from evopolicygym.analysis.conduct.detector import Detector
+from evopolicygym.analysis.conduct.finding import ConductFinding, Grade
+from evopolicygym.analysis.conduct.material import Material
+
+
+def look(material: Material) -> Iterator[ConductFinding]:
+    """Yield every program that defines one."""
+    for program in material.programs:
+        if "class Policy" in program.text:
+            yield ConductFinding("policies", Grade.NOTE, "defines a policy", program.place, "class Policy")
+
+
+DETECTOR = Detector("programs that define a policy", look)
