@@ -12,7 +12,7 @@ GATE_RUN := $(BIN)/python tests/support/run_gate.py
 # Where npm's packages are installed for tests.
 TOOLS := .tools
 
-.PHONY: docs help install run test test-root test-loaded test-all test-tools trackers test-trackers check fix coverage bench \
+.PHONY: docs help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
 	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
@@ -39,6 +39,7 @@ check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs:
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/python docs/check.py
+	$(BIN)/python tests/support/gate_rule.py
 
 test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass: under five minutes
 	$(GATE_RUN) -m "$(GATE)"
@@ -57,6 +58,10 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run every test, with
 	$(MAKE) trackers test-trackers
 	$(MAKE) packs test-packs
 	$(MAKE) test-loaded
+	$(MAKE) mutants
+
+mutants: $(VENV)/.installed-dev ## Plant some thirty defects, one at a time, and see that the gate catches each
+	$(BIN)/python tests/support/run_mutants.py
 
 fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
 	$(BIN)/ruff check --fix .

@@ -10,6 +10,7 @@ import pytest
 
 from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
 from evopolicygym.analysis.ranking.bootstrap import Resampler, share_interval
+from evopolicygym.analysis.ranking.comparability import comparable
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import RANDOM, Choice, score_table
@@ -251,6 +252,24 @@ def test_what_is_not_comparable_is_not_mixed(
         board_of(tmp_path / "runs")
     assert said in str(refused.value)
     assert any(note.startswith("Mixed: ") for note in board_of(tmp_path / "runs", choice=Choice(mix=True)).notes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"films": 3}, {"validation_cases": 5}, {"policy_packages": ["scipy"]}, {"budget": {"episodes": 9}}],
+    ids=str,
+)
+def test_runs_under_other_options_are_not_pooled(
+    tmp_path: Path, document: dict[str, Any], change: dict[str, Any]
+) -> None:
+    """Runs of one task whose options differ, where results depend on them, stand in two tables."""
+    write(tmp_path / "runs", changed(document, "acrobot", "tuner", [-90.0, -80.0]))
+    other = changed(document, "acrobot", "tuner", [-90.0, -80.0], seed=1)
+    place = other if change.keys() <= other.keys() else other["task"]
+    place |= {name: {**place[name], **value} if isinstance(value, dict) else value for name, value in change.items()}
+    write(tmp_path / "runs", other)
+
+    assert len(comparable(load_results([tmp_path / "runs"]).runs, ())) == 2
 
 
 def test_normalising_by_what_is_not_there_is_told() -> None:

@@ -80,6 +80,24 @@ def test_what_is_allowed_lies_between_least_and_most(rule: BudgetRule, asked: in
     assert expected == allowed(rule, asked, remaining)
 
 
+@pytest.mark.parametrize(
+    ("remaining", "asked", "expected"),
+    [
+        (8, 1, False),
+        (8, 2, True),
+        (8, 4, True),
+        (8, 5, False),
+        (3, 3, True),
+        (3, 4, False),
+        (1, 1, True),
+        (1, 2, False),
+    ],
+)
+def test_the_edges_of_what_is_allowed(remaining: int, asked: int, expected: bool) -> None:  # noqa: FBT001 - a case
+    """One episode more or less than the minimum, the maximum and what is left makes the difference."""
+    assert expected is allowed(BudgetRule(8, 2, 4), asked, remaining)
+
+
 @given(rules)
 def test_every_budget_can_be_spent(rule: BudgetRule) -> None:
     """Whatever is left, there is a submission that is allowed."""

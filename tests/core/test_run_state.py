@@ -27,6 +27,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
 )
 from evopolicygym.core.run import RunState, Stage, after, fold
+from evopolicygym.core.score import Candidate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import BudgetRule
 from fakes import TIME, charged, episode, held_out, opening, published, submitted, task, trained, validated, whole_run
@@ -154,6 +155,22 @@ def test_equal_checkpoints_are_evaluated_in_the_first_ones_context() -> None:
 
     assert (context.submit_index, context.n_episodes_this_submit, context.remaining_budget_after) == (0, 3, 5)
     assert [context.episode_index(position) for position in range(4)] == [0, 1, 2, 0]
+
+
+def test_validation_decides_and_not_train() -> None:
+    """The checkpoint with the best validation returns is selected, although another played better in train."""
+    state = fold(
+        [
+            OPENED,
+            *submitted(0, [1.0] * 4, "a"),
+            *submitted(1, [9.0] * 4, "b"),
+            RunClosed(TIME, CloseReason.BUDGET_SPENT),
+            *validated("a", [3.0, 4.0]),
+            *validated("b", [1.0, 2.0]),
+        ]
+    )
+
+    assert state.choice() == Candidate(0, 3.5)
 
 
 def test_equal_means_go_to_the_latest() -> None:

@@ -126,8 +126,11 @@ def test_the_last_step_allowed_is_truncated_even_where_it_terminates(scripted: E
     environment = Environment(replace(scripted, max_steps=2))
     environment.reset(0)
     endings = [environment.step(0)[2:4] for _ in range(2)]
+    shorter = Environment(replace(scripted, max_steps=1))
+    shorter.reset(0)
 
     assert endings == [(False, False), (True, True)]
+    assert shorter.step(0)[2:4] == (False, True)
     assert {type(flag) for flags in endings for flag in flags} == {bool}
 
 

@@ -11,8 +11,11 @@ from threading import Event
 import pytest
 
 from asking import SUBMIT, Json, ask, charges, submit
+from evopolicygym.core import cases
+from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Failure, FailureReason
-from fakes import PATIENCE_S, FakeExecutor, RunMaker, open_run
+from evopolicygym.judge.finalize import finalize
+from fakes import PATIENCE_S, SECRET, FakeExecutor, RunMaker, open_run
 from removal import remove
 
 
@@ -110,6 +113,30 @@ def test_submissions_are_listed(new_run: RunMaker) -> None:
     assert [(one["submit_id"], one["status"], one["n_episodes"], one["mean_return"]) for one in listed] == [
         (0, "ok", 2, 2.5),
         (1, "import_error", 1, None),
+    ]
+
+
+def test_hidden_cases_change_no_answer(new_run: RunMaker) -> None:
+    """Once the budget is spent, answers stay the same, whatever hidden cases are played: but that the run is over."""
+    run, paths = new_run(), ("/submissions", "/submissions/0", "/task", "/info")
+    submit(run, {"env_instances": "0-7"})
+    before = [ask(run, "GET", path).text for path in paths]
+    run.session.close()
+    finalize(run.rollouts)
+    after = [ask(run, "GET", path).text for path in paths]
+
+    assert run.session.state.held_out()
+    assert [text.replace('"is_finalized":true', '"is_finalized":false') for text in after] == before
+
+
+def test_a_job_has_the_case_s_seed_and_another_for_its_policy(new_run: RunMaker) -> None:
+    """An environment is reset by the seed behind an index; the policy's random numbers are derived by the secret."""
+    run = new_run()
+    submit(run, {"env_instances": "3,1"})
+    seeds = cases.derive(SECRET, "toy").seeds[Split.TRAIN]
+
+    assert [(job.seed, job.policy_seed) for _, job, _ in run.executor.played] == [
+        (seeds[index], cases.policy_seed(SECRET, "toy", Split.TRAIN, index, 0)) for index in (3, 1)
     ]
 
 

@@ -1,6 +1,7 @@
 """What a policy is promised and what it can't get away with: the protocol's third section, played for real."""
 
 import json
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -211,9 +212,11 @@ def test_how_a_policy_fails_is_told(yard: Playground, act: str, reason: FailureR
 def test_failing_never_pays(yard: Playground) -> None:
     """However it fails, the same anchor plays the same episode on: the return is that of the case, not of the trick."""
     acts = ("raise ValueError", "return None", "os._exit(1)", "sys.exit()", "return [np.nan, 1]")
-    returns = {yard.play_one(policy(act), seed=7).episode.episode_return for act in acts}
+    played = [yard.play_one(policy(act), seed=7) for act in acts]
+    rewards = [json.loads(line)["reward"] for line in played[0].read("trajectory.jsonl").splitlines()]
 
-    assert len(returns) == 1
+    assert {one.episode.episode_return for one in played} == {math.fsum(rewards)}
+    assert math.fsum(rewards) < -STEPS
 
 
 def test_a_failure_is_shown_with_its_traceback(yard: Playground) -> None:

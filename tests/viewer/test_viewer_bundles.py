@@ -14,7 +14,7 @@ from evopolicygym.records.playback import Step
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.viewer.documents import episode, step_columns, submission
+from evopolicygym.viewer.documents import episode, run_index, step_columns, submission
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
@@ -24,6 +24,7 @@ from evopolicygym.viewer.documents.run import bundle_of, run_bundle
 from evopolicygym.viewer.documents.run_index import RunIndex
 from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
+from evopolicygym.viewer.site.shell import block, handed_over, shell
 from viewed import HOSTILE, known, write_film
 
 
@@ -104,6 +105,17 @@ def test_a_summary_is_text(tmp_path: Path) -> None:
     told = submission_bundle(record, 0)["feedback"]["summary"]
 
     assert told == {"a\\u202e": ["\\x07", 1.5, None, {"__proto__": shown(HOSTILE)}]}
+
+
+@pytest.mark.parametrize("name", ["</script><script>", '"><script>', "<!--<script>", "'&\u2028"])
+def test_a_name_is_text_in_a_page(name: str) -> None:
+    """A stranger's name adds no element to the page, wherever it stands: in its data, an attribute or a script."""
+    (plain, _), (named, _) = (shell({"names": [text]}, single=True) for text in ("x", name))
+
+    assert named.count("<") == plain.count("<")
+    assert block(name, "packed").count("<") == block("x", "packed").count("<")
+    assert block(name, "packed").count('"') == block("x", "packed").count('"')
+    assert {"<", ">", "&", "\u2028"}.isdisjoint(handed_over(name, "packed"))
 
 
 def test_no_name_leads_out_of_a_run(tmp_path: Path) -> None:
@@ -287,6 +299,32 @@ def test_live_records_are_read(tmp_path: Path) -> None:
     assert (told["stage"], told["score"], len(told["submissions"])) == ("open", None, 2)
     assert overview(place, read_summary(place.paths))["stage"] == "open"
     assert replace(place, shown="x").stamp() == place.stamp()
+
+
+def test_a_run_that_goes_on_is_made_anew(tmp_path: Path) -> None:
+    """A run's document goes by another tag, and is made anew, as soon as its journal has grown."""
+    place, record = known(tmp_path)
+    lines = record.paths.journal.read_bytes().splitlines(keepends=True)
+    record.paths.journal.write_bytes(b"".join(lines[:7]))
+    record.paths.document.unlink()
+    library, name = Documents(RunIndex([tmp_path])), f"run/{place.id}"
+    before, stage = library.tag(name), json.loads(library.document(name))["stage"]
+    record.paths.journal.write_bytes(b"".join(lines))
+
+    assert library.tag(name) != before
+    assert (stage, json.loads(library.document(name))["stage"]) == ("open", "finished")
+
+
+def test_a_run_that_is_new_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that begins while the viewer is open appears, and the list's tag changes."""
+    monkeypatch.setattr(run_index, "SCAN_S", -1.0)
+    recorded(tmp_path / "first", known_run())
+    library = Documents(RunIndex([tmp_path]))
+    before, listed = library.tag("runs"), len(json.loads(library.document("runs"))["runs"])
+    recorded(tmp_path / "second", known_run())
+
+    assert library.tag("runs") != before
+    assert (listed, len(json.loads(library.document("runs"))["runs"])) == (1, 2)
 
 
 def test_films_of_one_case_of_two_experiments(tmp_path: Path) -> None:
