@@ -192,7 +192,7 @@ def test_a_directory_of_something_else(runs: Path, tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--only", "edit"], "Did you mean 'edits'"),
-        (["--format", "gif"], "Known: png, svg"),
+        (["--format", "gif"], "Known: pdf, png, svg"),
         (["--only", "families", "--no-figures"], "leaves figures out"),
         (["--with", "papers"], "shipped table"),
     ],
