@@ -142,7 +142,9 @@ def test_the_end(tmp_path: Path) -> None:
 def test_scores_say_what_stands_behind_them(tmp_path: Path) -> None:
     """The header of each table with scores says that ± is the standard error, of one run and of repeats alike."""
     runs = plan(suite(tmp_path, "tuner", repeats=2))
-    results = [PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
+    results = [
+        PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5, returns=(0.5, 1.5)) for run in runs
+    ]
     for table in (score_table(results), plan_table(results)):
         console = screen(terminal=False)
         console.print(table)

@@ -35,7 +35,7 @@ class TableSet:
         return list(dict.fromkeys(note for table in self.tables for note in table.notes))
 
     def written(self, form: str = "markdown") -> str:
-        """Return the tables as ``markdown``, ``csv`` (one table) or ``latex``; raise ``UnknownName`` for another form."""
+        """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
         return written(self.csv_tables if form == "csv" else self.tables, form)
 
     @property
