@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,15 +73,15 @@ def test_one_run_by_submission(run: Path) -> None:
 
 def test_many_runs_by_entry_and_kind(run: Path) -> None:
     """Of all runs below a directory there is a row for each entry and kind of task."""
-    recorded(run.parent / "two", known_run())
+    events = known_run()
+    recorded(run.parent / "two", [replace(events[0], run_id="two", seed=7), *events[1:]])
 
-    lines = diagnose(run.parent, "--only", "budget", "--format", "csv").splitlines()
-    columns, row = csv.reader(lines)
+    rows = list(csv.DictReader(diagnose(run.parent, "--only", "budget", "--format", "csv").splitlines()))
 
-    assert dict(zip(columns, row, strict=True)) == {
-        "entry": "scripted",
-        "kind": "tuning",
-        "runs": "2",
+    assert {(row["diagnostic"], row["entry"], row["kind"], row["runs"]) for row in rows} == {
+        ("budget", "scripted", "tuning", "2")
+    }
+    assert {row["measure"]: row["value"] for row in rows} == {
         "submissions": "5.0",
         "episodes_a_submission": "2.0",
         "distinct_cases": "5.0",

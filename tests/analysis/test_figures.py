@@ -97,10 +97,10 @@ def test_a_figure_of_nothing_says_so(name: str) -> None:
 def test_bytes_are_the_same(name: str, findings: Findings) -> None:
     """The same findings give the same files, whatever a user has set for matplotlib, which stays as it was."""
     before = dict(mpl.rcParams)
-    first = [saved(FIGURES.load(name).draw(findings), form) for form in ("svg", "png")]
+    first = [saved(FIGURES.load(name).draw(findings), form) for form in ("svg", "png", "pdf")]
     with mpl.rc_context({"font.size": 20, "axes.grid": False, "svg.fonttype": "path"}):
         figure = FIGURES.load(name).draw(findings)
-        second = [saved(figure, form) for form in ("svg", "png")]
+        second = [saved(figure, form) for form in ("svg", "png", "pdf")]
 
     assert first == second
     assert first[1].startswith(b"\x89PNG")
@@ -172,5 +172,5 @@ def test_a_band_of_repeats() -> None:
 
 def test_formats(findings: Findings) -> None:
     """A format that isn't there is named with those that are."""
-    with pytest.raises(UnknownName, match="png, svg"):
+    with pytest.raises(UnknownName, match="pdf, png, svg"):
         saved(FIGURES.load("cost").draw(findings), "gif")

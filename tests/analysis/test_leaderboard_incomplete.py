@@ -60,8 +60,10 @@ def test_where_no_complete_agent_beats_random_all_are_the_scale(table: ScoreTabl
 
 
 def test_a_pair_has_the_same_scale(table: ScoreTable) -> None:
-    """``compare`` normalises as the leaderboard does."""
-    assert pairing(table, "strong", "weak", Resampler(100)).tasks[0].normalised == 1
+    """``compare`` normalises by the leaderboard's scale; below uniform random nothing is clipped."""
+    found = pairing(table, "strong", "weak", Resampler(100)).tasks[0]
+
+    assert found.normalised == pytest.approx(407.5 / (-92.5 - anchor("acrobot").mean))
 
 
 def test_where_nobody_beats_random_there_is_no_scale(tmp_path: Path) -> None:

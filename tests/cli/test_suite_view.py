@@ -85,8 +85,9 @@ def test_cells(tmp_path: Path) -> None:
         view.observe(run, ProcessStarted(1, (0,)))
         view.observe(run, RunProgress(Stage.OPEN, 2, 6))
     view.observe(runs[1], RunProgress(Stage.CLOSED, 1, 4))
-    for number, score in ((2, 1.0), (7, 3.0)):
-        view.observe(runs[number], PlannedRunResult(runs[number], PlannedRunVerdict.FINISHED, tmp_path, score, 0.5))
+    for number, returns in ((2, (0.0, 2.0)), (7, (2.0, 4.0))):
+        result = PlannedRunResult(runs[number], PlannedRunVerdict.FINISHED, tmp_path, returns=returns)
+        view.observe(runs[number], result)
     view.observe(
         runs[3], PlannedRunResult(runs[3], PlannedRunVerdict.FAILED, tmp_path, reason="limited", message="for now")
     )
@@ -95,7 +96,7 @@ def test_cells(tmp_path: Path) -> None:
 
     assert re.search(r"tuner +random +codex:a +codex:b +scripted", text)
     assert re.search(
-        r"cartpole +2/6, 1 waiting +validation 1/4, 1 waiting +2.00 ± 1.00 \(2\) +failed: limited, 1 waiting", text
+        r"cartpole +2/6, 1 waiting +validation 1/4, 1 waiting +2.00 ± 1.41 \(2\) +failed: limited, 1 waiting", text
     )
     assert "2 waiting" in text
     assert "2/10 runs" in text
@@ -137,7 +138,9 @@ def test_the_end(tmp_path: Path) -> None:
 def test_scores_say_what_stands_behind_them(tmp_path: Path) -> None:
     """The header of each table with scores says that ± is the standard error, of one run and of repeats alike."""
     runs = plan(suite(tmp_path, "tuner", repeats=2))
-    results = [PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5) for run in runs]
+    results = [
+        PlannedRunResult(run, PlannedRunVerdict.FINISHED, tmp_path, 1.0, 0.5, returns=(0.5, 1.5)) for run in runs
+    ]
     for table in (score_table(results), plan_table(results)):
         console = screen(terminal=False)
         console.print(table)

@@ -6,7 +6,7 @@ formulas in docs/measure/diagnostics.md.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
@@ -21,6 +21,7 @@ DIAGNOSTICS = Registry(
     group="evopolicygym.diagnostics",
     attribute="DIAGNOSTIC",
 )
+UNLIKE = "Returns of different tasks are not averaged: these columns are empty where a row is of several tasks."
 ALL = "all"
 """Stands for every kind of task in a table."""
 
@@ -37,6 +38,8 @@ class Diagnostic(Generic[Measured]):
     """One run's table, where it can be with a row for each submission."""
     summary: Callable[[Sequence[Measured]], Mapping[str, Cell]]
     """What is said of some runs together, or of one, under the same names for any runs."""
+    in_returns: frozenset[str] = frozenset()
+    """Names in the summary that are in the environment's own returns: their means over unlike tasks mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +50,13 @@ class Group:
     """The agent with its model."""
     kind: str
     """Of the task."""
+    task: str = ""
 
 
 def group_of(state: RunState) -> Group:
     """Return what a run is counted under."""
-    return Group(state.opened.agent.entry, state.opened.task.environment.kind.value)
+    environment = state.opened.task.environment
+    return Group(state.opened.agent.entry, environment.kind.value, environment.name)
 
 
 def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
@@ -61,18 +66,26 @@ def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
 
 
 def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group, Any]]) -> Table:
-    """Return one row for each entry and kind of task, and one for all kinds where an entry has several."""
+    """Return one row for each entry and kind of task, and one for all kinds where an entry has several.
+
+    What is in returns is there for runs of one task alone; a note says so where it is left out.
+    """
+    left_out = False
     rows: list[tuple[Cell, ...]] = []
     columns: tuple[str, ...] = ()
     for entry in sorted({group.entry for group, _ in runs}):
-        own = [(group.kind, measured) for group, measured in runs if group.entry == entry]
-        kinds = sorted({kind for kind, _ in own})
+        own = [(group, measured) for group, measured in runs if group.entry == entry]
+        kinds = sorted({group.kind for group, _ in own})
         for kind in [*kinds, ALL] if len(kinds) > 1 else kinds:
-            counted = [measured for its_kind, measured in own if kind in {its_kind, ALL}]
-            summary = diagnostic.summary(counted)
+            here = [(group.task, measured) for group, measured in own if kind in {group.kind, ALL}]
+            counted = [measured for _, measured in here]
+            summary = dict(diagnostic.summary(counted))
+            if diagnostic.in_returns and len({task for task, _ in here}) > 1:
+                summary |= dict.fromkeys(diagnostic.in_returns)
+                left_out = True
             columns = ("entry", "kind", "runs", *summary)
             rows.append((entry, kind, len(counted), *summary.values()))
-    return table_of(name, columns, rows)
+    return replace(table_of(name, columns, rows), notes=(UNLIKE,) if left_out else ())
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -11,6 +11,7 @@ from typing import Any
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
+from evopolicygym.analysis.ranking.comparability import distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import Choice, ScoreTable, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult
@@ -30,7 +31,7 @@ class RunFindings:
     @property
     def group(self) -> Group:
         """What it is counted under, by the label that it has in the leaderboard."""
-        return Group(self.result.label, self.result.kind.value)
+        return Group(self.result.label, self.result.kind.value, self.result.task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,8 @@ def find(
     board = leaderboard(table)
     named = {name: DIAGNOSTICS.load(name) for name in diagnostics}
     runs, problems = [], list(results.problems)
-    for result in follow(results.runs):
+    distinct, _ = distinct_runs(results.runs)
+    for result in follow(distinct):
         measured: dict[str, Any] = {}
         try:
             record = read_run(result.root) if named else None

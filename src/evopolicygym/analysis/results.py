@@ -93,6 +93,8 @@ class RunResult:
     """What its user calls the agent; empty where that was not said."""
     held_out_cases: int = 0
     """How many it was to be scored on."""
+    checkpoints: tuple[str, ...] = ()
+    """Of its submissions, in order; empty where the record doesn't tell."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
 
@@ -226,6 +228,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         options=agent.options,
         given_label=agent.label,
         held_out_cases=summary.task.held_out_cases,
+        checkpoints=tuple(one.checkpoint for one in summary.submissions),
         label=summary.entry,
     )
 

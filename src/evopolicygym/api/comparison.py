@@ -9,7 +9,8 @@ from evopolicygym.analysis.published.score_tables import shipped
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
-from evopolicygym.analysis.tables.contents import pairing_document, pairing_table
+from evopolicygym.analysis.tables.contents import overall_table, pairing_document, pairing_table
+from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -23,7 +24,13 @@ class Comparison(TableSet):
         self.pair = pair
         """Differences with intervals, the probability of improvement, and the mean normalised difference."""
         reasons = [one.document for one in problems]
-        super().__init__((pairing_table(pair),), {**pairing_document(pair), "problems": reasons}, tuple(problems))
+        tables = (pairing_table(pair), overall_table(pair))
+        super().__init__(tables, {**pairing_document(pair), "problems": reasons}, tuple(problems))
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """The tasks; what is said over all of them is in ``pair``."""
+        return [self.tables[0]]
 
 
 def compare(

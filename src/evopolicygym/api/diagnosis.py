@@ -1,13 +1,14 @@
 """``evopolicygym.diagnose``."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
-from evopolicygym.analysis.results import Problem
-from evopolicygym.analysis.tables.table import Cell, Table
+from evopolicygym.analysis.ranking.comparability import facts_of
+from evopolicygym.analysis.results import Problem, result_of
+from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -15,6 +16,7 @@ from evopolicygym.core.printable import printable
 from evopolicygym.core.run import Stage
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_names import Places, named_places, runs_meant
+from evopolicygym.records.run_summary import summary_of
 
 
 class Diagnosis(TableSet):
@@ -34,6 +36,12 @@ class Diagnosis(TableSet):
         tables = [one for part in parts for one in part if one is not None]
         super().__init__(tuple(tables), _document(measured, together, problems), tuple(problems))
 
+    @property
+    def csv_tables(self) -> list[Table]:
+        """All that was measured in long format: a row for each measure of each submission, entry or run."""
+        rows = [row for table, short in self.parts for each in (table, short) if each for row in _in_long(each)]
+        return [Table("diagnosis", _LONG, tuple(rows), tuple(self.notes))]
+
 
 def diagnose(
     runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS
@@ -52,7 +60,7 @@ def diagnose(
     diagnostics = {name: DIAGNOSTICS.load(name) for name in only or DIAGNOSTICS.names()}
     roots, problems = runs_meant(named_places(runs, runs_directory)), list[Problem]()
     groups, measured = [], dict[Path, dict[str, Any]]()
-    for record in _records(roots, problems):
+    for record in _distinct(_records(roots, problems), problems) if len(roots) > 1 else _records(roots, problems):
         groups.append(group_of(record.state))
         measured[record.paths.root] = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
     together = [
@@ -81,6 +89,18 @@ def _records(roots: Sequence[Path], problems: list[Problem]) -> Iterator[RunReco
             yield record
 
 
+def _distinct(records: Iterable[RunRecord], problems: list[Problem]) -> Iterator[RunRecord]:
+    """Yield records without those of the same run: one that was started again with its seed, and went the same way."""
+    seen: dict[str, Path] = {}
+    for record in records:
+        root = record.paths.root
+        first = seen.setdefault(facts_of(result_of(summary_of(record), root)), root)
+        if first == root:
+            yield record
+        else:
+            problems.append(Problem(root, f"is the same run as {printable(str(first))}, which counts once."))
+
+
 def _document(
     measured: Mapping[Path, Mapping[str, Any]], together: Sequence[Table], problems: Sequence[Problem]
 ) -> dict[str, Any]:
@@ -90,6 +110,42 @@ def _document(
     tables = {table.title: _by_heading(table) for table in together}
     reasons = [one.document for one in problems]
     return {"runs": runs, "together": tables, "problems": reasons}
+
+
+_LONG = (
+    *(Column(name, name, is_text=True) for name in ("diagnostic", "entry", "kind")),
+    Column("runs", "runs"),
+    *(Column(name, name, is_text=True) for name in ("of", "name", "measure")),
+    Column("value", "value"),
+    Column("text", "text", is_text=True),
+)
+"""Numbers have a column of their own, and so have texts, such as the kind of an edit."""
+
+
+def _in_long(table: Table) -> Iterator[tuple[Cell, ...]]:
+    """Yield a table's cells: of several runs by entry and kind, of one by what its rows are of, such as submissions."""
+    keys = [column.key for column in table.columns]
+    is_over_runs = keys[:3] == ["entry", "kind", "runs"]
+    is_short = keys == ["measure", "value"]
+    name = table.title.partition(", in short")[0]
+    for row in table.rows:
+        if is_over_runs:
+            of: tuple[Cell, ...] = (name, *row[:3], None, None)
+            cells = zip(keys[3:], row[3:], strict=True)
+        elif is_short:
+            of = (name, None, None, 1, "run", None)
+            cells = zip([str(row[0]).replace(" ", "_")], row[1:], strict=True)
+        else:
+            of = (name, None, None, 1, keys[0], str(row[0]))
+            cells = zip(keys[1:], row[1:], strict=True)
+        for measure, cell in cells:
+            if cell is not None:
+                is_text = isinstance(cell, str)
+                yield (*of, measure, None if is_text else _as_number(cell), cell if is_text else None)
+
+
+def _as_number(cell: Cell) -> Cell:
+    return Number(cell) if isinstance(cell, int | float) else cell
 
 
 def _by_heading(table: Table) -> list[dict[str, Cell]]:

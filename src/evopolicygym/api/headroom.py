@@ -1,6 +1,7 @@
 """``evopolicygym.headroom``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
@@ -9,9 +10,10 @@ from evopolicygym.analysis.published.beside import beside as shipped_beside
 from evopolicygym.analysis.published.other_protocol import OtherFigures
 from evopolicygym.analysis.ranking.score_table import Choice, score_tables
 from evopolicygym.analysis.results import Problem, load_results
-from evopolicygym.analysis.tables.contents import titled, with_table
+from evopolicygym.analysis.tables.contents import titled
+from evopolicygym.analysis.tables.formats import joined
 from evopolicygym.analysis.tables.headroom import headroom_table, headrooms_document
-from evopolicygym.analysis.tables.published import figures_document, figures_table
+from evopolicygym.analysis.tables.published import figures_document, figures_table, with_note_of_figures
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -34,12 +36,22 @@ class HeadroomTables(TableSet):
         super().__init__(tuple(self.arranged()), document, tuple(problems))
 
     def arranged(self, *, one_each: bool = False) -> list[Table]:
-        """Return tables for a reader; with ``one_each`` a column names the group of runs, as CSV has it."""
+        """Return tables for a reader; with ``one_each`` a single one without what was published elsewhere, for CSV.
+
+        Where there are several groups of runs, a column of it names them.
+        """
+        if one_each:
+            of_groups = [replace(headroom_table(one), title=title) for title, one in self.found.items()]
+            return [with_note_of_figures(joined(of_groups), self.figures)]
         tables: list[Table] = []
         for title, one in self.found.items():
-            table = headroom_table(one)
-            tables += [with_table(title, table)] if one_each else titled(title, [table])
+            tables += titled(title, [headroom_table(one)])
         return [*tables, *map(figures_table, self.figures)]
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """As ``arranged`` has it with ``one_each``."""
+        return self.arranged(one_each=True)
 
 
 def headroom(

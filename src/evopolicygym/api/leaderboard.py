@@ -1,6 +1,7 @@
 """``evopolicygym.leaderboard``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evopolicygym.analysis.conduct.audit_run import Conduct, named_detectors
@@ -13,16 +14,24 @@ from evopolicygym.analysis.ranking.score_table import Choice, score_tables
 from evopolicygym.analysis.results import Problem, load_results
 from evopolicygym.analysis.tables.contents import (
     leaderboards_document,
+    scores_table,
     scores_tables,
     standings_table,
     standings_tables,
+    task_scores_table,
     task_tables,
     titled,
-    with_table,
 )
-from evopolicygym.analysis.tables.harnesses import harness_tables
-from evopolicygym.analysis.tables.published import figures_document, figures_table, with_figures
-from evopolicygym.analysis.tables.table import Table
+from evopolicygym.analysis.tables.formats import joined
+from evopolicygym.analysis.tables.harnesses import harness_tables, harnesses_table
+from evopolicygym.analysis.tables.published import (
+    figures_document,
+    figures_in_long,
+    figures_table,
+    with_figures,
+    with_note_of_figures,
+)
+from evopolicygym.analysis.tables.table import Table, side_by_side
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.run_names import Places, named_places
@@ -60,18 +69,43 @@ class Leaderboards(TableSet):
         """Return tables for a reader, those of one leaderboard after those of another.
 
         ``scores`` shows tasks by entries (means and success) in place of the ranks, ``harnesses`` harnesses by models;
-        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. With ``one_each``,
-        ranks are one wide table, and a column names the leaderboard: as CSV has it. What others published under
-        protocols of their own comes last, in tables of its own.
+        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. What others
+        published under protocols of their own comes last, in tables of its own.
+
+        With ``one_each`` there is one table, in which a column names the leaderboard where there are several: as CSV
+        has it. It holds the ranks with the findings, or in long format scores, harnesses, or with ``per_task`` the
+        tasks; what others published only where there is no leaderboard.
         """
+        if one_each:
+            return self._as_one(scores=scores, per_task=per_task, harnesses=harnesses)
         arranged: list[Table] = []
         for title, board in self.boards.items():
-            whole = [standings_table(board)] if one_each else standings_tables(board)
+            whole = standings_tables(board)
             first = harness_tables(board) if harnesses else scores_tables(board) if scores else whole
             tables = [*first, *(self._by_task(board) if per_task else [])]
             tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
-            arranged += [with_table(title, one) for one in tables] if one_each else titled(title, tables)
+            arranged += titled(title, tables)
         return [*arranged, *map(figures_table, self.figures)]
+
+    def _as_one(self, *, scores: bool, per_task: bool, harnesses: bool) -> list[Table]:
+        if not self.boards:
+            return [joined([figures_in_long(one) for one in self.figures])]
+        of = (
+            harnesses_table if harnesses else scores_table if scores else task_scores_table if per_task
+            else self._with_findings
+        )  # fmt: skip
+        whole = joined([replace(of(board), title=title) for title, board in self.boards.items()])
+        return [with_note_of_figures(whole, self.figures)]
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """As ``arranged`` has it with ``one_each``."""
+        return self.arranged(one_each=True)
+
+    def _with_findings(self, board: Leaderboard) -> Table:
+        """Return the ranks, and beside each entry its findings where runs were audited."""
+        table = standings_table(board)
+        return table if self._conduct is None else side_by_side(table, conduct_table(board, self._conduct), "entry")
 
     def _by_task(self, board: Leaderboard) -> list[Table]:
         tables = task_tables(board)

@@ -1,13 +1,13 @@
 """Tables that a program is given: as records, as JSON, and as a notebook shows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from evopolicygym.analysis.results import Problem
 from evopolicygym.analysis.tables.formats import shown, written
-from evopolicygym.analysis.tables.table import Cell, Number, Table
+from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table
 
 
 @dataclass(repr=False, eq=False)
@@ -35,8 +35,13 @@ class TableSet:
         return list(dict.fromkeys(note for table in self.tables for note in table.notes))
 
     def written(self, form: str = "markdown") -> str:
-        """Return the tables as ``markdown``, ``csv`` or ``latex``; raise ``UnknownName`` for another form."""
-        return written(self.tables, form)
+        """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
+        return written(self.csv_tables if form == "csv" else self.tables, form)
+
+    @property
+    def csv_tables(self) -> Sequence[Table]:
+        """What CSV holds; where these are several, they are written as one."""
+        return self.tables
 
     def __repr__(self) -> str:
         titles = ", ".join(table.title for table in self.tables if table.title)
@@ -47,8 +52,14 @@ class TableSet:
         return "".join(map(_html, self.tables))
 
 
-def _value(cell: Cell) -> str | float | None:
-    return cell.value if isinstance(cell, Number) else cell
+def _value(cell: Cell) -> str | float | list[float] | None:
+    match cell:
+        case Number():
+            return cell.value
+        case Ends():
+            return [cell.low, cell.high]
+        case _:
+            return cell
 
 
 def _html(table: Table) -> str:

@@ -11,9 +11,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, held_out_sample
 from evopolicygym.core.number_text import duration, plus_minus
 from evopolicygym.core.run import Stage
-from evopolicygym.core.score import estimate
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
 from evopolicygym.runs.suites.cross import level_text
@@ -35,8 +35,6 @@ STYLES = {
     PlannedRunVerdict.INTERRUPTED: "yellow",
     PlannedRunVerdict.WAITING: "dim",
 }
-SCORES = "held-out mean ± s.e."
-"""What scores are, in the header of each table that has some."""
 REASON = 20
 """The most characters of a reason that stand in a cell."""
 
@@ -112,7 +110,7 @@ class SuiteView:
 
 def score_table(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress | None] | None = None) -> Table:
     """Return a table of environments, and levels of what is crossed, by entries; a cell holds all repeats of one."""
-    title = Text(f" {SCORES}", "dim")
+    title = Text(f" {HELD_OUT}", "dim")
     table = Table(box=None, padding=(0, 1), header_style="dim", title=title, title_justify="left")
     table.add_column("")
     for knob in _knobs(results):
@@ -144,7 +142,7 @@ def failures(results: Sequence[PlannedRunResult]) -> Table:
 def plan_table(results: Sequence[PlannedRunResult]) -> Table:
     """Return a table of all runs, in the order in which they begin."""
     table = Table(box=None, padding=(0, 1), header_style="dim")
-    for heading in ("environment", "agent", *_knobs(results), "repeat", "seed", f"action ({SCORES})"):
+    for heading in ("environment", "agent", *_knobs(results), "repeat", "seed", f"action ({HELD_OUT})"):
         table.add_column(heading)
     for one in results:
         run = one.planned
@@ -205,14 +203,16 @@ def _cell(results: Sequence[PlannedRunResult], playing: Mapping[int, RunProgress
 
 
 def _scores(finished: Sequence[PlannedRunResult]) -> str:
-    scores = [one.score for one in finished if one.score is not None]
-    if not scores:
+    """Return the held-out mean over repeats, as the leaderboard has it."""
+    anchor = finished[0].planned.config.task.environment.random_anchor
+    sample = held_out_sample([("", one.returns) for one in finished], anchor.mean if anchor else None)
+    if sample is None:
         return "no score"
+    score = plus_minus(sample.mean, sample.standard_error if sample.is_estimable else None)
     if len(finished) == 1:
-        return plus_minus(scores[0], finished[0].standard_error)
-    mean = estimate(scores)
-    none = len(finished) - len(scores)
-    return f"{plus_minus(mean.mean, mean.standard_error)} ({mean.count}{f', {none} without' if none else ''})"
+        return score
+    none = sum(not one.returns for one in finished)
+    return f"{score} ({len(finished)}{f', {none} without a score' if none else ''})"
 
 
 def _stands(standing: RunProgress | None) -> str:

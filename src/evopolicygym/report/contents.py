@@ -26,7 +26,7 @@ ORDER = (
 """In which parts are read; what isn't named here comes after, by name."""
 _GROUP = re.compile(r"_([0-9]+)$")
 """What parts' names end with: the number of their group of comparable runs, from the second on."""
-_OURS = re.compile(rf"({TABLES}|{FIGURES})/[A-Za-z0-9_]+\.(csv|json|md|tex|svg|png)|{re.escape(INDEX)}")
+_OURS = re.compile(rf"({TABLES}|{FIGURES})/[A-Za-z0-9_]+\.(csv|json|md|tex|svg|png|pdf)|{re.escape(INDEX)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,27 @@
 What is in them is described in ``analysis/tables/`` and ``analysis/diagnostics/``; here they get names and formats.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, over_runs
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
-from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.tables.contents import (
     leaderboard_document,
+    overall_table,
     pairing_document,
     pairing_table,
     standings_table,
     standings_tables,
+    task_scores_table,
     task_tables,
 )
 from evopolicygym.analysis.tables.formats import written
 from evopolicygym.analysis.tables.headroom import headroom_document, headroom_table
-from evopolicygym.analysis.tables.published import figures_table
-from evopolicygym.analysis.tables.table import Cell, Column, Table
+from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -59,27 +59,22 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
         return {}
     tables = task_tables(board)
     noted = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
-    return {"md": written(noted, "markdown"), "csv": written([_joined(board, tables)], "csv")}
-
-
-def _joined(board: Leaderboard, tables: Sequence[Table]) -> Table:
-    """Return all tasks' tables as one, with a column that names the task."""
-    columns = {column.key: column for table in tables for column in table.columns}
-    rows: list[tuple[Cell, ...]] = []
-    for task, table in zip(board.tasks, tables, strict=True):
-        for row in table.rows:
-            cells = dict(zip((column.key for column in table.columns), row, strict=True))
-            rows.append((task.name, *(cells.get(key) for key in columns)))
-    return Table("tasks", (Column("task", "task", is_text=True), *columns.values()), tuple(rows))
+    return {
+        "md": written(noted, "markdown"),
+        "csv": written([task_scores_table(board)], "csv"),
+        "tex": written(noted, "latex"),
+    }
 
 
 def _compare(findings: Findings) -> Mapping[str, str]:
     pair = _best_two(findings)
     if pair is None:
         return {}
+    tables = [pairing_table(pair), overall_table(pair)]
     return {
-        "md": written([pairing_table(pair)], "markdown"),
-        "csv": written([pairing_table(pair)], "csv"),
+        "md": written(tables, "markdown"),
+        "csv": written(tables[:1], "csv"),
+        "tex": written(tables, "latex"),
         "json": dumps(pairing_document(pair), indent=2) + "\n",
     }
 
@@ -111,8 +106,11 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
 
 
 def _published(findings: Findings) -> Mapping[str, str]:
-    found = [figures_table(one) for one in findings.around.figures if one.tasks]
-    return {"md": written(found, "markdown"), "csv": written(found, "csv")} if found else {}
+    of_tasks = [one for one in findings.around.figures if one.tasks]
+    found = [figures_table(one) for one in of_tasks]
+    if not found:
+        return {}
+    return {"md": written(found, "markdown"), "csv": written([figures_in_long(one) for one in of_tasks], "csv")}
 
 
 def _diagnostic(name: str) -> Writer:

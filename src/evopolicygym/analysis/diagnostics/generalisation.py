@@ -135,7 +135,7 @@ def _cells(value: Estimate | None) -> tuple[Cell, Cell]:
 
 
 def summary(runs: Sequence[Generalisation]) -> Mapping[str, Cell]:
-    """Return means over runs, in each environment's own returns: they say something over runs on one task."""
+    """Return means over runs, in the environment's own returns."""
     chosen = [run.selected for run in runs]
     return {
         "train": mean(one.train.mean if one and one.train else None for one in chosen),
@@ -148,4 +148,5 @@ def summary(runs: Sequence[Generalisation]) -> Mapping[str, Cell]:
     }
 
 
-DIAGNOSTIC = Diagnostic(measure, table, summary)
+IN_RETURNS = frozenset({"train", "validation", "held-out", "train gap", "validation gap", "regret"})
+DIAGNOSTIC = Diagnostic(measure, table, summary, IN_RETURNS)

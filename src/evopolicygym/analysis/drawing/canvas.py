@@ -20,6 +20,7 @@ try:
     import matplotlib as mpl
     from matplotlib.axes import Axes
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -34,7 +35,7 @@ __all__ = [
     "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "few_ticks", "finite", "foot", "key", "keyed", "name_rows",
     "number", "panels", "saved", "sheet_of", "styled", "worded",
 ]  # fmt: skip
-FORMATS = ("svg", "png")
+FORMATS = ("svg", "png", "pdf")
 WIDTH = 7.2
 """Of every figure."""
 DOTS = 200
@@ -73,6 +74,7 @@ STYLE: Mapping[Any, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.3,
     "lines.markersize": 4.5,
+    "pdf.fonttype": 42,
     "svg.fonttype": "none",
     "svg.hashsalt": "evopolicygym",
     "text.parse_math": False,
@@ -119,6 +121,9 @@ def saved(figure: Figure, form: str) -> bytes:
         figure.dpi = DOTS
         if form == "png":
             FigureCanvasAgg(figure).print_png(stream, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        elif form == "pdf":
+            unnamed = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+            FigureCanvasPdf(figure).print_pdf(stream, metadata={**unnamed, "Title": figure.get_suptitle()})  # type: ignore[no-untyped-call]
         else:
             metadata = {**dict.fromkeys(("Creator", "Date", "Format", "Type")), "Title": figure.get_suptitle()}
             FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)  # type: ignore[no-untyped-call]

@@ -17,6 +17,7 @@ from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, 
 from evopolicygym.analysis.effects.knobs import agent_of, knobs_that_differ, level_of, refuse_other_differences
 from evopolicygym.analysis.effects.student import holm
 from evopolicygym.analysis.ranking.bootstrap import Floats
+from evopolicygym.analysis.ranking.comparability import distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.ranking.score_table import Choice, score_table
 from evopolicygym.analysis.results import RunResult
@@ -106,7 +107,9 @@ def effects(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> Effects:
     """
     knobs = knobs_that_differ(runs, asked)
     refuse_other_differences(runs, list(knobs))
+    runs, repeated = distinct_runs(runs)
     scales, notes = _scales(runs, knobs)
+    notes = [*repeated, *notes]
     if not scales:
         raise UsageError(f"{notes[-1]} There is nothing to normalise scores by; runs with better agents would work.")
     scored = [_scored(run, knobs, scales[run.task]) for run in runs if run.task in scales]

@@ -20,7 +20,7 @@ def draw(findings: Findings) -> Figure:
     board = findings.board
     if board is None or not board.standings:
         return worded(TITLE, "No entry has a finished run.")
-    rows = board.standings[:MOST]
+    rows = [one for one in board.standings if one.has_score][:MOST]
     families = list(dict.fromkeys(task.family for task in board.tasks))
     titles = [shortened(one, LONGEST) for one in families]
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)

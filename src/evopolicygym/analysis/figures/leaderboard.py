@@ -22,7 +22,7 @@ def draw(findings: Findings) -> Figure:
     board = findings.board
     if board is None or not board.standings:
         return worded(TITLE, "No entry has a finished run.")
-    rows = board.standings[:MOST]
+    rows = [one for one in board.standings if one.has_score][:MOST]
     figure = sheet_of(TITLE, 1.0 + 0.24 * len(rows))
     axes = figure.subplots()
     look = looks(findings)

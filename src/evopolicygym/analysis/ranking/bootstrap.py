@@ -8,6 +8,7 @@ means (ranks, norms) is described in ``leaderboard.py`` and ``pairing.py``.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -76,8 +77,8 @@ class Sample:
 
     @property
     def is_estimable(self) -> bool:
-        """Whether anything is known of the mean's uncertainty: there are two runs or two cases at least."""
-        return self.is_repeated or any(block.returns.shape[1] > 1 for block in self.blocks)
+        """Whether the mean's uncertainty is known: there are two cases at least, whatever runs there are."""
+        return any(block.returns.shape[1] > 1 for block in self.blocks)
 
     @property
     def covers(self) -> str:
@@ -114,6 +115,30 @@ class Sample:
         """Return the mean's interval."""
         reach = reach_of(self._variances, self._freedoms)
         return Interval(self.mean - reach, self.mean + reach)
+
+
+HELD_OUT = "held-out mean ± s.e."
+"""What ``held_out_sample`` gives, in the header of each table that has it."""
+
+
+def held_out_sample(repeats: Sequence[tuple[Hashable, Sequence[float]]], random: float | None) -> Sample | None:
+    """Return what the held-out mean of an entry on a task and its standard error are made of: the one definition.
+
+    Each repeat is its cases' name and its returns on them. The mean is that of repeats' means; the standard error is
+    over repeats and cases. A repeat without a score counts as uniform random's mean, or as the worst other repeat where
+    that is lower: to fail never pays. None where no repeat has a score.
+    """
+    scored = [returns for _, returns in repeats if returns]
+    if not scored:
+        return None
+    means = [estimate(returns).mean for returns in scored]
+    worst = min([*means, *([random] if random is not None else [])])
+    longest = max(map(len, scored))
+    blocks: dict[tuple[Hashable, int], list[Sequence[float]]] = defaultdict(list)
+    for cases, found in repeats:
+        returns = found or (worst,) * longest
+        blocks[cases, len(returns)].append(returns)
+    return Sample(tuple(Block(name, np.array(returns, dtype=float)) for name, returns in blocks.items()))
 
 
 def covered(is_repeated: bool) -> str:  # noqa: FBT001 - of whatever has the interval

@@ -45,6 +45,42 @@ class ComparableRuns:
     runs: tuple[RunResult, ...]
 
 
+def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]]:
+    """Return runs without those that are the same run as another one, and a note about each of these.
+
+    Two runs of an entry are the same run where task, cases, settings and seed agree, and all that came of them: every
+    submission's checkpoint and every held-out return. A deterministic agent plays so when it is started again with the
+    seed that it had. Runs of one seed that differ are repeats: their agent is not determined by its seed.
+    """
+    same: dict[str, list[RunResult]] = defaultdict(list)
+    for run in runs:
+        same[facts_of(run)].append(run)
+    kept = [group[0] for group in same.values()]
+    notes = [
+        f"Counted once, as they are the same run: {len(group)} runs of {group[0].label} on {group[0].task} with seed "
+        f"{group[0].seed} (same submissions, same returns). Repeats need different seeds (--seed)."
+        for group in same.values()
+        if len(group) > 1
+    ]
+    return kept, notes
+
+
+def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
+    """Return a note where repeats of an entry share a seed, though they are not the same run."""
+    seeds: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    for run in runs:
+        seeds[run.label, run.task, run.commitment].append(run.seed)
+    shared = sorted({f"{label} on {task}" for (label, task, _), each in seeds.items() if len(set(each)) < len(each)})
+    return [f"Repeats that share a seed but differ count each: {', '.join(shared)}."] if shared else []
+
+
+def facts_of(run: RunResult) -> str:
+    """Return all that a run was and that came of it, but for its id, its place and what it took."""
+    settings = [property_of(run, name) for name in (*COMPARED, "effort", "program_sha256", "options_text")]
+    came = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
+    return repr((run.label, run.task, run.seed, settings, came))
+
+
 def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
     """Return a run's property by its name; an option's that is among the choices, or its default."""
     if name not in OPTIONS:

@@ -7,7 +7,7 @@ them at length.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
@@ -20,6 +20,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, normalised, rank, rank_scores
 
 UNIT = (0.0, 1.0)
+ONE_CASE = "Scores over a single held-out case have no standard error and no interval."
 ONE_REPEAT = "Intervals of entries with one repeat cover the choice of cases only, not what another run would do."
 
 
@@ -37,12 +38,14 @@ class TaskScore:
     """What one entry has on one task."""
 
     cell: Cell
-    rank: int
+    rank: int | None
+    """None where it has no score."""
     of: int
     """Entries that it is ranked among, itself included."""
     is_counted: bool
     """Whether it counts in the others' ranks; the rank of one that doesn't is no place among them."""
     rank_score: Score
+    """0 where it has no score."""
     normalised: Score | None
     """None where the task has no random anchor, or nobody who is above it."""
 
@@ -56,7 +59,7 @@ class Standing:
     complete: bool
     """Whether it has all tasks of the table."""
     place: int | None
-    """Its rank by rank score; None where it isn't complete."""
+    """Its rank by rank score; None where it isn't complete, or has no score at all."""
     tier: int | None
     """Entries of a tier can't be distinguished from its best; None without place or two repeats on each task."""
     rank_score: Score
@@ -67,6 +70,13 @@ class Standing:
     """Mean normalised score by kind."""
     wins: int
     top_2: int
+    success_tasks: frozenset[str] = frozenset()
+    """The tasks of the table of which some entry's success rate is known."""
+
+    @property
+    def has_score(self) -> bool:
+        """Whether it has a score on any task; without one its aggregates mean nothing."""
+        return self.entry.has_score
 
     @property
     def covers(self) -> str | None:
@@ -75,8 +85,10 @@ class Standing:
 
     @property
     def success_rate(self) -> float | None:
-        """Mean over the tasks that know success."""
-        return mean(score.cell.success_rate for score in self.tasks.values())
+        """Mean over its tasks that know success, 0 where it has no score; None where any of them is not known of it."""
+        known = {name: score.cell for name, score in self.tasks.items() if name in self.success_tasks}
+        rates = [cell.success_rate if cell.has_score else 0.0 for cell in known.values()]
+        return mean_reported(rates) if self.has_score else None
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
         """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't report it."""
@@ -183,6 +195,7 @@ class _Making:
             for entry in table.entries
             for name, cell in entry.cells.items()
         }
+        self._success_tasks = _tasks_with_success(entry for entry in table.entries if entry is not table.anchor)
         self._ranks: dict[tuple[str, str], Floats] = {}
         """Rank scores by entry and task, over replicates."""
         self._norms: dict[tuple[str, str], Floats] = {}
@@ -192,7 +205,7 @@ class _Making:
         scores = {entry.label: {name: self._task_score(entry, name) for name in entry.cells} for entry in entries}
         complete = {entry.label: len(entry.cells) == len(self._table.tasks) for entry in entries}
         unplaced = [self._standing(entry, scores[entry.label], complete[entry.label]) for entry in entries]
-        ordered = sorted(unplaced, key=lambda one: (not one.complete, -one.rank_score.value))
+        ordered = sorted(unplaced, key=lambda one: (not one.has_score, not one.complete, -one.rank_score.value))
         return Leaderboard(
             self._table.tasks, tuple(self._tiered(ordered)), (*self._table.notes, *self._notes(complete))
         )
@@ -209,6 +222,9 @@ class _Making:
         if repeats and min(repeats) == 1:
             yield ONE_REPEAT
             yield "Entries that lack a second repeat on any of their tasks have no tier."
+        samples = [cell.sample for entry in self._table.entries for cell in entry.cells.values() if cell.sample]
+        if not all(sample.is_estimable for sample in samples):
+            yield ONE_CASE
         if any(not entry.runs and entry is not self._table.anchor for entry in self._table.entries):
             yield "Entries that were published as means alone have no interval, and no tier."
 
@@ -228,6 +244,8 @@ class _Making:
 
     def _task_score(self, entry: Entry, task: str) -> TaskScore:
         rivals = self._rivals(entry, task)
+        if not entry.cells[task].has_score:
+            return self._no_score(entry, task, len(rivals))
         means = {one.label: one.cells[task].mean for one in rivals}
         drawn = np.array([_worth(self._replicates[one.label, task]) for one in rivals])
         ahead = (drawn > drawn[0]).sum(axis=0)
@@ -241,6 +259,16 @@ class _Making:
             entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
             self._normalised(entry, task),
         )  # fmt: skip
+
+    def _no_score(self, entry: Entry, task: str, count: int) -> TaskScore:
+        """Return what an entry without a score has: no rank, and nothing of what a score is worth."""
+        nothing = np.zeros(len(self._replicates[entry.label, task]))
+        self._ranks[entry.label, task] = self._norms[entry.label, task] = nothing
+        scale = scale_on(self._table, task, self._counts, self._best_kind)
+        none = Score(0.0, None)
+        return TaskScore(
+            entry.cells[task], None, count, self._counts[entry.label], none, none if scale is not None else None
+        )
 
     def _normalised(self, entry: Entry, task: str) -> Score | None:
         scale = scale_on(self._table, task, self._counts, self._best_kind)
@@ -275,7 +303,8 @@ class _Making:
             families=families,
             kinds=kinds,
             wins=sum(score.rank == 1 for score in scores.values()),
-            top_2=sum(score.rank <= 2 for score in scores.values()),  # noqa: PLR2004 - what it says
+            top_2=sum(score.rank in {1, 2} for score in scores.values()),
+            success_tasks=self._success_tasks,
         )  # fmt: skip
 
     def _rank_mean(self, entry: Entry, scores: Mapping[str, TaskScore], names: Sequence[str]) -> Score:
@@ -302,18 +331,16 @@ class _Making:
     def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
         tier, best = 0, None
-        placed = [one for one in ordered if one.complete]
+        placed = [one for one in ordered if one.complete and one.has_score]
         for one in ordered:
-            place = 1 + sum(other.rank_score.value > one.rank_score.value for other in placed) if one.complete else None
+            better = sum(other.rank_score.value > one.rank_score.value for other in placed)
+            place = 1 + better if one.complete and one.has_score else None
             own = None
-            if place is not None and one.entry.is_repeated:
+            if place is not None and one.entry.is_repeated and _has_interval(one.entry):
                 if best is None or self.is_better(best, one):
                     tier, best = tier + 1, one
                 own = tier
-            yield Standing(
-                one.entry, one.tasks, one.complete, place, own, one.rank_score, one.normalised, one.families, one.kinds,
-                one.wins, one.top_2,
-            )  # fmt: skip
+            yield replace(one, place=place, tier=own)
 
     def is_better(self, better: Standing, worse: Standing) -> bool:
         """Return whether the interval of the difference of two rank scores lies above nothing."""
@@ -325,8 +352,16 @@ class _Making:
         return stretched(value, np.mean(each, axis=0), freedom).low > 0
 
 
+def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:
+    """Return the tasks of which some entry's success rate is known."""
+    cells = [(name, cell) for entry in entries for name, cell in entry.cells.items()]
+    return frozenset(name for name, cell in cells if cell.success_rate is not None)
+
+
 def _has_interval(entry: Entry) -> bool:
-    return any(cell.sample and cell.sample.is_estimable for cell in entry.cells.values())
+    """Whether the uncertainty of each of its scores is known, so that of their mean is."""
+    scored = [cell.sample for cell in entry.cells.values() if cell.has_score]
+    return bool(scored) and all(sample is not None and sample.is_estimable for sample in scored)
 
 
 def _freedom(entries: Iterable[Entry], task: str) -> float:

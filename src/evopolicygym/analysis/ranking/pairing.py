@@ -24,7 +24,6 @@ from evopolicygym.analysis.ranking.bootstrap import (
 from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.score import normalised
 
 Verdict = Literal["first", "second", "neither"]
 
@@ -54,7 +53,7 @@ class TaskDifference:
     improvement: float
     """Share of pairs of repeats in which the first is better, ties half, on the cases that were played."""
     normalised: float | None
-    """The difference of normalised scores."""
+    """The difference over the scale, from uniform random to the best agent; not clipped, so it may be beyond 1."""
     most: CaseDifference | None
     """The case on which they differ most; None where they weren't played on the same."""
 
@@ -87,7 +86,7 @@ class Pairing:
     improvement: Score
     """Probability that the first improves on the second, over tasks (Agarwal et al. 2021)."""
     normalised: Score | None
-    """Mean difference of normalised scores."""
+    """Mean of the tasks' normalised differences; not clipped."""
     of_table: tuple[str, ...] = ()
     """What a reader has to know of the table that the entries are of."""
 
@@ -114,10 +113,15 @@ class Pairing:
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
     """Return how two entries of a table differ; raise ``UsageError`` where they have no task in common.
 
-    Scores are normalised as in the leaderboard of the whole table.
+    Differences are normalised by the scale of the whole table's leaderboard, and not clipped as scores are there: a win
+    above the best agent, which a leaderboard can't show, is one here. Tasks without a score of both are left out.
     """
     one, other = table.entry(first), table.entry(second)
-    names = [task.name for task in table.tasks if task.name in one.cells and task.name in other.cells]
+    both = [task.name for task in table.tasks if task.name in one.cells and task.name in other.cells]
+    names = [name for name in both if one.cells[name].has_score and other.cells[name].has_score]
+    if both and not names:
+        without = next(entry for entry in (one, other) if not entry.cells[both[0]].has_score)
+        raise UsageError(f"{without.label!r} has no score on {both[0]}: there is nothing to compare.")
     if not names:
         raise UsageError(
             f"{first!r} and {second!r} have no task in common: {', '.join(one.cells)} against {', '.join(other.cells)}."
@@ -125,9 +129,12 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
     counts = ranked_among(table, partial=False)
     scales = {name: scale for name in names if (scale := scale_on(table, name, counts))}
     tasks = [_difference(name, one.cells[name], other.cells[name], scales.get(name)) for name in names]
+    notes = table.notes
+    if unscored := [name for name in both if name not in names]:
+        notes = (*notes, f"Left out, as one of both has no score there: {', '.join(unscored)}.")
     return Pairing(
         one, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(one, other, tasks),
-        _normalised(one, other, scales, resampler or Resampler()), table.notes,
+        _normalised(one, other, scales, resampler or Resampler()), notes,
     )  # fmt: skip
 
 
@@ -204,7 +211,7 @@ def _freedom(one: Cell, other: Cell) -> float:
 
 
 def _normalised(one: Entry, other: Entry, scales: Mapping[str, TaskScale], resampler: Resampler) -> Score | None:
-    """Return the mean difference of normalised scores; scales are taken as they are, not drawn."""
+    """Return the mean of the normalised differences; scales are taken as they are, not drawn."""
     if not scales:
         return None
     values, over = [], []
@@ -214,18 +221,19 @@ def _normalised(one: Entry, other: Entry, scales: Mapping[str, TaskScale], resam
         drawn = [_over(scale, cell, resampler) for cell in (mine, theirs)]
         over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
     value = float(np.mean(values))
-    if not any(one.cells[name].sample or other.cells[name].sample for name in scales):
+    samples = [sample for name in scales for cell in (one.cells[name], other.cells[name]) if (sample := cell.sample)]
+    if not samples or not all(sample.is_estimable for sample in samples):
         return Score(value, None)
     freedoms = [_freedom(one.cells[name], other.cells[name]) for name in scales]
     freedom = joint_freedom([float(each.var()) for each in over], freedoms)
-    return Score(value, stretched(value, np.mean(over, axis=0), freedom, (-1.0, 1.0)))
+    return Score(value, stretched(value, np.mean(over, axis=0), freedom))
 
 
 def _norm_difference(one: Cell, other: Cell, scale: TaskScale) -> float:
-    return normalised(one.mean, scale.low, scale.best) - normalised(other.mean, scale.low, scale.best)
+    return (one.mean - other.mean) / (scale.best - scale.low)
 
 
 def _over(scale: TaskScale, cell: Cell, resampler: Resampler) -> Floats:
-    """Return a cell's normalised score over replicates."""
+    """Return a cell's place on the scale over replicates; not clipped."""
     drawn = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
-    return np.clip((drawn - scale.low) / (scale.best - scale.low), 0, 1)
+    return (drawn - scale.low) / (scale.best - scale.low)

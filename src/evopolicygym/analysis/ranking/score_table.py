@@ -5,20 +5,21 @@ Runs that are not comparable stand in tables of their own, and none of them is r
 What is made of it (ranks, norms, intervals) is described in ``leaderboard.py``.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, PublishedEntry, PublishedTable
-from evopolicygym.analysis.ranking.bootstrap import Block, Interval, Sample
+from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_sample
 from evopolicygym.analysis.ranking.comparability import (
     OF_ENTRIES,
     ComparableRuns,
     comparability_notes,
     comparable,
+    distinct_runs,
     property_of,
+    shared_seeds,
 )
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.environment import Anchor, TaskKind
@@ -52,6 +53,7 @@ class Cell:
     """What one entry has on one task."""
 
     mean: float
+    """Not a number where none of its runs has a score."""
     standard_error: float | None
     """None where only a mean was published, or a single case was played."""
     runs: tuple[RunResult, ...] = ()
@@ -60,6 +62,21 @@ class Cell:
     """What intervals are made of; None where there are no cases to draw from."""
     published_success_rate: float | None = None
     """Where only that was published."""
+
+    @property
+    def has_score(self) -> bool:
+        """Whether it was published, or any of its runs has a score."""
+        return not self.runs or self.sample is not None
+
+    @property
+    def unscored(self) -> int:
+        """Runs that ended without a checkpoint to score."""
+        return sum(not run.held_out_returns for run in self.runs)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there are two runs at least."""
+        return len(self.runs) > 1
 
     @property
     def interval(self) -> Interval | None:
@@ -73,9 +90,16 @@ class Cell:
 
     @property
     def success_rate(self) -> float | None:
-        """The mean over repeats, of one without a score uniform random's; None where the environment knows none."""
-        played = mean(_success_rate(run) for run in self.runs)
-        return self.published_success_rate if played is None else played
+        """The mean over repeats; of one without a score uniform random's, or the worst other's where that is lower.
+
+        None where the environment knows no success, or no repeat has a score.
+        """
+        known = [run.success_rate for run in self.runs if run.held_out_returns and run.success_rate is not None]
+        if not known:
+            return None if self.runs else self.published_success_rate
+        anchors = [run.random_anchor.success_rate for run in self.runs if run.random_anchor]
+        worst = min([*known, *(rate for rate in anchors if rate is not None)])
+        return mean([*known, *([worst] * self.unscored)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +137,12 @@ class Entry:
     @property
     def is_repeated(self) -> bool:
         """Whether it was run twice at least on each of its tasks; nothing is decided about an agent by a single run."""
-        return all(cell.sample is not None and cell.sample.is_repeated for cell in self.cells.values())
+        return all(cell.is_repeated for cell in self.cells.values())
+
+    @property
+    def has_score(self) -> bool:
+        """Whether it has a score on any of its tasks."""
+        return any(cell.has_score for cell in self.cells.values())
 
     @property
     def is_ours(self) -> bool:
@@ -194,12 +223,22 @@ def score_table(
     names = {task.name for task in tasks}
     runs = tuple(run for run in runs if run.task in names)
     notes += comparability_notes(runs, choice.by, mix=choice.mix)
+    distinct, repeated = distinct_runs(runs)
+    runs = tuple(distinct)
+    notes += [*repeated, *shared_seeds(runs)]
     entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
         raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
-    if any(run.status != "scored" for run in runs):
-        notes.append("A run that ended without a checkpoint to score counts as uniform random.")
+    cells = [cell for entry in entries for cell in entry.cells.values()]
+    if any(cell.has_score and cell.unscored for cell in cells):
+        notes.append(
+            "A repeat that ended without a checkpoint to score counts as uniform random, or as the worst other repeat."
+        )
+    if any(not cell.has_score for cell in cells):
+        notes.append(
+            "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
+        )
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
     notes += _texts(runs, shipped)
@@ -294,19 +333,11 @@ def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entr
 
 
 def _cell(repeats: Sequence[RunResult]) -> Cell:
-    longest = max((len(run.held_out_returns) for run in repeats), default=0) or 1
-    blocks: dict[tuple[str, str, int], list[tuple[float, ...]]] = defaultdict(list)
-    for run in repeats:
-        returns = run.held_out_returns or (run.random_anchor.mean if run.random_anchor else float("nan"),) * longest
-        blocks[run.task, run.commitment, len(returns)].append(returns)
-    sample = Sample(tuple(Block(cases, np.array(returns, dtype=float)) for cases, returns in blocks.items()))
+    random = next((run.random_anchor.mean for run in repeats if run.random_anchor), None)
+    sample = held_out_sample([((run.task, run.commitment), run.held_out_returns) for run in repeats], random)
+    if sample is None:
+        return Cell(math.nan, None, tuple(repeats))
     return Cell(sample.mean, sample.standard_error if sample.is_estimable else None, tuple(repeats), sample)
-
-
-def _success_rate(run: RunResult) -> float | None:
-    if run.held_out_returns or run.random_anchor is None:
-        return run.success_rate
-    return run.random_anchor.success_rate
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:

@@ -3,18 +3,21 @@
 ``formats.py`` says how numbers become text; ``analysis/diagnostics/`` makes the tables of diagnostics.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evopolicygym.analysis.ranking.bootstrap import Interval
+from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, Interval
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing, TaskScore, mean_reported
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
-from evopolicygym.analysis.ranking.score_table import Entry
-from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
+from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
+from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
 from evopolicygym.core.number_text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
+NO_SCORE = "no score"
+IDLE = "Idle action (not ranked)"
 _TEXT = {
     "entry",
     "harness",
@@ -29,6 +32,7 @@ _TEXT = {
     "it covers",
     "interval covers",
 }
+_BEST_OF_TASK = {"held_out", "rank_score", "normalised", "success_rate"}
 _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"}
 
 
@@ -54,7 +58,8 @@ def _narrowed(table: Table, title: str, wanted: Callable[[str], bool]) -> Table:
 
 def standings_table(board: Leaderboard) -> Table:
     """Return the standings in one table, without columns that nobody has anything in."""
-    columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage"), _column("repeats")]
+    columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage")]
+    columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
     families = list(dict.fromkeys(task.family for task in board.tasks))
     kinds = sorted({kind for one in board.standings for kind in one.kinds})
@@ -67,7 +72,8 @@ def standings_table(board: Leaderboard) -> Table:
         _line(board, one, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
         for one in board.standings
     ]
-    return _without_empty("Leaderboard", columns, rows, board.notes)
+    best = {"rank_score", "normalised", *families, *kinds, "wins", "top_2", "success_rate"}
+    return _best_marked(_without_empty("Leaderboard", columns, rows, board.notes), best)
 
 
 def task_tables(board: Leaderboard) -> list[Table]:
@@ -75,20 +81,44 @@ def task_tables(board: Leaderboard) -> list[Table]:
     tables = []
     for task in board.tasks:
         having = [one for one in board.standings if task.name in one.tasks]
-        having.sort(key=lambda one: (one.tasks[task.name].rank, -one.tasks[task.name].cell.mean))
-        columns = [
-            _column("rank", "#"), _column("entry"), _column("repeats"), _column("held_out", "held-out mean ± s.e."),
-            _column("interval", "95 % interval"), _column("covers", "it covers"),
-            _column("rank_score", "rank score"), _column("normalised"),
-            _column("success_rate", "success"), _column("tokens"), _column("cost", "cost, $"), _column("isolation"),
-        ]  # fmt: skip
+        having.sort(key=lambda one: _merit(one.tasks[task.name]))
         rows = [_task_line(one, task.name) for one in having]
-        if task.idle:
-            idle = Number(task.idle.mean, None, task.idle.standard_error)
-            rows.append((None, "Idle action (not ranked)", None, idle, *(None,) * 8))
+        rows += [_idle_line(task)] if task.idle else []
         notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
-        tables.append(_without_empty(f"{task.name} ({task.family}, {task.kind.value})", columns, rows, notes))
+        table = _without_empty(f"{task.name} ({task.family}, {task.kind.value})", _task_columns(), rows, notes)
+        tables.append(_best_marked(table, _BEST_OF_TASK))
     return tables
+
+
+def _merit(score: TaskScore) -> tuple[float, float]:
+    return (math.inf, 0.0) if score.rank is None else (score.rank, -score.cell.mean)
+
+
+def task_scores_table(board: Leaderboard) -> Table:
+    """Return all tasks' tables in long format, a row for each entry on each task, as CSV has them."""
+    columns = [
+        _column("task"), Column("family", "family", is_text=True), Column("kind", "kind", is_text=True),
+        *_task_columns(), Column("counted", "counted in others' ranks", is_text=True),
+    ]  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for task in board.tasks:
+        of_task = (task.name, task.family, task.kind.value)
+        having = [one for one in board.standings if task.name in one.tasks]
+        for one in sorted(having, key=lambda one: _merit(one.tasks[task.name])):
+            score = one.tasks[task.name]
+            line = _task_line(one, task.name)
+            rows.append((*of_task, score.rank, *line[1:], "yes" if score.is_counted else "no"))
+        rows += [(*of_task, *_idle_line(task), None)] if task.idle else []
+    return _without_empty("Tasks", columns, rows, board.notes)
+
+
+def scores_table(board: Leaderboard) -> Table:
+    """Return held-out means and success rates in long format, a row for each entry on each task, as CSV has them."""
+    whole = task_scores_table(board)
+    kept = {"task", "entry", "repeats", "unscored", "held_out", "success_rate"}
+    table = _narrowed(whole, "Scores", lambda key: key in kept)
+    ranked = [row for row in table.rows if IDLE not in row]
+    return replace(table, rows=tuple(ranked), notes=board.notes)
 
 
 def scores_tables(board: Leaderboard) -> list[Table]:
@@ -97,16 +127,16 @@ def scores_tables(board: Leaderboard) -> list[Table]:
 
     def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Table:
         lines = {task.name: line([one.tasks.get(task.name) for one in board.standings]) for task in board.tasks}
-        rows = [(task, *cells) for task, cells in lines.items() if any(cell is not None for cell in cells)]
+        rows = [(task, *_best_of(cells)) for task, cells in lines.items() if any(cell is not None for cell in cells)]
         return Table(title, (_column("task"), *columns), tuple(rows))
 
     def means(scores: list[TaskScore | None]) -> list[Cell]:
-        return [Number(one.cell.mean, None, one.cell.standard_error) if one else None for one in scores]
+        return [_held_out(one) if one else None for one in scores]
 
     def rates(scores: list[TaskScore | None]) -> list[Cell]:
         return [_percent(one.cell.success_rate) if one else None for one in scores]
 
-    tables = [by_task("Held-out mean ± s.e.", means), by_task("Success rate", rates)]
+    tables = [by_task(HELD_OUT.capitalize(), means), by_task("Success rate", rates)]
     shown = [table for table in tables if table.rows]
     return [*shown[:-1], replace(shown[-1], notes=board.notes)]
 
@@ -131,6 +161,24 @@ def pairing_table(pair: Pairing) -> Table:
         for one in pair.tasks
     ]  # fmt: skip
     return _without_empty(f"A: {pair.first.shown}; B: {pair.second.shown}", columns, rows, pair.notes)
+
+
+def overall_table(pair: Pairing) -> Table:
+    """Return what a pairing says over all tasks."""
+    rows: list[tuple[Cell, ...]] = [
+        ("probability that A improves on B", _cell(pair.improvement), "runs" if pair.improvement.interval else None),
+        ("mean normalised difference", _cell(pair.normalised), pair.covers),
+    ]
+    if pair.better_on:
+        rows += [
+            (f"tasks on which {name} is better", count, None) for name, count in zip("AB", pair.better_on, strict=True)
+        ]
+    columns = [
+        Column("measure", "over all tasks", is_text=True),
+        _column("value"),
+        _column("covers", "interval covers"),
+    ]
+    return _without_empty("Over all tasks", columns, rows, ())
 
 
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
@@ -192,13 +240,6 @@ def titled(title: str, tables: Iterable[Table]) -> list[Table]:
     return [replace(table, title=f"{table.title} ({title})" if title else table.title) for table in tables]
 
 
-def with_table(title: str, table: Table) -> Table:
-    """Return a table whose first column names the table that each row is of, for formats without titles."""
-    if not title:
-        return table
-    return replace(table, columns=(_column("table"), *table.columns), rows=tuple((title, *row) for row in table.rows))
-
-
 def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
     return {
         "entry": one.entry.label,
@@ -212,10 +253,11 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
         "place": one.place,
         "tier": one.tier,
         "coverage": {"tasks": len(one.tasks), "of": len(board.tasks)},
-        "rank_score": _score(one.rank_score),
-        "normalised": _score(one.normalised),
-        "families": {name: _score(score) for name, score in one.families.items()},
-        "kinds": {name: _score(score) for name, score in one.kinds.items()},
+        "has_score": one.has_score,
+        "rank_score": _score(_if_scored(one, one.rank_score)),
+        "normalised": _score(_if_scored(one, one.normalised)),
+        "families": {name: _score(_if_scored(one, score)) for name, score in one.families.items()},
+        "kinds": {name: _score(_if_scored(one, score)) for name, score in one.kinds.items()},
         "wins": one.wins,
         "top_2": one.top_2,
         "success_rate": one.success_rate,
@@ -225,16 +267,17 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
         "isolation": _isolation(one.entry),
         "tasks": {
             name: {
-                "mean": score.cell.mean,
+                "mean": score.cell.mean if score.cell.has_score else None,
                 "standard_error": score.cell.standard_error,
                 "interval": _ends(score.cell.interval),
                 "interval_covers": score.cell.covers,
                 "repeats": len(score.cell.runs),
+                "unscored": score.cell.unscored,
                 "rank": score.rank,
                 "of": score.of,
                 "counted": score.is_counted,
-                "rank_score": _score(score.rank_score),
-                "normalised": _score(score.normalised),
+                "rank_score": _score(score.rank_score if score.cell.has_score else None),
+                "normalised": _score(score.normalised if score.cell.has_score else None),
                 "success_rate": score.cell.success_rate,
                 "runs": [str(run.root) for run in score.cell.runs],
                 "commitments": sorted({run.commitment for run in score.cell.runs}),
@@ -253,14 +296,16 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
         one.place,
         one.tier,
         one.entry.shown,
-        f"{len(one.tasks)}/{len(board.tasks)}" if missing else None,
-        " to ".join(str(count) for count in dict.fromkeys((repeats[0], repeats[-1]))) if repeats else None,
-        _cell(one.rank_score),
-        _cell(one.normalised),
-        *(_mean(one.families.get(name)) for name in families),
-        *(_mean(one.kinds.get(name)) for name in kinds),
-        one.wins,
-        one.top_2,
+        f"{len(one.tasks)} of {len(board.tasks)}" if missing else None,
+        repeats[0] if repeats else None,
+        repeats[-1] if len(repeats) > 1 else None,
+        sum(score.cell.unscored for score in one.tasks.values()) or None,
+        _cell(_if_scored(one, one.rank_score)),
+        _cell(_if_scored(one, one.normalised)),
+        *(_mean(_if_scored(one, one.families.get(name))) for name in families),
+        *(_mean(_if_scored(one, one.kinds.get(name))) for name in kinds),
+        one.wins if one.has_score else None,
+        one.top_2 if one.has_score else None,
         _percent(one.success_rate),
         one.entry.harness,
         one.entry.model,
@@ -279,14 +324,63 @@ def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
     tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost for run in runs])
+    place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
-        score.rank if score.is_counted else f"({score.rank})", one.entry.shown, len(runs) or None,
-        Number(cell.mean, None, cell.standard_error),
-        f"{interval.low:,.{digits}f} to {interval.high:,.{digits}f}" if interval else None, cell.covers,
-        _mean(score.rank_score), _mean(score.normalised), _percent(cell.success_rate),
+        place, one.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
+        Ends(interval.low, interval.high, digits) if interval else None, cell.covers,
+        *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
+        _percent(cell.success_rate),
         None if tokens is None else round(tokens), None if cost is None else Number(cost, 2),
         ", ".join(sorted({run.isolation for run in runs})) or None,
     )  # fmt: skip
+
+
+def _task_columns() -> list[Column]:
+    return [
+        _column("rank", "#"), _column("entry"), _column("repeats"), _column("unscored", NO_SCORE),
+        _column("held_out", HELD_OUT), _column("interval", "95 % interval"), _column("covers", "it covers"),
+        _column("rank_score", "rank score"), _column("normalised"), _column("success_rate", "success"),
+        _column("tokens"), _column("cost", "cost, $"), _column("isolation"),
+    ]  # fmt: skip
+
+
+def _idle_line(task: TaskRow) -> tuple[Cell, ...]:
+    idle = Number(task.idle.mean, None, task.idle.standard_error) if task.idle else None
+    return (None, IDLE, None, None, idle, *(None,) * 8)
+
+
+def _held_out(score: TaskScore) -> Cell:
+    return Number(score.cell.mean, None, score.cell.standard_error) if score.cell.has_score else None
+
+
+def _if_scored(one: Standing, score: Score | None) -> Score | None:
+    return score if one.has_score else None
+
+
+def _best_marked(table: Table, keys: Collection[str]) -> Table:
+    """Return a table with the largest number of each of some columns marked as the best; the idle action aside."""
+    rows = [list(row) for row in table.rows]
+    for at, column in enumerate(table.columns):
+        if column.key in keys:
+            marked = _best_of([None if IDLE in row else row[at] for row in rows])
+            for row, cell in zip(rows, marked, strict=True):
+                row[at] = row[at] if cell is None else cell
+    return replace(table, rows=tuple(map(tuple, rows)))
+
+
+def _best_of(cells: Sequence[Cell]) -> list[Cell]:
+    """Return cells with the largest numbers marked as the best, all of them where they are equal."""
+    numbers = [
+        cell.value if isinstance(cell, Number) else float(cell) for cell in cells if isinstance(cell, Number | int)
+    ]
+    best = max((value for value in numbers if not math.isnan(value)), default=math.nan)
+
+    def marked(cell: Cell) -> Cell:
+        if isinstance(cell, int) and cell == best:
+            return Number(cell, 0, is_best=True)
+        return replace(cell, is_best=True) if isinstance(cell, Number) and cell.value == best else cell
+
+    return [marked(cell) for cell in cells]
 
 
 def _without_empty(title: str, columns: list[Column], rows: list[tuple[Cell, ...]], notes: tuple[str, ...]) -> Table:

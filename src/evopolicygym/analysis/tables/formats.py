@@ -8,7 +8,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from evopolicygym.analysis.tables.table import Cell, Number, Table
+from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.number_text import decimals
 from evopolicygym.core.printable import printable
@@ -25,11 +25,28 @@ _MARKDOWN = {char: f"\\{char}" for char in "\\`*_{}[]()#+!|~$^="} | {"<": "&lt;"
 
 
 def written(tables: Sequence[Table], form: str) -> str:
-    """Return tables in a format; raise ``UnknownName`` where there is no such format."""
-    writers: Mapping[str, Callable[[Table], str]] = {"csv": _csv, "markdown": _markdown, "latex": _latex}
+    """Return tables in a format, as CSV in one table; raise ``UnknownName`` where there is no such format."""
+    if form == "csv":
+        return _csv(joined(tables))
+    writers: Mapping[str, Callable[[Table], str]] = {"markdown": _markdown, "latex": _latex}
     if form not in writers:
-        raise UnknownName("format", form, writers)
+        raise UnknownName("format", form, FORMATS)
     return "\n".join(writers[form](table) for table in tables)
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """Return tables as one with all their columns; where there are several, a column holds each row's title."""
+    if len(tables) == 1:
+        return tables[0]
+    columns = {column.key: column for table in tables for column in table.columns}
+    rows: list[tuple[Cell, ...]] = []
+    for table in tables:
+        keys = [column.key for column in table.columns]
+        for row in table.rows:
+            cells = dict(zip(keys, row, strict=True))
+            rows.append((table.title, *(cells.get(key) for key in columns)))
+    notes = tuple(dict.fromkeys(note for table in tables for note in table.notes))
+    return Table("", (Column("table", "table", is_text=True), *columns.values()), tuple(rows), notes)
 
 
 def shown(cell: Cell) -> str:
@@ -41,6 +58,9 @@ def shown(cell: Cell) -> str:
             return printable(cell)
         case Number():
             return _number(cell)
+        case Ends():
+            low, high = (f"{end:,.{cell.digits}f}" for end in (cell.low, cell.high))
+            return f"{low} to {high}"
         case float():
             return _number(Number(cell, 3 if abs(cell) < SMALL else 2 if abs(cell) < LARGE else 0))
         case _:
@@ -65,7 +85,7 @@ def _decimals(number: Number) -> int:
 
 
 def _csv(table: Table) -> str:
-    """Return comma-separated values in full: a standard error and an interval's ends have columns of their own."""
+    """Return comma-separated values in full: standard errors and ends of intervals have columns of their own."""
     parts = {at: _parts(row[at] for row in table.rows) for at in range(len(table.columns))}
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -78,7 +98,10 @@ def _csv(table: Table) -> str:
 
 
 def _parts(cells: Iterable[Cell]) -> list[str]:
-    numbers = [cell for cell in cells if isinstance(cell, Number)]
+    found = list(cells)
+    if any(isinstance(cell, Ends) for cell in found):
+        return ["low", "high"]
+    numbers = [cell for cell in found if isinstance(cell, Number)]
     parts = [""]
     parts += ["standard_error"] if any(number.error is not None for number in numbers) else []
     return parts + (["low", "high"] if any(number.interval is not None for number in numbers) else [])
@@ -88,7 +111,9 @@ def _plain(cell: Cell, part: str) -> str:
     if isinstance(cell, Number):
         ends = (cell.interval.low, cell.interval.high) if cell.interval else (None, None)
         value = {"": cell.value, "standard_error": cell.error, "low": ends[0], "high": ends[1]}[part]
-        return "" if value is None else repr(float(value))
+        return "" if value is None else repr(value if isinstance(value, int) else float(value))
+    if isinstance(cell, Ends):
+        return repr(cell.low if part == "low" else cell.high)
     if cell is None or part:
         return ""
     if isinstance(cell, str):  # a spreadsheet takes text that begins so for a formula
@@ -111,9 +136,20 @@ def _latex(table: Table) -> str:
     lines += [f"\\begin{{tabular}}{{{layout}}}", "\\toprule"]
     lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in table.columns) + r" \\")
     lines.append("\\midrule")
-    lines += [" & ".join(_escaped(shown(cell), _LATEX) for cell in row) + r" \\" for row in table.rows]
+    lines += [" & ".join(map(_in_latex, row)) + r" \\" for row in table.rows]
     lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _in_latex(cell: Cell) -> str:
+    """Return a cell with minus signs, which a hyphen is not, and in bold where it is the best."""
+    if cell is None:
+        return "--"
+    text = _escaped(shown(cell), _LATEX)
+    if isinstance(cell, str):
+        return text
+    text = text.replace("-", "$-$")
+    return f"\\textbf{{{text}}}" if isinstance(cell, Number) and cell.is_best else text
 
 
 def in_markdown(text: str) -> str:

@@ -30,6 +30,22 @@ def harness_tables(board: Leaderboard) -> list[Table]:
     return [*tables[:-1], replace(tables[-1], notes=tuple(notes))]
 
 
+def harnesses_table(board: Leaderboard) -> Table:
+    """Return the same in long format, a row for each harness and model, as CSV has it."""
+    columns = (
+        Column("harness", "harness", is_text=True), Column("model", "model", is_text=True),
+        Column("entries", "entries"), Column("normalised", "normalised"), Column("rank_score", "rank score"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            harness, model, len(cell), _cell(cell, lambda one: one.normalised),
+            _cell(cell, lambda one: one.rank_score),
+        )
+        for (harness, model), cell in sorted(_grid(board).items())
+    )  # fmt: skip
+    return Table("Harness by model", columns, rows, harness_tables(board)[-1].notes)
+
+
 def _grid(board: Leaderboard) -> Grid:
     found: dict[tuple[str, str], list[Standing]] = defaultdict(list)
     for one in board.standings:
@@ -48,7 +64,7 @@ def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) ->
 
 def _cell(standings: Sequence[Standing], score: Callable[[Standing], Score | None]) -> Cell:
     """Return what the entries of a cell have; nothing where no such entry was played."""
-    found = [one for one in map(score, standings) if one is not None]
+    found = [known for one in standings if one.has_score and (known := score(one)) is not None]
     if not found:
         return None
     return Number(fmean(one.value for one in found), interval=found[0].interval if len(found) == 1 else None)

@@ -9,6 +9,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.tables.table import Column, Number, Table
 
 TITLE = "Published elsewhere, under other protocols"
+LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --with published --format csv writes it alone."
 
 
 def figures_table(found: OtherFigures) -> Table:
@@ -27,6 +28,23 @@ def figures_table(found: OtherFigures) -> Table:
         how = ", ".join(task.protocol.differences)
         rows.append((task.name, task.suite, task.metric, *(means.get(label) for label in labels), how))
     return Table(TITLE, columns, tuple(rows), found.notes)
+
+
+def figures_in_long(found: OtherFigures) -> Table:
+    """Return the same in long format, a row for each entry on each task, as CSV has it."""
+    names = ("task", "suite", "metric", "entry", "score", "protocol")
+    columns = tuple(Column(name, name, is_text=name != "score") for name in names)
+    rows = tuple(
+        (task.name, task.suite, task.metric, one.label, Number(one.score, None), ", ".join(task.protocol.differences))
+        for task in found.tasks
+        for one in task.figures
+    )
+    return Table(TITLE, columns, rows, found.notes)
+
+
+def with_note_of_figures(table: Table, figures: Sequence[OtherFigures]) -> Table:
+    """Return a table with a note where CSV leaves out what others published."""
+    return replace(table, notes=(*table.notes, LEFT_OUT)) if any(one.tasks for one in figures) else table
 
 
 def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str, FiguresOfTask]) -> list[Table]:

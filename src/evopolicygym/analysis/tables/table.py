@@ -20,9 +20,21 @@ class Number:
     """Its standard error."""
     interval: Interval | None = None
     percent: bool = False
+    is_best: bool = False
+    """Whether it is the best of those that it is compared with: LaTeX has it in bold."""
 
 
-Cell = str | int | float | Number | None
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Two numbers that something lies between, such as an interval's ends."""
+
+    low: float
+    high: float
+    digits: int
+    """Decimals that are shown."""
+
+
+Cell = str | int | float | Number | Ends | None
 """None where there is nothing to say."""
 
 
@@ -43,6 +55,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+
+def side_by_side(table: Table, other: Table, key: str) -> Table:
+    """Return a table with the columns of another one, whose rows are of the same things by a column that both have."""
+    own, others = ([column.key for column in one.columns] for one in (table, other))
+    known = {row[others.index(key)]: row for row in other.rows}
+    added = [at for at, name in enumerate(others) if name not in own]
+    rows = tuple(
+        (*row, *((found[at] if (found := known.get(row[own.index(key)])) else None) for at in added))
+        for row in table.rows
+    )
+    return Table(table.title, (*table.columns, *(other.columns[at] for at in added)), rows, table.notes)
 
 
 def table_of(title: str, names: Iterable[str], rows: Iterable[tuple[Cell, ...]]) -> Table:

@@ -13,7 +13,7 @@ from itertools import combinations
 from pathlib import Path
 
 from evopolicygym.core.agent import AgentConfig, AgentEnd
-from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
@@ -59,6 +59,8 @@ class PlannedRunResult:
     reason: str = ""
     """In a word: why it failed, or how its agent ended, where that is worth telling."""
     message: str = ""
+    returns: tuple[float, ...] = ()
+    """Held-out, in the split's order."""
 
 
 def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, PlannedRunResult]:
@@ -99,9 +101,11 @@ def result(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
     if state.finished is not None:
         ends = [event for event in record.events if isinstance(event, AgentEnded)]
         trouble = (ends[-1].end, ends[-1].message) if ends and ends[-1].end not in EXPECTED_ENDS else ("", "")
+        returns = state.rollout(Split.HELD_OUT, state.selected.checkpoint).returns if state.selected else ()
         return PlannedRunResult(
-            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *trouble
-        )
+            run, PlannedRunVerdict.FINISHED, root, state.finished.score, state.finished.standard_error, *trouble,
+            returns=tuple(returns),
+        )  # fmt: skip
     last = record.events[-1]
     if isinstance(last, RunStopped) and last.reason is not StopReason.INTERRUPTED:
         return PlannedRunResult(run, PlannedRunVerdict.FAILED, root, reason=_reason(record, last), message=last.message)

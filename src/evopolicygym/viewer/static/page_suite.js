@@ -79,10 +79,10 @@ function leaderboardParts(suite, state, remember) {
   const entries = suite.entries.filter((entry) => matches(state.filter, entry.entry, entry.kind, ...Object.keys(entry.tasks), ...families.filter((f) => f in entry.families)));
   const finiteValue = (score) => score && finite(score.value);
   const columns = [
-    { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks" }, "–"), down: false },
+    { name: "#", title: "Place by mean rank score", value: (e) => e.place, cell: (e) => e.place ?? h("span", { class: "soft", title: "It lacks tasks, or has no score" }, "–"), down: false },
     { name: "tier", title: "Entries of a tier can’t be distinguished from its best; below two repeats on each task there is none", value: (e) => e.tier, cell: (e) => (e.tier ? h("span", { class: `tier tier-${Math.min(e.tier, 4)}` }, e.tier) : "–"), down: false },
     { name: "entry", text: true, value: (e) => e.entry, cell: (e) => [h("span", { class: "name", title: e.entry }, e.entry), e.source && e.source !== "anchor" ? h("span", { class: "tag", title: `From a table that ships: ${e.source}` }, e.ours ? "shipped, ours" : "shipped") : e.kind === "anchor" ? h("span", { class: "tag" }, "anchor") : null] },
-    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), number(e.rank_score.value, 3)) },
+    { name: "rank score", title: "Mean over tasks of (N − rank) / (N − 1), with its 95 % interval", value: (e) => finiteValue(e.rank_score), cell: (e) => e.rank_score === null ? h("span", { class: "soft", title: "None of its runs has a score" }, "–") : h("span", { class: "withbar" }, intervalBar(e.rank_score.value, e.rank_score.interval, [0, 1], interval(e.rank_score, e.intervals_cover)), number(e.rank_score.value, 3)) },
     { name: "normalised", title: "Mean over tasks of (mean − random) / (best − random)", value: (e) => finiteValue(e.normalised), cell: (e) => number(finiteValue(e.normalised), 3) },
     ...families.map((family) => ({ name: family.replaceAll("_", " "), title: `Mean rank score over ${family}`, value: (e) => finiteValue(e.families[family]), cell: (e) => number(finiteValue(e.families[family]), 3) })),
     { name: "tasks", title: "How many tasks of the table it has", value: (e) => e.coverage.tasks, cell: (e) => (e.coverage.tasks === e.coverage.of ? e.coverage.tasks : `${e.coverage.tasks} / ${e.coverage.of}`) },
@@ -95,7 +95,7 @@ function leaderboardParts(suite, state, remember) {
   if (suite.trouble) parts.push(h("details", { class: "warning" }, h("summary", null, "These runs are not comparable: compare them with care"), h("pre", null, suite.trouble)));
   if (!entries.length) parts.push(nothing(`No entry matches “${state.filter}”.`, "Clear the filter to see all ", String(suite.entries.length), "."));
   else parts.push(table(columns, entries, { caption: "Leaderboard", sort: state.sort, mark: (e) => (e.kind === "anchor" ? "quiet" : null), onsort: (by) => { state.sort = by; remember(); } }));
-  const priced = entries.filter((entry) => finite(entry.cost) !== null || finite(entry.tokens) !== null);
+  const priced = entries.filter((entry) => entry.rank_score !== null && (finite(entry.cost) !== null || finite(entry.tokens) !== null));
   parts.push(strips(suite, entries));
   if (priced.length > 1) parts.push(costChart(priced));
   if (suite.notes.length) parts.push(h("ul", { class: "notes" }, suite.notes.map((note) => h("li", null, note))));

@@ -8,6 +8,7 @@ import evopolicygym
 from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
 from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.printing import print_table, tell_problems
+from evopolicygym.cli.table_output import chosen_format, print_tables
 from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -22,6 +23,8 @@ evopolicygym compare tuner random runs
 evopolicygym compare runs/default/tuner runs/default/random
 
 evopolicygym compare tuner 'GPT-5.5 (Codex)' runs --with paper --json
+
+evopolicygym compare tuner random runs --format latex > table.tex
 """
 
 
@@ -32,10 +35,12 @@ def compare(
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to take entries from, such as paper.")] = "",
     by: Annotated[str, typer.Option(help="Split entries by these too, such as experiment,seed.")] = "",
     mix: Annotated[bool, typer.Option("--mix", help="Compare runs that are not comparable.")] = False,
+    form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
     below: RunsBelow = DEFAULT_RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
 ) -> None:
     """Compare two entries: differences with intervals, probability of improvement, and where they differ most."""
+    form = chosen_format(form, as_json=as_json)
     found = evopolicygym.compare(
         first,
         second,
@@ -45,11 +50,14 @@ def compare(
         mix=mix,
         runs_directory=below,
     )
-    if as_json:
+    if form == "json":
         say_json(found.document)
         return
     tell_problems(err(), found.problems)
     pair = found.pair
+    if form != "table":
+        print_tables(found.csv_tables if form == "csv" else found.tables, form)
+        return
     print_table(out(), found.tables[0])
     if pair.better_on:
         first_better, second_better = pair.better_on

@@ -11,6 +11,7 @@ from evopolicygym.analysis.tables.formats import shown, written
 from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
 from evopolicygym.cli.console import err, out, say, say_json
 from evopolicygym.cli.printing import print_table, tell_problems
+from evopolicygym.cli.table_output import print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def diagnose(
         say_json(found.document)
         return
     tell_problems(err(), found.problems)
-    _print(found.parts, form)
+    if form is Format.CSV:
+        print_tables(found.csv_tables, form.value)
+    else:
+        _print(found.parts, form)
 
 
 def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:

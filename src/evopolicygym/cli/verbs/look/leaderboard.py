@@ -30,7 +30,9 @@ def leaderboard(
     runs: RunsOrShipped = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to show beside the runs, such as paper.")] = "",
     form: Annotated[str, typer.Option("--format", help="table, csv, json, markdown or latex.")] = "table",
-    per_task: Annotated[bool, typer.Option("--per-task", help="Show each task's table too.")] = False,
+    per_task: Annotated[
+        bool, typer.Option("--per-task", help="Show each task's table too; as CSV these alone, in one table.")
+    ] = False,
     scores: Annotated[
         bool, typer.Option("--scores", help="Show only tasks by entries: means and success rates.")
     ] = False,

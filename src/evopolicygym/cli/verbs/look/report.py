@@ -53,7 +53,7 @@ def report(
     ] = None,
     shipped: Annotated[str, typer.Option("--with", help="Shipped tables to show beside the runs, such as paper.")] = "",
     form: Annotated[
-        str, typer.Option("--format", help="Formats of figures: svg, png, or both with a comma.")
+        str, typer.Option("--format", help="Formats of figures: svg, png, pdf; several with commas.")
     ] = "svg,png",
     only: Annotated[
         list[str] | None,
