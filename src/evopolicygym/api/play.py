@@ -105,6 +105,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     executor: str = LOCAL,
     address: str = "",
     trust: bool = False,
+    allow_changed_program: bool = False,
     track: str = "",
     progress: Progress = None,
     on_open: OnOpen | None = None,
@@ -121,6 +122,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         executor: Where episodes play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
         trust: Whether to continue a run that was not begun here, and start the program that it names.
+        allow_changed_program: Whether to continue with an agent whose program or source changed since the run was
+            played last; the record then shows it.
         track: The tracker that the run is logged to besides. Default: the one that logged it before, if any did.
         progress: As for ``run``.
         on_open: As for ``run``.
@@ -128,7 +131,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         on_note: As for ``run``.
 
     Raises:
-        UsageError: There is no such run, or it was begun elsewhere and is not trusted.
+        UsageError: There is no such run, it was begun elsewhere and is not trusted, or its agent's program is missing
+            or changed.
         RecordError: It is being played, is damaged, or was begun under other versions.
     """
     refuse_unknown_tracker(track)
@@ -138,7 +142,17 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(root, most, opened, event, executor, address, trusted=trust, agent=made)
+        return runs.resume(
+            root,
+            most,
+            opened,
+            event,
+            executor,
+            address,
+            trusted=trust,
+            allow_changed_program=allow_changed_program,
+            agent=made,
+        )
 
     return watched(playing, progress, on_open, on_event, on_note, track)
 

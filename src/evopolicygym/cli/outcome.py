@@ -100,6 +100,8 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
     amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
     if amiss:
         yield "agent", f"{ends[-1].end}: {ends[-1].message or 'no message'}"
+    if state.program_changes:
+        yield "program", f"changed when the run was resumed at {state.program_changes[-1].time}"
     unspent = state.remaining if state.closed else 0
     if state.closed and unspent:
         reason = state.closed.reason

@@ -106,6 +106,14 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramChange:
+    """The run was resumed with another program of the agent's than it had before, as its user allowed."""
+
+    at: str
+    program_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
 class AgentTurn:
     """One turn of the agent that has ended."""
 
@@ -226,6 +234,8 @@ class RunSummary:
     price: PriceSnapshot | None = None
     tool_usage: UsageSummary | None = None
     """What the agent's own tool says that it used; None where it says nothing."""
+    program_changes: tuple[ProgramChange, ...] = ()
+    """Empty where the agent's program was the same throughout."""
 
     @property
     def is_finished(self) -> bool:

@@ -4,13 +4,11 @@ Which options there are is declared in ``core/run_options.py``; how a TOML file 
 price comes from that nobody gave, in ``prices.py``.
 """
 
-import hashlib
-import inspect
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -150,9 +148,7 @@ def configured(
         )
     _refuse_other_names(document)
     found = configured_run(document, str(config or PYTHON))
-    if function is None:
-        return found, None
-    return replace(found, agent=replace(found.agent, program_sha256=_source_sha256(function))), FunctionAgent(function)
+    return found, FunctionAgent(function) if function else None
 
 
 def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
@@ -283,11 +279,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def _source_sha256(function: AgentFunction) -> str:
-    """Return the hash of a function's source; empty where Python knows none, as of what was typed at a prompt."""
-    try:
-        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
-    except (OSError, TypeError):
-        return ""

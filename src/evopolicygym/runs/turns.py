@@ -103,13 +103,14 @@ def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directo
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
     """
     writer = session.writer
+    before = len(writer.state.submissions)
     while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
         if writer.state.allowance_spent:
             return
         turn = writer.state.turns
         session.turn_started(turn)
         with _metered(session, turn) as meter:
-            outcome = _turn(session, server, agent, directory, meter)
+            outcome = _turn(session, server, agent, directory, meter, before)
             session.raise_fault()  # a turn that ended by a fault of ours is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
@@ -142,8 +143,13 @@ def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     return outcome
 
 
-def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter) -> Turn:
-    """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
+def _turn(
+    session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter, before: int
+) -> Turn:
+    """Play one turn of the agent; it is stopped when the run is done, or its time is up.
+
+    ``before`` submissions were made before this process played the run.
+    """
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
     workspace = workspace_of(opened, paths, directory, left, meter.report)
@@ -162,7 +168,7 @@ def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: P
     try:
         return future.result()
     except AgentError as error:
-        if not session.state.submissions:  # whoever mends what it lacks can have it begin again
+        if len(session.state.submissions) == before:  # whoever mends what it lacks can have it begin again
             raise
         return _crashed(error)
 

@@ -59,7 +59,7 @@ class CommandAgent:
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
 
-    def refuse(self, environment: str) -> None:
+    def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
         """Raise ``UsageError`` where there is no such program, no script for an interpreter to run, or no terminal."""
         if self._interactive:
             refuse_no_terminal(f"The agent {self._launch.command[0]!r}")
@@ -69,9 +69,8 @@ class CommandAgent:
         missing = program if not _is_there(program) else script if script and not _is_file(script) else ""
         if missing:
             raise UsageError(
-                f"The program {' '.join(self._launch.command)!r} was asked for as the agent on {environment}, and "
-                f"there is no {missing!r} here or in a workspace. Give the path of a file that is there, or a "
-                f"program's name that is on PATH, after --."
+                f"Invalid agent program {' '.join(self._launch.command)!r}: there is no {missing!r} here or in a "
+                f"workspace. Give the path of a file, or the name of a program on PATH, after --."
             )
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:

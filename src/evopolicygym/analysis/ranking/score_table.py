@@ -209,8 +209,10 @@ def score_table(
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
-    if changed := sorted({one.label for one in entries if len({run.program_sha256 for run in one.runs}) > 1}):
+    if changed := sorted({one.label for one in entries if len({run.programs for run in one.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
+    if within := sorted({one.label for one in entries if any(run.program_changes for run in one.runs)}):
+        notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 

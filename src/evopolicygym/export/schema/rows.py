@@ -22,7 +22,7 @@ class RunRow:
     kind: str = column("`tuning` or `synthesis`")
     agent: str = column("what its user called the agent (`--label`), else the agent's name")
     harness: str = column("the agent's name, whatever its user called it")
-    program_sha256: str | None = column("SHA-256 of the files that the agent's command names; null where it names none")
+    program_sha256: str | None = column("SHA-256 of the agent's program when the run began; null where it has none")
     model: str | None = column("the model that the agent uses; null where it was given none")
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")

@@ -35,6 +35,12 @@ def resume(
         bool,
         typer.Option("--trust", help="Resume a run that you didn't begin here, and start the agent that it names."),
     ] = False,
+    allow_changed_program: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changed-program", help="Resume with an agent whose program changed; the record then shows it."
+        ),
+    ] = False,
     below: RunsBelow = DEFAULT_RUNS,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -43,7 +49,8 @@ def resume(
     """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
 
     It continues at the isolation level at which it began. A run that you didn't begin on this machine is refused with
-    exit code 2, because resuming starts the program that it names; --trust resumes it.
+    exit code 2, because resuming starts the program that it names; --trust resumes it. So is a run whose agent's
+    program is missing or changed; --allow-changed-program resumes it with the changed one.
     """
     playing = partial(
         evopolicygym.resume,
@@ -53,6 +60,7 @@ def resume(
         executor=executor,
         address=address,
         trust=trust,
+        allow_changed_program=allow_changed_program,
         track=track,
     )
     play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
