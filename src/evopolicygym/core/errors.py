@@ -13,7 +13,7 @@
     ├── EnvironmentFault    a simulator crashed or hung on a valid action             (exit code 4)
     ├── SandboxError        a sandbox can't be made, or broke by itself               (exit code 4)
     │   └── NodeError       a machine of a cluster is unfit to play, or all are gone  (exit code 4)
-    └── AgentError          an agent can't be started                                 (exit code 5)
+    └── AgentError          an agent can't be started, or failed where that counts    (exit code 5)
 
 A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
 """
@@ -116,6 +116,6 @@ class NodeError(SandboxError):
 
 
 class AgentError(EvoPolicyGymError):
-    """An agent can't be started."""
+    """An agent can't be started, or failed where its user wants that to be an error."""
 
     exit_code = 5

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import CloseReason, RunStatus, StopReason
 from evopolicygym.core.price import PriceSnapshot
@@ -246,6 +246,12 @@ class RunSummary:
     def entry(self) -> str:
         """What the run goes by in tables."""
         return self.agent.entry
+
+    @property
+    def agent_error(self) -> str | None:
+        """How the agent failed in its last turn, in a line; None where it did not crash and was not ended as hung."""
+        last = self.timing.agent_turns[-1] if self.timing.agent_turns else None
+        return f"{last.end}: {last.message}" if last and last.end in {AgentEnd.CRASHED, AgentEnd.HUNG} else None
 
     @property
     def tokens(self) -> float | None:

@@ -4,6 +4,7 @@ What a run is before and after them is described in ``run.py``; what a limit is,
 tokens are kept where they are counted, at the model proxy.
 """
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -13,8 +14,9 @@ from threading import Event as Flag
 from threading import Lock, Thread
 from time import monotonic
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
-from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
@@ -30,6 +32,8 @@ METER_S = 10.0
 """How often it is flushed to disk what a turn has used."""
 MOST_NOTES = 20_000
 """Requests of one turn that are noted one by one; after so many, what is used is noted as often as it is flushed."""
+TRACEBACK_LINES = 200
+"""The most that are kept of a traceback, the last ones."""
 MESSAGE = 500
 """The most characters that are recorded of why an agent was stopped."""
 
@@ -170,7 +174,7 @@ def _turn(
     except AgentError as error:
         if len(session.state.submissions) == before:  # whoever mends what it lacks can have it begin again
             raise
-        return _crashed(error)
+        return _crashed(error, workspace.transcript)
 
 
 def workspace_of(
@@ -206,8 +210,14 @@ def _fulfil(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: 
     except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(_crashed(error))
+        future.set_result(_crashed(error, workspace.transcript))
 
 
-def _crashed(error: Exception) -> Turn:
+def _crashed(error: Exception, transcript: Path) -> Turn:
+    """Return how a turn ended by an exception, whose traceback goes into the agent's log."""
+    text = "".join(traceback.format_exception(error)[-TRACEBACK_LINES:])
+    with suppress(OSError, RecordError):
+        transcript.parent.mkdir(parents=True, exist_ok=True)
+        with regular_file.appender(transcript) as log:
+            log.write(text.encode("utf-8", "replace"))
     return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:MESSAGE])

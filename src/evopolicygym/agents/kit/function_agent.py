@@ -24,12 +24,18 @@ class FunctionAgent:
 
     def __init__(self, function: AgentFunction) -> None:
         self.function = function
+        self.error: Exception | None = None
+        """What the function raised."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Call the function; what it returns is recorded as what it had to say, where that is a text."""
 
         def call(judge: JudgeClient) -> str:
-            said = self.function(Session(workspace, judge))
+            try:
+                said = self.function(Session(workspace, judge))
+            except Exception as error:
+                self.error = error
+                raise
             return said if isinstance(said, str) else ""
 
         return turn(call, endpoint, stop)

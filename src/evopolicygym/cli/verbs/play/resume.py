@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
+from evopolicygym.cli.arguments import FailOnAgentError, RunArgument, RunsBelow
 from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.play_and_show import play_and_show
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -45,6 +45,7 @@ def resume(
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
+    fail_on_agent_error: FailOnAgentError = False,
 ) -> None:
     """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
 
@@ -62,5 +63,6 @@ def resume(
         trust=trust,
         allow_changed_program=allow_changed_program,
         track=track,
+        on_agent_error="ignore",
     )
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
+    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)
