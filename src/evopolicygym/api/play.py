@@ -10,6 +10,7 @@ from typing import Literal, Unpack, get_args
 
 from rich.console import Console
 
+from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
 from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
@@ -201,7 +202,11 @@ def watched(
             on_event(event, state)
 
     try:
-        with view.live() if view else nullcontext(), tracked(track, open_run, observe, on_note) as (on_opened, on_each):
+        with (
+            view.live() if view else nullcontext(),
+            warnings_passed_on(on_note),
+            tracked(track, open_run, observe, on_note) as (on_opened, on_each),
+        ):
             playing(on_opened, on_each)
     except KeyboardInterrupt as interruption:
         if not opened:

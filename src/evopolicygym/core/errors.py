@@ -18,6 +18,7 @@
 A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
 """
 
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -31,6 +32,13 @@ class EvoPolicyGymError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes as what was said, whatever a constructor takes."""
         return _said_again, (type(self), self.args, self.__dict__)
+
+
+def described(error: BaseException) -> str:
+    """Return in a line what was raised by code that isn't ours, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{'' if isinstance(error, SyntaxError) else where}"
 
 
 def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dict[str, Any]) -> EvoPolicyGymError:

@@ -206,7 +206,10 @@ def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
 
 def _fulfil(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: JudgeServer, stop: Flag) -> None:
     try:
-        future.set_result(agent.play(workspace, server, stop))
+        outcome = agent.play(workspace, server, stop)
+        if not isinstance(outcome, Turn):
+            raise TypeError(f"play must return a Turn, not {type(outcome).__name__}")  # noqa: TRY301 - as any failure
+        future.set_result(outcome)
     except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
