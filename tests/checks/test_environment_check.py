@@ -178,7 +178,7 @@ def test_an_unseeded_simulator_never_repeats() -> None:
         ("no_such_file.toml", "loads", "can't be read"),
         (odd(id="NoSuch-v0"), "plays", "which is not known"),
         (odd(imports=("no_such_module",)), "plays", "needs no_such_module: a module of that name was looked for"),
-        (odd(imports=("no_such_module",)), "plays", "is not; PYTHONPATH=. puts it there"),
+        (odd(imports=("no_such_module",)), "plays", "PYTHONPATH=DIR"),
         (odd(imports=("odd_simulator", "no_such.module")), "plays", "needs no_such: a module of that name"),
         (odd(imports=("no_such_module",), extra="core16"), "plays", "pip install 'evopolicygym[core16]'"),
         (odd("raises"), "plays", "RuntimeError: out of fuel"),

@@ -15,8 +15,10 @@ from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
 from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
+from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
 from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -97,6 +99,8 @@ def run(
     asked, function = configured(task, agent, options, config)
     asked = replace(asked, workers=capped(asked.workers, asked.executor, on_note, asked.task))
     _log_workers(asked.workers, asked.executor)
+    for note in spec_notes(str(task), asked.task.environment):
+        on_note(note)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
@@ -244,6 +248,15 @@ def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentEr
         raise AgentError(message) from getattr(agent, "error", None)
     on_note(message)
     return run
+
+
+def spec_notes(task: str, spec: EnvironmentSpec) -> Iterator[str]:
+    """Yield what one random episode shows to be wrong with a TOML file of the user's own; nothing of other tasks."""
+    if task.endswith(".toml"):
+        more = f"For more: evopolicygym check environment {quote(task)}"
+        for finding in check_environment(spec, quick=True):
+            if not finding.ok and finding.name != "plays":  # what can't be played is an error of the run
+                yield f"{task}, {finding.name}: {finding.detail}. {more}"
 
 
 def _log_workers(workers: int | None, executor: str) -> None:

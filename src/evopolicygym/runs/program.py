@@ -11,6 +11,7 @@ from evopolicygym.agents.kit.function_agent import FunctionAgent
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import RunState
+from evopolicygym.sandbox.program.script_modules import modules_beside
 
 MOST_FILES, MOST_BYTES = 10_000, 256 << 20
 """What is read of a command's files and directories; a larger program has no hash."""
@@ -53,11 +54,14 @@ def changed_program(root: Path, state: RunState, agent: Agent, *, allowed: bool)
 def program_sha256(command: Sequence[str]) -> str:
     """Return the SHA-256 of the files that a command names by absolute path, and of those in directories that it names.
 
+    What its scripts import from beside them is part of it.
+
     Empty where it names none, where they are too many or too large, or where one can't be read.
     """
     whole = hashlib.sha256()
     try:
-        files = [(place, path) for word in command if Path(word).is_absolute() for place, path in _files(Path(word))]
+        named = [Path(word) for word in command if Path(word).is_absolute()]
+        files = [file for root in (*named, *modules_beside(command)) for file in _files(root)]
         if not files or len(files) > MOST_FILES or sum(path.stat().st_size for _, path in files) > MOST_BYTES:
             return ""
         for place, path in files:

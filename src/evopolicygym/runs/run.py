@@ -45,7 +45,7 @@ from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import guarantees
-from evopolicygym.specs.catalog import spec_sha256
+from evopolicygym.specs.catalog import import_from, spec_sha256
 
 STOP_WORDS = 500
 """The most characters that are recorded of why a run was stopped."""
@@ -135,6 +135,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
+    import_from(Path.cwd(), state.opened.task.environment)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
         agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
