@@ -62,13 +62,14 @@ class RunView:
         opened = state.opened
         title = Text.assemble(
             (opened.task.environment.name, "bold"),
-            f" · {opened.agent.name} · {state.budget} episodes · {opened.split} split · isolation {opened.isolation}",
+            f" · {printable(opened.agent.label or opened.agent.name)} · {state.budget} episodes",
+            f" · {opened.split} split · isolation {opened.isolation}",
             _limit(opened.agent.allowance.seconds),
         )
         self._console.print(title, soft_wrap=True)
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
         if is_unverified(opened.isolation):
-            self._console.print(Text("Policies run with your own rights; the score will be unverified.", "yellow"))
+            self._console.print(Text("Warning: isolation 'none': no sandbox; the score is unverified.", "yellow"))
         if waived := parted(opened.isolation)[1]:
             said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."
             self._console.print(Text(said, "yellow"))

@@ -178,7 +178,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(error.exit_code)
     except OSError as error:
-        complain(str(error))
+        complain(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
         sys.exit(EvoPolicyGymError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

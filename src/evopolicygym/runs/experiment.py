@@ -57,11 +57,14 @@ def begin(runs: Path, name: str) -> Experiment:
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
-    if file.exists():
-        return recall(_identity(file))
+    try:
+        if file.exists():
+            return recall(_identity(file))
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"Invalid runs directory {runs}: {error.strerror}. Give one that you can write.") from error
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
-    directory.mkdir(parents=True, exist_ok=True)
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment

@@ -244,7 +244,7 @@ def _refuse_nonsense(suite: SuiteConfig) -> None:
             raise UsageError(f"The suite has no {what}; at least one is needed.")
     for what, value in (("repeats", suite.repeats), ("jobs", suite.jobs), ("workers", suite.common["workers"])):
         if value is not None and value < 1:
-            raise UsageError(f"{what} of {value} was asked for; at least 1 is needed.")
+            raise UsageError(f"Invalid {what}: expected an integer from 1, got {value}.")
     executor = suite.common["executor"]
     if executor != LOCAL and (suite.jobs or 1) > 1 and suite.common["workers"] is None:
         raise UsageError(
