@@ -130,10 +130,10 @@ def test_the_desk_tells_of_films_where_there_are_some(tmp_path: Path, new_run: R
         ([1, 1], "invalid_env_instance", "films: index 1 is named twice"),
         ([16], "invalid_env_instance", "films: index 16 is outside 0 to 15"),
         ([True], "invalid_env_instance", "films: an index must be an integer, not True"),
-        (3, "invalid_env_instance", "films: a list of integers or text such as '0-3,7' is due, not 3"),
+        (3, "invalid_env_instance", "films: expected a list of integers or text such as '0-3,7', got 3"),
         ("", "invalid_env_instance", "films: '' is no list of indices"),
-        ("0-4", "budget_invalid", "5 films were asked for; one submission may have at most 4"),
-        ("0-3", "budget_invalid", "4 films were asked for, but of the run's 3 only 3 are left"),
+        ("0-4", "budget_invalid", "5 films requested; one submission may have at most 4"),
+        ("0-3", "budget_invalid", "4 films requested; 3 of the run's 3 are left"),
     ],
 )
 def test_films_that_can_t_be_asked_for(new_run: RunMaker, wanted: object, status: str, said: str) -> None:
@@ -266,7 +266,7 @@ def test_what_a_run_can_not_be_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     """Films under a profile that shows none, fewer than none, or on a machine that can't film are refused at once."""
     with pytest.raises(UsageError, match="under the feedback profile returns, which shows none"):
         task(films=1, feedback=FeedbackProfile.RETURNS)
-    with pytest.raises(UsageError, match="-1 films were asked for"):
+    with pytest.raises(UsageError, match="films: expected an integer from 0, got -1"):
         task(films=-1)
     asked = config(tmp_path / "runs")
     monkeypatch.setattr("evopolicygym.rollout.films.filming.ENCODING", "no_such_library")

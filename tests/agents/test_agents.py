@@ -323,8 +323,8 @@ def test_command_needs_a_program() -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (AgentConfig("tuner", model="gpt"), "was given model"),
-        (AgentConfig("random", options={"model_url": "http://localhost"}), "was given model_url"),
+        (AgentConfig("tuner", model="gpt"), "has no option 'model'"),
+        (AgentConfig("random", options={"model_url": "http://localhost"}), "has no option 'model_url'"),
         (AgentConfig("command", options={"model_key": "KEY"}, command=("true",)), "no address"),
         (AgentConfig("command", options={"model_url": "localhost"}, command=("true",)), "whole address"),
         (AgentConfig("command", options={"model_url": "http://a", "model_wire": "b"}, command=("true",)), "chat"),

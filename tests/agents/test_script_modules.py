@@ -1,5 +1,6 @@
 """An agent's program sees the modules beside its script that it imports, and is told how to get at others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def test_a_program_that_lacks_a_module_is_told_the_way_out(script: Path, tmp_pat
     script.write_text("import helper\nimport no_such_module\n")
     agent = AgentConfig("command", command=("python3", str(script)))
     with state_kept_in(tmp_path / "state"):
-        run = played(config(tmp_path / "runs", budget=2, agent=agent, isolation="bubblewrap"))
+        run = played(replace(config(tmp_path / "runs", budget=2, isolation="bubblewrap"), agent=agent))
     (end,) = [one for one in events(run.paths) if type(one).__name__ == "AgentEnded"]
 
     assert end.end == AgentEnd.CRASHED

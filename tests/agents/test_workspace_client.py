@@ -75,7 +75,7 @@ def test_films_are_asked_for_and_listed(new_run: RunMaker) -> None:
     assert "film of case 3: episodes/ep_003/video.png, episodes/ep_003/video.mp4" in done
     assert "film of case 1: episodes/ep_001/video.png, episodes/ep_001/video.mp4" in done
     assert "film of case 0: none, as the renderer failed" in failed
-    assert (refused.returncode, refused.stderr.startswith("budget_invalid: 6 films were asked for")) == (1, True)
+    assert (refused.returncode, refused.stderr.startswith("budget_invalid: 6 films requested")) == (1, True)
 
 
 def test_no_wait_then_wait(new_run: RunMaker) -> None:

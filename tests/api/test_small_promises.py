@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import StorageError, UsageError
 from evopolicygym.export.schema.rows import SubmissionRow
 from evopolicygym.runs import experiment
 from records_of_runs import changed, real_document, write
@@ -23,7 +23,7 @@ def test_entries_that_are_not_compared_don_t_matter(tmp_path: Path) -> None:
     """Runs of a third entry with another budget make no two others incomparable."""
     document = real_document(tmp_path / "real")
     runs = [changed(document, "acrobot", agent, [-90.0, -80.0], 0) for agent in ("tuner", "random", "third")]
-    runs[2]["task"]["budget"]["episodes"] += 1
+    runs[2]["budget"]["episodes"] += 1
     for run in runs:
         write(tmp_path / "runs", run)
     found = evopolicygym.compare("tuner", "random", tmp_path / "runs")
@@ -55,7 +55,7 @@ def test_rows_are_read_by_key_and_by_attribute(tmp_path: Path) -> None:
 def test_a_directory_of_runs_that_can_t_be_written_is_named(tmp_path: Path) -> None:
     """It is an invalid argument, with nothing made of the experiment's secret."""
     (tmp_path / "file").write_text("")
-    with state_kept_in(tmp_path / "state"), pytest.raises(UsageError, match=str(tmp_path / "file")):
+    with state_kept_in(tmp_path / "state"), pytest.raises(StorageError, match=str(tmp_path / "file")):
         experiment.begin(tmp_path / "file", "default")
     assert not (tmp_path / "state").exists()
 

@@ -32,7 +32,7 @@ def test_workers_are_capped(shell: Shell, tmp_path: Path) -> None:
     most = min(len(os.sched_getaffinity(0)), 2)
 
     assert left.code == 0
-    assert f"--workers 500 was asked for; there are {most}" in left.err
+    assert f"--workers 500: only {most}" in left.err
     assert f"so {most} are started" in left.err
 
 

@@ -69,7 +69,7 @@ def log_of(seconds: float) -> list[str]:
 def test_hidden_cases_are_followed_in_words() -> None:
     """Without a terminal, validation and held-out say every half minute how far they are and what time is left."""
     assert log_of(20.0)[-4:] == [
-        "closed: 2 candidates (2 distinct checkpoints) play 2 hidden cases",
+        "closed: 2 candidates (2 distinct checkpoints) to validate on 2 hidden cases",
         "validation: 2/4 episodes played, about 0m40s left",
         "selected: submission 1, validation 3.500",
         "held-out: 2/3 episodes played, about 0m20s left",

@@ -66,7 +66,7 @@ def test_a_log_gets_a_line_where_one_is_due() -> None:
     assert lines[-4:] == [
         "submission 0: mean return 2.500, 4/8 episodes spent",
         "submission 1: mean return 6.500, 8/8 episodes spent",
-        "closed: 2 candidates (2 distinct checkpoints) play 2 hidden cases",
+        "closed: 2 candidates (2 distinct checkpoints) to validate on 2 hidden cases",
         "selected: submission 1, validation 3.500",
     ]
 
@@ -112,7 +112,9 @@ def test_an_outcome() -> None:
     assert "verify --replay runs/a" in text
 
 
-@pytest.mark.parametrize(("events", "said"), [(FAILED, "no score (no_ok_submit)"), (FAILED[:1], "not finished: open")])
+@pytest.mark.parametrize(
+    ("events", "said"), [(FAILED, "no score: nothing playable was submitted"), (FAILED[:1], "unfinished, 0 of ")]
+)
 def test_an_outcome_without_a_score(events: list[Event], said: str) -> None:
     """A run without a score says why."""
     assert said in shown(events)

@@ -52,7 +52,7 @@ def test_a_budget_nothing_fits_into_is_refused(rule: tuple[int, ...]) -> None:
 
 def test_an_empty_budget_is_named() -> None:
     """Who asks for no episodes is told that one is the least."""
-    with pytest.raises(UsageError, match="A budget of 0 episodes was asked for; at least 1"):
+    with pytest.raises(UsageError, match="Invalid budget: expected at least 1 episode, got 0"):
         BudgetRule(0)
 
 
@@ -88,9 +88,7 @@ def test_every_budget_can_be_spent(rule: BudgetRule) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("asked", "named"), [(9, "9 episodes were asked for, but only 6"), (5, "at most 4"), (1, "at least 2")]
-)
+@pytest.mark.parametrize(("asked", "named"), [(9, "9 episodes requested; only 6"), (5, "at most 4"), (1, "at least 2")])
 def test_a_refusal_names_the_rule_and_the_value(asked: int, named: str) -> None:
     """A refusal tells how many were asked for and how many would do."""
     with pytest.raises(RequestRefused, match=named):

@@ -69,7 +69,7 @@ def test_what_can_t_be_asked_is_refused(new_run: RunMaker, body: object, status:
     ("body", "named"),
     [
         ({"env_instances": [0, 99]}, "index 99 is outside 0 to 15"),
-        ({"env_instances": "0-8"}, "9 episodes were asked for; one submission may play at most 8"),
+        ({"env_instances": "0-8"}, "9 episodes requested; one submission may play at most 8"),
         ({"env_instances": [0], "video": [0]}, "unknown field 'video'"),
         ({"env_instances": [True]}, "not True"),
     ],
@@ -85,7 +85,7 @@ def test_what_is_left_is_told(new_run: RunMaker) -> None:
     submit(run, {"env_instances": "0-5"})
     told = submit(run, {"env_instances": "0-3"}).json()["error"]["message"]
 
-    assert told == "4 episodes were asked for, but only 2 are left."
+    assert told == "4 episodes requested; only 2 are left."
 
 
 def test_portions(new_run: RunMaker) -> None:

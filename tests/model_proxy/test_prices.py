@@ -188,7 +188,7 @@ def test_a_price_that_is_not_known_is_told(
     [
         ("claude_code", "huge", "it knows low, medium, high, xhigh, max"),
         ("kimi_code", "high", "it has no setting for that"),
-        ("random", "high", "was given effort"),
+        ("random", "high", "has no option 'effort'"),
         ("scripted", "high", "it has no setting for that"),
         ("command", "high", "it has no setting for that"),
     ],

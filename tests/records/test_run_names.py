@@ -83,7 +83,7 @@ def test_every_verb_asks_alike(shell: Shell, runs: Path, verb: str) -> None:  # 
     left = shell(verb, "20261121")
 
     assert (left.code, left.out) == (2, "")
-    assert "20261121 could be any of 2 runs" in left.err
+    assert "2 runs begin with '20261121'" in left.err
     assert all(f"runs/{BELOW[run_id]}/{run_id}\n" in left.err for run_id in (MIDDLE, NEW))
     assert OLD not in left.err
 
@@ -93,7 +93,7 @@ def test_copies_of_a_run(shell: Shell, runs: Path) -> None:
     record(runs / "copies" / NEW)
     left = shell("show", "latest")
 
-    assert (left.code, "latest could be any of 2 runs" in left.err) == (2, True)
+    assert (left.code, "2 runs begin with 'latest'" in left.err) == (2, True)
 
 
 @pytest.mark.parametrize("verb", SINGLE)
@@ -115,7 +115,7 @@ def test_no_run_at_all(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyP
     empty = shell("show", name)
 
     assert (nowhere.code, empty.code) == (2, 2)
-    assert "runs, where runs are looked for, is no directory. --runs DIR names where to look." in nowhere.err
+    assert "evopolicygym run acrobot; or look elsewhere: --runs DIR" in nowhere.err
     assert "there is no run below runs. --runs DIR names where to look." in empty.err
 
 

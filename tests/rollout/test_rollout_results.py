@@ -120,7 +120,7 @@ def test_a_simulator_that_fails_once_is_repeated(faulty: Playground) -> None:
         (RAISES, "RuntimeError: the simulator broke"),
         (EXITS, "the simulator's process ended by itself, exit code 3"),
         (GIVES_NAN, "Faulty-v0 gave rewards that are no finite numbers on valid actions."),
-        (GIVES_NONSENSE, "Unreadable: an array of shape (2,) is due, not of shape (7,)"),
+        (GIVES_NONSENSE, "Unreadable: expected an array of shape (2,), got shape (7,)"),
     ],
 )
 def test_a_simulator_that_keeps_failing_is_an_error(faulty: Playground, seed: int, why: str) -> None:

@@ -87,8 +87,8 @@ REFUSED = {
     'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "a command besides",
     'task = "cartpole"\n[agent.limits]\nmax_time = "soon"': "2h30m",
     'task = "cartpole"\n[agent.limits]\nmax_tokens = 0': "must be a number above 0",
-    'task = "cartpole"\nseed = -1': "A seed of -1 was asked for; whole numbers from 0 to 4294967295 would work",
-    'task = "cartpole"\nseed = 4294967296': "A seed of 4294967296 was asked for",
+    'task = "cartpole"\nseed = -1': "Invalid seed: expected an integer from 0 to 4294967295, got -1",
+    'task = "cartpole"\nseed = 4294967296': "got 4294967296",
     "task = ": "is no TOML",
 }
 

@@ -77,7 +77,7 @@ def test_runs_that_were_played_without_a_cross_count(tmp_path: Path) -> None:
         ({"films": [0, 0]}, "cross.films has the level 0 twice"),
         ({"budget": 2}, "cross.budget is invalid"),
         ({"budget": ["many"]}, "cross.budget.0 is invalid"),
-        ({"budget": [0, 2]}, "A budget of 0 episodes was asked for; at least 1 is needed"),
+        ({"budget": [0, 2]}, "Invalid budget: expected at least 1 episode, got 0"),
     ],
 )
 def test_what_can_not_be_crossed(tmp_path: Path, cross: dict[str, Any], complaint: str) -> None:

@@ -18,6 +18,7 @@ reward = "r"
 termination = "t"
 observation = ["x"]
 action = ["a"]
+idle_action = 0
 imports = [{imports}]
 """
 

@@ -53,8 +53,8 @@ def refuse_choices(config: AgentConfig) -> None:
     given = {**config.options, **{name: word for name, word in words.items() if word}}
     if given:
         raise UsageError(
-            f"The agent {config.name!r} asks no model and has no options, and was given {', '.join(given)}. A program "
-            f"of yours can be given a model: evopolicygym run TASK --model-url URL -- PROGRAM."
+            f"{config.name} has no option {next(iter(given))!r} (it has none, and asks no model). A program of yours "
+            f"can have a model: evopolicygym run TASK --model-url URL -- PROGRAM"
         )
 
 

@@ -115,7 +115,7 @@ class Allowance:
         """Refuse an allowance under which nothing could be done."""
         for name, amount in self._given():
             if not (math.isfinite(amount) and amount > 0):
-                raise UsageError(f"A limit of {amount:g} {name} was asked for; it must be a number above 0.")
+                raise UsageError(f"Invalid limit of {name}: expected a number above 0, got {amount:g}.")
 
     @property
     def asks_usage(self) -> bool:

@@ -105,8 +105,8 @@ def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText 
         return file.spec()
     if file.terse is None:
         raise UsageError(
-            f"{source}: the text {shown} was asked for, and there is none. What works: the text {TaskText.FULL}, or a "
-            f"table [{shown}] at the end of that file with {', '.join(one.name for one in fields(TerseTexts))}."
+            f"{source} has no text {shown}. Use --text {TaskText.FULL}, or add a table [{shown}] at the end of that "
+            f"file with {', '.join(one.name for one in fields(TerseTexts))}."
         )
     return file.terse.in_place_of(file.spec())
 

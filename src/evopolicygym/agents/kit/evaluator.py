@@ -114,7 +114,7 @@ class Evaluator:
             raise BudgetSpent(str(closed)) from closed
         except RequestRefused as refused:
             if refused.status == RefusalStatus.BUDGET_INVALID and len(indices) > self.remaining:
-                message = f"{len(indices)} episodes were asked for, and {self.remaining} are left."
+                message = f"{len(indices)} episodes requested; {self.remaining} are left."
                 raise BudgetSpent(message) from refused
             if refused.status == RefusalStatus.INVALID_CHECKPOINT:
                 return Evaluation(indices, (), REFUSED, str(refused), {}, None, self.remaining)

@@ -47,7 +47,7 @@ def function_name(function: AgentFunction) -> str:
         inspect.signature(function).bind(None)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"The agent {function!r} was given; a function of one argument, the session, is expected."
+            f"Invalid agent {getattr(function, '__name__', function)!r}: it must take one argument: def agent(session)"
         ) from error
     return getattr(function, "__name__", type(function).__name__)
 

@@ -197,7 +197,7 @@ def score_table(
     entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
-        raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
+        raise UsageError("There is nothing to show: no finished run and no shipped table (--with).")
     if any(run.status != "scored" for run in runs):
         notes.append("A run that ended without a checkpoint to score counts as uniform random.")
     if shipped and runs:
