@@ -3,7 +3,7 @@
 ::
 
     EvoPolicyGymError
-    ├── UsageError          a person invalid request        (exit code 2)
+    ├── UsageError          an invalid request               (exit code 2)
     │   ├── UnknownName     a name that nothing answers to
     │   ├── UnregisteredId  an id that gymnasium does not know
     │   └── MissingExtra    an optional dependency is not installed
