@@ -126,8 +126,8 @@ def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) ->
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--text", "short"), "text is invalid: Input should be 'full' or 'terse'"),
-        (("--feedback", "none"), "feedback is invalid: Input should be 'full', 'traces' or 'returns'"),
+        (("--text", "short"), "Invalid text: input should be 'full' or 'terse'"),
+        (("--feedback", "none"), "Invalid feedback: input should be 'full', 'traces' or 'returns'"),
         (("--min-episodes", "7"), "min_episodes <= max_episodes <= budget, got 7, 6 and 6"),
         (("--min-episodes", "3", "--max-episodes", "2"), "Submissions of 3 to 2 episodes"),
         (("--max-submissions", "0"), "greater than or equal to 1"),
@@ -135,7 +135,7 @@ def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) ->
         (("--policy-limit", "act=2"), "policy_limits.act is not known here. Known: load_s, reset_s, act_s"),
         (("--policy-limit", "act_s"), "--policy-limit expects NAME=VALUE, got 'act_s'"),
         (("--policy-limit", "act_s=0"), "Invalid policy limit act_s: expected a finite number above 0, got 0.0"),
-        (("--policy-limit", "memory_mb=0.5"), "policy_limits.memory_mb is invalid"),
+        (("--policy-limit", "memory_mb=0.5"), "Invalid policy_limits.memory_mb"),
         (("--feedback", "returns", "--films", "1"), "got 1 films with returns"),
     ],
     ids=lambda one: " ".join(one) if isinstance(one, tuple) else "",

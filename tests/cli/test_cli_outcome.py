@@ -205,7 +205,7 @@ def test_an_agents_name_is_no_program(
     left = shell("run", "cartpole", *words)
 
     assert (left.code, left.out) == (2, "")
-    assert f"did you mean --agent {words[-1] if words[-1] != 'x' else 'tuner'}?" in plain(left.err)
+    assert f"evopolicygym run cartpole --agent {words[-1] if words[-1] != 'x' else 'tuner'}" in plain(left.err)
     assert list(tmp_path.glob("runs")) == []
 
 

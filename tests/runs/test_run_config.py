@@ -76,9 +76,9 @@ def test_command_line_wins(tmp_path: Path) -> None:
 REFUSED = {
     'task = "cartpole"\nbuget = 3': r"buget is not known here\. Known: budget, ",
     'task = "cartpole"\n[agent.limits]\nmax_cst = 3': r"agent\.limits\.max_cst is not known here\. Known: max_cost, ",
-    'task = "cartpole"\n[agent.price]\ninput = 3': r"agent\.price\.output is missing",
-    'task = "cartpole"\nbudget = "many"': r"budget is invalid: .*integer",
-    "budget = 3": "task is missing",
+    'task = "cartpole"\n[agent.price]\ninput = 3': r"Missing agent\.price\.output",
+    'task = "cartpole"\nbudget = "many"': r"Invalid budget: .*integer",
+    "budget = 3": "Missing task",
     'task = "cartpole"\n[agent]\napi_key = "sk-secret-1"': r"agent\.api_key is not known here.*model_key",
     'task = "cartpole"\n[agent]\nmodel_key = "sk-secret-1"': "no name of an environment variable.*model_key",
     'task = "cartpole"\n[agent]\nmodel_key = "AIzaSecret1"': "no name of an environment variable.*model_key",

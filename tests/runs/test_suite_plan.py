@@ -183,7 +183,7 @@ def test_what_no_suite_can_be(tmp_path: Path, changes: dict[str, Any], complaint
 
 def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None:
     """An agent of ours that can't be made as it is asked for stops a suite before its first run."""
-    with pytest.raises(UsageError, match="asks no model"):
+    with pytest.raises(UsageError, match="has no option 'model'"):
         suites.looked_over(plan(suite(tmp_path, "random", "tuner:gpt")))
 
 
