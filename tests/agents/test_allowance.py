@@ -185,8 +185,8 @@ def test_fold_adds_up_interrupted_turns() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "limits", "said"),
     [
-        ("random", {}, {"tokens": 5}, "not asked through a proxy that counts"),
-        ("command", {}, {"cost": 5.0}, "not asked through a proxy that counts"),
+        ("random", {}, {"tokens": 5}, "asked through a proxy that counts"),
+        ("command", {}, {"cost": 5.0}, "asked through a proxy that counts"),
         ("command", {"model_url": "http://127.0.0.1:9"}, {"cost": 5.0}, "--price input="),
     ],
 )

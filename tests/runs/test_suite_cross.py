@@ -75,8 +75,8 @@ def test_runs_that_were_played_without_a_cross_count(tmp_path: Path) -> None:
         ({"budget": []}, "cross.budget has no levels; a list of those that are to be compared is expected"),
         ({"budget": [2, 6, 2]}, "cross.budget has the level 2 twice"),
         ({"films": [0, 0]}, "cross.films has the level 0 twice"),
-        ({"budget": 2}, "cross.budget is invalid"),
-        ({"budget": ["many"]}, "cross.budget.0 is invalid"),
+        ({"budget": 2}, "Invalid cross.budget:"),
+        ({"budget": ["many"]}, "Invalid cross.budget.0"),
         ({"budget": [0, 2]}, "Invalid budget: expected at least 1 episode, got 0"),
     ],
 )
