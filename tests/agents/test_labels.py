@@ -95,5 +95,5 @@ def test_documents_of_old_records_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", ["a\nb", " ", "x" * 81])
 def test_a_label_that_can_t_be_shown_is_refused(label: str) -> None:
     """A label is printed in tables: it has to be printable, and not endless."""
-    with pytest.raises(UsageError, match="from 1 to 80"):
+    with pytest.raises(UsageError, match="1 to 80 printable"):
         agent_asked(label=label)

@@ -129,7 +129,7 @@ def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) ->
         (("--text", "short"), "Invalid text: input should be 'full' or 'terse'"),
         (("--feedback", "none"), "Invalid feedback: input should be 'full', 'traces' or 'returns'"),
         (("--min-episodes", "7"), "min_episodes <= max_episodes <= budget, got 7, 6 and 6"),
-        (("--min-episodes", "3", "--max-episodes", "2"), "Submissions of 3 to 2 episodes"),
+        (("--min-episodes", "3", "--max-episodes", "2"), "got 3, 2 and 6"),
         (("--max-submissions", "0"), "greater than or equal to 1"),
         (("--train-cases", "0"), "Invalid number of train cases: expected 1 to 1024, got 0"),
         (("--policy-limit", "act=2"), "policy_limits.act is not known here. Known: load_s, reset_s, act_s"),

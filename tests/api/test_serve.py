@@ -72,7 +72,7 @@ def test_what_ends_the_block_early_is_recorded(tmp_path: Path) -> None:
         ({"listen": "8000"}, "expects HOST:PORT"),
         ({"listen": "192.0.2.1:0"}, "can't listen on 192.0.2.1:0"),
         ({"socket": "no/such/place"}, "can't listen at the socket"),
-        ({"max_cost": 1.0}, "not asked through a proxy"),
+        ({"max_cost": 1.0}, "asked through a proxy"),
         ({"agent": "tuner"}, "its agent is outside"),
         ({"workspace": "occupied"}, "it holds policy.py"),
         ({"workspace": "occupied/policy.py"}, "Not a directory"),

@@ -38,7 +38,7 @@ def test_the_papers_profile_is_the_default() -> None:
 @pytest.mark.parametrize("limit", [{"act_s": 0}, {"memory_mb": -1}, {"episode_s": math.inf}, {"load_s": math.nan}])
 def test_a_limit_nothing_could_keep_to_is_refused(limit: dict[str, Any]) -> None:
     """Limits of a policy are above 0 and finite; those that aren't at their default are known by name."""
-    with pytest.raises(UsageError, match=f"A policy limit {next(iter(limit))} of"):
+    with pytest.raises(UsageError, match=f"Invalid policy limit {next(iter(limit))}: "):
         Limits(**limit)
     assert Limits(act_s=2, memory_mb=512).changed == {"act_s": 2, "memory_mb": 512}
 

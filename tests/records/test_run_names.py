@@ -83,7 +83,7 @@ def test_every_verb_asks_alike(shell: Shell, runs: Path, verb: str) -> None:  # 
     left = shell(verb, "20261121")
 
     assert (left.code, left.out) == (2, "")
-    assert "2 runs begin with '20261121'" in left.err
+    assert "2 runs match '20261121'" in left.err
     assert all(f"runs/{BELOW[run_id]}/{run_id}\n" in left.err for run_id in (MIDDLE, NEW))
     assert OLD not in left.err
 
@@ -93,7 +93,7 @@ def test_copies_of_a_run(shell: Shell, runs: Path) -> None:
     record(runs / "copies" / NEW)
     left = shell("show", "latest")
 
-    assert (left.code, "2 runs begin with 'latest'" in left.err) == (2, True)
+    assert (left.code, "2 runs match 'latest'" in left.err) == (2, True)
 
 
 @pytest.mark.parametrize("verb", SINGLE)
@@ -102,7 +102,7 @@ def test_an_id_that_no_run_has(shell: Shell, runs: Path, verb: str) -> None:  # 
     left = shell(verb, "2025")
 
     assert left.code == 2
-    assert "2025 does not exist" in left.err
+    assert "No run '2025' in runs." in left.err
     assert left.err.index(NEW) < left.err.index(MIDDLE) < left.err.index(OLD)
 
 
@@ -115,8 +115,8 @@ def test_no_run_at_all(shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyP
     empty = shell("show", name)
 
     assert (nowhere.code, empty.code) == (2, 2)
-    assert "evopolicygym run acrobot; or look elsewhere: --runs DIR" in nowhere.err
-    assert "there is no run below runs. --runs DIR names where to look." in empty.err
+    assert "No runs yet in ./runs. Play one: evopolicygym run acrobot; or look elsewhere: --runs DIR" in nowhere.err
+    assert empty.err == nowhere.err
 
 
 def test_many_runs_are_meant_alike(shell: Shell, runs: Path) -> None:

@@ -131,7 +131,7 @@ def _headline(state: RunState) -> Text:
         elif state.stage is Stage.OPEN:
             what = f"unfinished, {state.spent} of {counted(state.budget, 'episode')} spent"
         else:
-            what = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is being played"
+            what = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is not complete"
         return Text(f"{opened.task.environment.name}: {what}", style="yellow")
     rate, random = success_rate(state), random_play(state)
     success = f", success rate {rate:.0%}" if rate is not None else ""

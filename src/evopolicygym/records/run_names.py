@@ -46,9 +46,7 @@ def named_run(name: Path, below: Path) -> Path:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(
-            f"{len(matching)} runs begin with {asked!r}; give a path, or more of the id:{_listed(matching)}"
-        )
+        raise UsageError(f"{len(matching)} runs match {asked!r}; give a path, or more of the id:{_listed(matching)}")
     newest = [root for run_id in sorted(by_id) for root in by_id[run_id]]
     if not newest:
         raise UsageError(f"No run {asked!r}. {_none(below)}")
