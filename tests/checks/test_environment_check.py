@@ -176,7 +176,7 @@ def test_an_unseeded_simulator_never_repeats() -> None:
     [
         ("no_such_environment", "loads", "There is no environment named"),
         ("no_such_file.toml", "loads", "can't be read"),
-        (odd(id="NoSuch-v0"), "plays", "which is not known"),
+        (odd(id="NoSuch-v0"), "plays", "Unknown gymnasium id 'NoSuch-v0'"),
         (odd(imports=("no_such_module",)), "plays", "needs the module no_such_module"),
         (odd(imports=("no_such_module",)), "plays", "PYTHONPATH=DIR"),
         (odd(imports=("odd_simulator", "no_such.module")), "plays", "needs the module no_such,"),

@@ -150,7 +150,7 @@ def test_a_name_alone_has_no_price(tmp_path: Path) -> None:
     """A program that names its model for tables, and has no model's door, is not asked for a price that is refused."""
     left = played(tmp_path / "runs", "--", "./judge", "submit", "0")
 
-    assert (left.returncode, "Warning" in left.stderr) == (0, False), left.stderr
+    assert (left.returncode, "Warning: the price" in left.stderr) == (0, False), left.stderr
 
 
 @pytest.mark.parametrize(
@@ -158,9 +158,14 @@ def test_a_name_alone_has_no_price(tmp_path: Path) -> None:
     [
         ([], 0, UNKNOWN, "USD"),
         (["--max-tokens", "5000"], 0, UNKNOWN, "USD"),
-        (["--price", "input=1000,output=10000"], 0, "", "Warning"),
-        (["--max-cost", "5", "--price", "input=1000,output=10000"], 0, "", "Warning"),
-        (["--max-cost", "5"], 2, "the price of 'nobody-knows-me' at this server is not known. Give it", "Warning"),
+        (["--price", "input=1000,output=10000"], 0, "", "Warning: the price"),
+        (["--max-cost", "5", "--price", "input=1000,output=10000"], 0, "", "Warning: the price"),
+        (
+            ["--max-cost", "5"],
+            2,
+            "that of 'nobody-knows-me' at this server is not known. Give it",
+            "Warning: the price",
+        ),
     ],
 )
 def test_a_price_that_is_not_known_is_told(

@@ -163,11 +163,11 @@ def test_the_plan(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"environments": []}, "no environments"),
+        ({"environments": []}, "at least one of environments"),
         ({"environments": ["cartpole", "cartpole"]}, "'cartpole' stands in the suite twice"),
         ({"agents": [{"name": "tuner"}] * 2}, "'tuner' stands in the suite twice; give each entry a label"),
-        ({"repeats": 0}, "repeats of 0"),
-        ({"jobs": 0}, "jobs of 0"),
+        ({"repeats": 0}, "Invalid repeats: expected an integer from 1, got 0"),
+        ({"jobs": 0}, "Invalid jobs: expected an integer from 1, got 0"),
         ({"surprise": 1}, "surprise is not known here. Known: budget, "),
         ({"agents": [{"nam": "tuner"}]}, "agents.0.nam is not known here. Known: name, "),
         ({"agents": [{"name": "tuner", "api_key": "k"}]}, "Keys are never given"),
@@ -255,7 +255,7 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(tmp_path: Path, monk
     """A limit that could not be kept stops a suite before its first run."""
     monkeypatch.setenv("A_KEY", "secret")
     door = {"name": "neutral", "model": "unheard", "model_url": "http://127.0.0.1:9/v1", "model_key": "A_KEY"}
-    with pytest.raises(UsageError, match="the price of 'unheard' at this server is not known"):
+    with pytest.raises(UsageError, match="that of 'unheard' at this server is not known"):
         suites.looked_over(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
 
 
