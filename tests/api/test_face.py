@@ -103,7 +103,8 @@ def test_a_function_that_fails_is_recorded(tmp_path: Path) -> None:
         session.submit(episodes=1)
         raise ZeroDivisionError("an idea")
 
-    run = evopolicygym.run("cartpole", broken, budget=2, runs=tmp_path / "runs", **SMALL)
+    with pytest.warns(UserWarning, match="an idea"):
+        run = evopolicygym.run("cartpole", broken, budget=2, runs=tmp_path / "runs", **SMALL)
 
     assert run.is_finished
     assert "ZeroDivisionError: an idea" in (run.path / "journal.jsonl").read_text()

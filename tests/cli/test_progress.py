@@ -106,7 +106,9 @@ def test_an_outcome() -> None:
     assert "verify --replay runs/a" in text
 
 
-@pytest.mark.parametrize(("events", "said"), [(FAILED, "no score (no_ok_submit)"), (FAILED[:1], "not finished: open")])
+@pytest.mark.parametrize(
+    ("events", "said"), [(FAILED, "no score: nothing playable was submitted"), (FAILED[:1], "unfinished, 0 of ")]
+)
 def test_an_outcome_without_a_score(events: list[Event], said: str) -> None:
     """A run without a score says why."""
     assert said in shown(events)

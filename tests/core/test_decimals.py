@@ -67,5 +67,5 @@ def test_one_case_leaves_the_error_unknown(shell: Shell, tmp_path: Path, recorde
 
     assert found is not None
     assert (found.standard_error, board["standard_error"], board["interval"]) == (None, None, None)
-    assert "held-out score 2.000 ± - over 1 cases" in shell.printed("show", tmp_path / "run")
+    assert "held-out score 2.000 ± - over 1 case" in shell.printed("show", tmp_path / "run")
     assert [one.ok for one in findings(tmp_path / "run") if one.name in {"journal", "run.json"}] == [True, True]

@@ -79,7 +79,7 @@ def test_nothing_is_expanded_before_it_is_counted() -> None:
     with pytest.raises(RequestRefused) as caught:
         parse_env_instances("0-999999999", 10**9, MOST)
 
-    assert str(caught.value) == "1000000000 episodes were asked for; one submission may play at most 128."
+    assert str(caught.value) == "1000000000 episodes requested; one submission may play at most 128."
 
 
 @given(some.text() | some.lists(some.integers() | some.booleans() | some.floats() | some.text()))

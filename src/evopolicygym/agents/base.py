@@ -4,12 +4,18 @@ An agent is one file of this room that defines ``make(config) -> Agent``, an ent
 ``evopolicygym.agents``, or ``package.module:function``.
 """
 
-from collections.abc import Collection
+import inspect
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, UsageError, described
 from evopolicygym.core.registry import Registry
 
+LOGGERS = ("evopolicygym.agents", "evopolicygym.model_proxy")
+"""By which is logged what a person should know of an agent at work, such as that its model's server fails."""
+CONTRACT = "an object with max_turns, an integer from 1, and play(workspace, endpoint, stop)"
 AGENTS = Registry(
     kind="agent",
     package="evopolicygym.agents.builtin",
@@ -19,14 +25,36 @@ AGENTS = Registry(
 )
 
 
+@contextmanager
+def warnings_passed_on(on_note: Callable[[str], object]) -> Iterator[None]:
+    """Have ``on_note`` called, from any thread, with each warning that an agent or its model's proxy logs meanwhile."""
+
+    class Notes(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                on_note(record.getMessage())
+            except Exception:  # noqa: BLE001 - logging's own way: no failure of whoever listens ends who logs
+                self.handleError(record)
+
+    notes = Notes(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addHandler(notes)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(notes)
+
+
 def refuse_choices(config: AgentConfig) -> None:
     """Raise ``UsageError`` where a config chooses something for an agent that leaves nothing to choose."""
     words = {"model": config.model, "effort": config.effort}
     given = {**config.options, **{name: word for name, word in words.items() if word}}
     if given:
         raise UsageError(
-            f"The agent {config.name!r} asks no model and has no options, and was given {', '.join(given)}. A program "
-            f"of yours can be given a model: evopolicygym run TASK --model-url URL -- PROGRAM."
+            f"{config.name} has no option {next(iter(given))!r} (it has none, and asks no model). A program of yours "
+            f"can have a model: evopolicygym run TASK --model-url URL -- PROGRAM"
         )
 
 
@@ -42,6 +70,38 @@ def refuse_effort(config: AgentConfig, known: Collection[str] | None) -> None:
 
 
 def make(config: AgentConfig) -> Agent:
-    """Return the agent that a config names; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
-    agent: Agent = AGENTS.load(config.name)(config)
+    """Return the agent that a config names.
+
+    Raises ``UnknownName``, ``MissingExtra`` or ``UsageError``, and ``AgentError`` where what makes it fails, or makes
+    something else.
+    """
+    factory = AGENTS.load(config.name)
+    try:
+        agent: Agent = factory(config)
+    except EvoPolicyGymError:
+        raise
+    except Exception as error:
+        raise AgentError(f"The agent {config.name!r} can't be made: {described(error)}.") from error
+    if problem := _problem(agent):
+        raise AgentError(f"Invalid agent {config.name!r}: expected make(config) to return {CONTRACT}, got {problem}.")
     return agent
+
+
+def _problem(agent: object) -> str:
+    """Return what keeps something from being an agent; empty where nothing does."""
+    if agent is None:
+        return "None"
+    play, max_turns = getattr(agent, "play", None), getattr(agent, "max_turns", None)
+    if not callable(play):
+        return f"a {type(agent).__name__!r} object without play"
+    if type(max_turns) is not int or max_turns < 1:
+        return f"a {type(agent).__name__!r} object whose max_turns is {max_turns!r}"
+    try:
+        signature = inspect.signature(play)
+    except (TypeError, ValueError):
+        return ""
+    try:
+        signature.bind(None, None, None)
+    except TypeError:
+        return f"a {type(agent).__name__!r} object with play{signature}"
+    return ""

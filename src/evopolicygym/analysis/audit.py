@@ -35,6 +35,9 @@ def audit(root: Path) -> Iterator[Finding]:
     yield Finding("budget", state.spent <= state.budget, f"{state.spent} of {state.budget} episodes charged")
     yield from _checkpoints(state, paths)
     yield from _feedback(state, paths)
+    for change in state.program_changes:
+        changed = f"changed when the run was resumed at {change.time}: SHA-256 {change.program_sha256[:12]}…"
+        yield Finding("agent's program", ok=True, detail=changed)
     if not state.finished:
         return
     if state.finished.evaluation_sha256:

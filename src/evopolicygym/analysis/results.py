@@ -84,7 +84,9 @@ class RunResult:
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """The modules that make the environment, each with a hash of its files; empty where the record doesn't tell."""
     program_sha256: str = ""
-    """Of the files that the agent's command names; empty where it names none, or the record doesn't tell."""
+    """Of the agent's program when the run began; empty where it has none, or the record doesn't tell."""
+    program_changes: tuple[str, ...] = ()
+    """The same of each program with which the run was resumed in place of that one."""
     allowance: Allowance = field(default_factory=Allowance)
     """What the agent may use."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +99,11 @@ class RunResult:
     """Of its submissions, in order; empty where the record doesn't tell."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """The hashes of all programs that the agent was during the run, in their order."""
+        return tuple(filter(None, (self.program_sha256, *self.program_changes)))
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -198,6 +205,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         effort=agent.effort,
         command=agent.command,
         program_sha256=agent.program_sha256,
+        program_changes=tuple(change.program_sha256 for change in summary.program_changes),
         seed=summary.seed,
         split=summary.split.value,
         experiment=summary.experiment,

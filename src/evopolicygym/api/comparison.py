@@ -12,8 +12,10 @@ from evopolicygym.analysis.results import Problem, Results, RunResult, load_resu
 from evopolicygym.analysis.tables.contents import overall_table, pairing_document, pairing_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.table_set import TableSet
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import Places, named_places
 
 
@@ -72,10 +74,21 @@ def compare(
     everything = _joined(loaded, named, labels)
     one, other = (labels.get(side, side) for side in sides)
     anything = score_table(everything, tables, Choice(list(by), mix=True))
-    for label in (one, other):
-        anything.entry(label)  # an unknown label is named before anything else that may be wrong
-    pair = pairing(score_table(everything, tables, Choice(list(by), mix=mix)), one, other)
-    return Comparison(pair, (*loaded.problems, *(problem for each in named.values() for problem in each.problems)))
+    # An unknown label is named before anything else that may be wrong; runs of other entries don't matter.
+    compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
+    both = [run for run in everything if run.identity in compared]
+    pair = pairing(score_table(both, tables, Choice(list(by), mix=mix)), one, other)
+    problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
+    return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
+
+
+def _concerns(problem: Problem, labels: Sequence[str]) -> bool:
+    """Return whether a run that can't be used is, or may be, one of the entries of these labels."""
+    try:
+        entry = read_summary(RunPaths(problem.root)).entry
+    except (RecordError, OSError):
+        return True
+    return any(label.startswith(entry) for label in labels)
 
 
 def _joined(loaded: Results, named: dict[str, Results], labels: dict[str, str]) -> tuple[RunResult, ...]:

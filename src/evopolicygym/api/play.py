@@ -6,16 +6,20 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Unpack
+from typing import Literal, Unpack, get_args
 
 from rich.console import Console
 
+from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
 from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
-from evopolicygym.core.agent import INSPECT, OUTSIDE
+from evopolicygym.checks.environment import check as check_environment
+from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
 from evopolicygym.core.cases import SplitSource
+from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState
@@ -38,6 +42,8 @@ OnEvent = Callable[[Event, RunState], None]
 """Called after each event of a run is recorded."""
 Progress = bool | Console | None
 """Whether to show progress, or the console to show it on; None: in a terminal and in a notebook."""
+OnAgentError = Literal["warn", "raise", "ignore"]
+"""What to do once a run is scored whose agent crashed or hung."""
 Playing = Callable[[OnOpen, OnEvent], RunState]
 
 
@@ -61,6 +67,7 @@ def run(
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
     on_note: OnNote = warnings.warn,
+    on_agent_error: OnAgentError = "warn",
     **options: Unpack[RunArguments],
 ) -> Run:
     """Let an agent evolve a policy in an environment, score the best of its submissions, and return the run.
@@ -74,6 +81,8 @@ def run(
         on_open: Called with the run's paths and state as soon as it has a record.
         on_event: Called with each event and the state after it, once it is recorded.
         on_note: Called with each note for a person, such as that cases were revealed. Default: a warning.
+        on_agent_error: What to do if the agent crashed or hung, once what it submitted is scored: ``"warn"`` calls
+            ``on_note``, ``"raise"`` raises ``AgentError``, ``"ignore"`` leaves it to ``run.agent_error``.
         **options: Options of a run by the names that a TOML file has them by, such as ``budget`` (train episodes),
             ``validation`` and ``held_out`` (hidden cases), ``split``, ``seed``, ``model``, ``max_cost`` (US dollars) or
             ``max_time`` (seconds, or a text such as ``"2h"``). ``evopolicygym run --help`` describes them all.
@@ -86,14 +95,18 @@ def run(
         AgentError, EnvironmentFault, SandboxError, StorageError: The run stopped; ``resume`` continues it.
         RunInterrupted: Ctrl-C, after the run was opened; ``resume`` continues it.
     """
+    _refuse_unknown(on_agent_error)
     asked, function = configured(task, agent, options, config)
     asked = replace(asked, workers=capped(asked.workers, asked.executor, on_note, asked.task))
     _log_workers(asked.workers, asked.executor)
+    for note in spec_notes(str(task), asked.task.environment):
+        on_note(note)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
 
-    return watched(playing, progress, on_open, on_event, on_note, asked.track)
+    played = watched(playing, progress, on_open, on_event, on_note, asked.track)
+    return _report_agent_error(played, function, on_agent_error, on_note)
 
 
 def resume(  # noqa: PLR0913 - each is an argument of its own
@@ -105,11 +118,13 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     executor: str = LOCAL,
     address: str = "",
     trust: bool = False,
+    allow_changed_program: bool = False,
     track: str = "",
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
     on_note: OnNote = warnings.warn,
+    on_agent_error: OnAgentError = "warn",
 ) -> Run:
     """Resume a run after a crash or an interruption; its record ends as if nothing had happened.
 
@@ -121,16 +136,21 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         executor: Where episodes play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
         trust: Whether to continue a run that was not begun here, and start the program that it names.
+        allow_changed_program: Whether to continue with an agent whose program or source changed since the run was
+            played last; the record then shows it.
         track: The tracker that the run is logged to besides. Default: the one that logged it before, if any did.
         progress: As for ``run``.
         on_open: As for ``run``.
         on_event: As for ``run``.
         on_note: As for ``run``.
+        on_agent_error: As for ``run``.
 
     Raises:
-        UsageError: There is no such run, or it was begun elsewhere and is not trusted.
+        UsageError: There is no such run, it was begun elsewhere and is not trusted, or its agent's program is missing
+            or changed.
         RecordError: It is being played, is damaged, or was begun under other versions.
     """
+    _refuse_unknown(on_agent_error)
     refuse_unknown_tracker(track)
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
@@ -138,9 +158,20 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
-        return runs.resume(root, most, opened, event, executor, address, trusted=trust, agent=made)
+        return runs.resume(
+            root,
+            most,
+            opened,
+            event,
+            executor,
+            address,
+            trusted=trust,
+            allow_changed_program=allow_changed_program,
+            agent=made,
+        )
 
-    return watched(playing, progress, on_open, on_event, on_note, track)
+    played = watched(playing, progress, on_open, on_event, on_note, track)
+    return _report_agent_error(played, made, on_agent_error, on_note)
 
 
 def watched(
@@ -175,7 +206,11 @@ def watched(
             on_event(event, state)
 
     try:
-        with view.live() if view else nullcontext(), tracked(track, open_run, observe, on_note) as (on_opened, on_each):
+        with (
+            view.live() if view else nullcontext(),
+            warnings_passed_on(on_note),
+            tracked(track, open_run, observe, on_note) as (on_opened, on_each),
+        ):
             playing(on_opened, on_each)
     except KeyboardInterrupt as interruption:
         if not opened:
@@ -195,6 +230,33 @@ def notes_of(root: Path, state: RunState) -> Iterator[str]:
             "The cases of this experiment were revealed, so they are no longer hidden. For hidden cases, begin another "
             "experiment with --experiment NAME."
         )
+
+
+def _refuse_unknown(on_agent_error: str) -> None:
+    if on_agent_error not in (known := get_args(OnAgentError)):
+        raise UsageError(f"Invalid on_agent_error: expected one of {', '.join(known)}, got {on_agent_error!r}.")
+
+
+def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentError, on_note: OnNote) -> Run:
+    """Return a finished run; where its agent failed, say so or raise ``AgentError``."""
+    if on_agent_error == "ignore" or run.agent_error is None:
+        return run
+    log = RunPaths(run.path).transcript
+    where = f" Its output: {log}." if log.is_file() else ""
+    message = f"The agent {run.agent_error}. What it submitted before is scored.{where}"
+    if on_agent_error == "raise":
+        raise AgentError(message) from getattr(agent, "error", None)
+    on_note(message)
+    return run
+
+
+def spec_notes(task: str, spec: EnvironmentSpec) -> Iterator[str]:
+    """Yield what one random episode shows to be wrong with a TOML file of the user's own; nothing of other tasks."""
+    if task.endswith(".toml"):
+        more = f"For more: evopolicygym check environment {quote(task)}"
+        for finding in check_environment(spec, quick=True):
+            if not finding.ok and finding.name != "plays":  # what can't be played is an error of the run
+                yield f"{task}, {finding.name}: {finding.detail}. {more}"
 
 
 def _log_workers(workers: int | None, executor: str) -> None:

@@ -25,7 +25,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.isolation import AND, is_unverified, parted
-from evopolicygym.core.number_text import duration, number, plus_minus
+from evopolicygym.core.number_text import counted, duration, number, plus_minus
 from evopolicygym.core.places import state_directory
 from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState, Stage
@@ -62,13 +62,14 @@ class RunView:
         opened = state.opened
         title = Text.assemble(
             (opened.task.environment.name, "bold"),
-            f" · {opened.agent.name} · {state.budget} episodes · {opened.split} split · isolation {opened.isolation}",
+            f" · {printable(opened.agent.label or opened.agent.name)} · {state.budget} episodes",
+            f" · {opened.split} split · isolation {opened.isolation}",
             _limit(opened.agent.allowance.seconds),
         )
         self._console.print(title, soft_wrap=True)
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
         if is_unverified(opened.isolation):
-            self._console.print(Text("Policies run with your own rights; the score will be unverified.", "yellow"))
+            self._console.print(Text("Warning: isolation 'none': no sandbox; the score is unverified.", "yellow"))
         if waived := parted(opened.isolation)[1]:
             said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."
             self._console.print(Text(said, "yellow"))
@@ -204,8 +205,12 @@ def _line(event: Event, state: RunState) -> str:
         case SubmissionPublished(submit_index=index, status=status):
             return f"submission {index}: {status}, {state.spent}/{state.budget} episodes spent"
         case RunClosed():
-            played = f"{len(state.candidates)} candidates ({len(state.checkpoints)} distinct checkpoints)"
-            return f"closed: {played} play {state.opened.task.validation_cases} hidden cases"
+            if not state.candidates:
+                return "closed: nothing to validate"
+            candidates = counted(len(state.candidates), "candidate")
+            distinct = counted(len(state.checkpoints), "distinct checkpoint")
+            cases = counted(state.opened.task.validation_cases, "hidden case")
+            return f"closed: {candidates} ({distinct}) to validate on {cases}"
         case CheckpointSelected(submit_index=index, validation_mean=mean):
             return f"selected: submission {index}, validation {number(mean)}"
         case _:
@@ -245,7 +250,7 @@ def _logged(event: Event, state: RunState) -> Iterator[str]:
         case EpisodeRepeated(split=split, position=position, message=message):
             yield f"{split} episode {position} is played again: {message}"
         case SubmissionCharged(submit_index=index, checkpoint=checkpoint, env_instances=cases):
-            yield f"submission {index}: checkpoint {checkpoint[:16]}, {len(cases)} episodes charged"
+            yield f"submission {index}: checkpoint {checkpoint[:16]}, {counted(len(cases), 'episode')} charged"
         case AgentStarted(turn=turn):
             yield f"turn {turn} of the agent begins"
         case AgentEnded(turn=turn, end=end, message=message, findings=findings):

@@ -71,6 +71,11 @@ class Run:
         return self._run.row.selected_submission
 
     @property
+    def agent_error(self) -> str | None:
+        """How the agent failed in its last turn, such as by the exception of a function; None where it didn't."""
+        return summary_of(self._run.record).agent_error
+
+    @property
     def cost(self) -> float | None:
         """What the model cost, in US dollars: as its proxy counted, else as the agent's tool says; None of neither."""
         return summary_of(self._run.record).cost

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.outside_agent import FINDINGS, Announce, OpenAccess, OutsideAccess, OutsideAgent
 from evopolicygym.agents.kit.session import Session
-from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, watched
+from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, spec_notes, watched
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
@@ -217,6 +217,8 @@ def _configured(
     named = {"label": name} if name else {}
     asked, _ = configured(task, OUTSIDE, {**options, **named}, config)
     workers = capped(asked.workers, asked.executor, on_note, asked.task)
+    for note in spec_notes(str(task), asked.task.environment):
+        on_note(note)
     return replace(asked, task=replace(asked.task, finish_allowed=True), workers=workers)
 
 

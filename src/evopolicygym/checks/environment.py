@@ -1,8 +1,8 @@
 """The check of an environment: what anyone runs on a spec of their own, before others are measured on it.
 
 It takes some seconds, in a process of its own, which is ended where a simulator doesn't come back. Run as a program, it
-reads ``{"spec": …, "path": …, "patience": …}`` from standard input, and writes a finding a line to the descriptor that
-its argument names. What is looked at is described in ``environment_contract/contract.py``.
+reads ``{"spec": …, "path": …, "patience": …, "quick": …}`` from standard input, and writes a finding a line to the
+descriptor that its argument names. What is looked at is described in ``environment_contract/contract.py``.
 """
 
 import faulthandler
@@ -29,17 +29,18 @@ FRAMES = 4
 """Of where it stood when it was ended, the innermost."""
 
 
-def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S) -> Iterator[Finding]:
+def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick: bool = False) -> Iterator[Finding]:
     """Check the environment of a name, of a path to a TOML file, or of a spec; yield one finding after another.
 
-    A finding that takes longer than ``patience_s`` ends the check, as a fault.
+    A finding that takes longer than ``patience_s`` ends the check, as a fault. When ``quick``, it plays one random
+    episode.
     """
     try:
         spec = name if isinstance(name, EnvironmentSpec) else catalog.load(name)
     except UsageError as error:
         yield Finding("loads", ok=False, detail=str(error))
         return
-    request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "patience": patience_s}
+    request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "patience": patience_s, "quick": quick}
     ours, theirs = os.pipe()
     with TemporaryFile("w+") as asking, TemporaryFile() as said, os.fdopen(ours, encoding="utf-8") as lines:
         asking.write(json.dumps(request))
@@ -81,7 +82,7 @@ def _main(descriptor: int) -> None:
     name = request["spec"].pop("name")
     with os.fdopen(descriptor, "w", encoding="utf-8", buffering=1) as lines:
         faulthandler.dump_traceback_later(request["patience"], exit=True)
-        for finding in examine(catalog.decode(request["spec"], name, "standard input")):
+        for finding in examine(catalog.decode(request["spec"], name, "standard input"), quick=request["quick"]):
             faulthandler.dump_traceback_later(request["patience"], exit=True)
             lines.write(json.dumps(asdict(finding)) + "\n")
     faulthandler.cancel_dump_traceback_later()

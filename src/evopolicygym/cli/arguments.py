@@ -23,6 +23,13 @@ RunsBelow = Annotated[
     Path, typer.Option("--runs", metavar="DIR", help="The directory in which ids and latest are looked up.")
 ]
 
+FailOnAgentError = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-agent-error", help="Exit with code 5 if the agent crashed or hung; the run is scored all the same."
+    ),
+]
+
 
 def names(listed: str) -> list[str]:
     """Return names that were typed with commas between."""

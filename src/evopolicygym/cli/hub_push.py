@@ -28,7 +28,7 @@ def asked_repository(push_to: str, format_name: str, *, yes: bool, public: bool)
             raise UsageError("--yes and --public say how --push-to hub:OWNER/NAME uploads, and that is not given.")
         return ""
     if format_name != PUSHED:
-        raise UsageError(f"A push of {format_name} was asked for; {PUSHED} can be pushed: its tables are shown there.")
+        raise UsageError(f"Only {PUSHED} can be pushed, as its tables are shown there; got {format_name}.")
     return repository_of(push_to)
 
 

@@ -64,4 +64,6 @@ def _listen(*, on: bool) -> None:
     if on:
         from rich.logging import RichHandler
 
-        LOG.addHandler(RichHandler(console=err(), show_path=False, show_level=False, markup=False, highlighter=None))
+        handler = RichHandler(console=err(), show_path=False, show_level=False, markup=False, highlighter=None)
+        handler.addFilter(lambda record: record.levelno < logging.WARNING)  # those are notes, which are printed anyway
+        LOG.addHandler(handler)

@@ -29,7 +29,7 @@ First: evopolicygym run acrobot
 """
 EPILOG = (
     "Exit codes: 0 done, 1 failed, 2 invalid request, 3 record damaged or in use, 4 simulator or sandbox "
-    "failed, 5 agent could not start, 130 interrupted (resume continues)."
+    "failed, 5 agent could not start (or failed, with --fail-on-agent-error), 130 interrupted (resume continues)."
 )
 PACKAGE = "evopolicygym.cli.verbs"
 PLACE = Path(__file__).with_name("verbs")
@@ -178,7 +178,7 @@ def main() -> None:
         complain(str(error))
         sys.exit(error.exit_code)
     except OSError as error:
-        complain(str(error))
+        complain(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
         sys.exit(EvoPolicyGymError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -93,7 +93,10 @@ def _decoded(one: DeclaredOption, value: Any) -> Any:  # noqa: ANN401 - any opti
         case Spelling.PAIRS:
             return pairs(one.flag, value)
         case Spelling.PAIRS_WITH_COMMAS:
-            return pairs(one.flag, value.split(","))
+            found = pairs(one.flag, value.split(","))
+            if texts := [name for name, text in found.items() if isinstance(text, str)]:
+                raise UsageError(f"{one.flag}: {texts[0]}={found[texts[0]]} is not a number.")
+            return found
         case _:
             return value
 

@@ -17,9 +17,9 @@ from evopolicygym.core.episode import failures
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.isolation import is_unverified
 from evopolicygym.core.knobs import KNOBS
-from evopolicygym.core.number_text import number, plus_minus
+from evopolicygym.core.number_text import counted, number, plus_minus
 from evopolicygym.core.printable import printable
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task
 from evopolicygym.core.task_settings import changed_settings
@@ -100,6 +100,8 @@ def _troubles(record: RunRecord) -> Iterator[tuple[str, str]]:
     amiss = bool(ends) and ends[-1].end not in IN_GOOD_ORDER
     if amiss:
         yield "agent", f"{ends[-1].end}: {ends[-1].message or 'no message'}"
+    if state.program_changes:
+        yield "program", f"changed when the run was resumed at {state.program_changes[-1].time}"
     unspent = state.remaining if state.closed else 0
     if state.closed and unspent:
         reason = state.closed.reason
@@ -124,14 +126,19 @@ def _next(state: RunState, *, submissions_shown: bool, playing: bool) -> Iterato
 def _headline(state: RunState) -> Text:
     held_out, opened = state.held_out(), state.opened
     if held_out is None or state.selected is None:
-        status = state.finished.status.value if state.finished else f"not finished: {state.stage}"
-        return Text(f"{opened.task.environment.name}: no score ({status})", style="yellow")
+        if state.finished:
+            what = "no score: nothing playable was submitted"
+        elif state.stage is Stage.OPEN:
+            what = f"unfinished, {state.spent} of {counted(state.budget, 'episode')} spent"
+        else:
+            what = f"unfinished, {'validation' if state.stage is Stage.CLOSED else 'held-out'} is not complete"
+        return Text(f"{opened.task.environment.name}: {what}", style="yellow")
     rate, random = success_rate(state), random_play(state)
     success = f", success rate {rate:.0%}" if rate is not None else ""
     return Text.assemble(
         f"{opened.task.environment.name}: held-out score ",
         (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
-        f" over {held_out.count} cases{success}\n",
+        f" over {counted(held_out.count, 'case')}{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
         f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
@@ -158,7 +165,7 @@ def _selected_at(state: RunState) -> str:
 def _distinct(state: RunState) -> str:
     candidates, checkpoints = len(state.candidates), len(state.checkpoints)
     same = candidates == checkpoints
-    return "" if same else f" ({candidates} candidates, {checkpoints} distinct checkpoints)"
+    return "" if same else f" ({counted(candidates, 'candidate')}, {counted(checkpoints, 'distinct checkpoint')})"
 
 
 def _spent(usage: UsageSummary | None) -> str:

@@ -115,7 +115,7 @@ class Allowance:
         """Refuse an allowance under which nothing could be done."""
         for name, amount in self._given():
             if not (math.isfinite(amount) and amount > 0):
-                raise UsageError(f"A limit of {amount:g} {name} was asked for; it must be a number above 0.")
+                raise UsageError(f"Invalid limit of {name}: expected a number above 0, got {amount:g}.")
 
     @property
     def asks_usage(self) -> bool:
@@ -178,7 +178,8 @@ class AgentConfig:
     label: str = ""
     """What its user calls it, in place of its name and its command."""
     program_sha256: str = ""
-    """Of the files that its command names, as they were when the run began; empty where it names none."""
+    """Of its program as it was when the run began: the files that its command names, a function's source, or the module
+    that ``package.module:make`` names. Empty where it has none."""
 
     @property
     def has_terminal(self) -> bool:
@@ -317,7 +318,10 @@ class Particular(Protocol):
     """An agent that can't play every environment."""
 
     def refuse(self, environment: str) -> None:
-        """Raise ``UsageError`` where it can't play the environment of this name; asked before a run is opened."""
+        """Raise ``UsageError`` where it can't play the environment of this name, or its program is missing.
+
+        Called before a run is opened, and before one is resumed whose agent plays on.
+        """
 
 
 @runtime_checkable

@@ -3,7 +3,7 @@
 ::
 
     EvoPolicyGymError
-    ├── UsageError          a person invalid request        (exit code 2)
+    ├── UsageError          an invalid request               (exit code 2)
     │   ├── UnknownName     a name that nothing answers to
     │   ├── UnregisteredId  an id that gymnasium does not know
     │   └── MissingExtra    an optional dependency is not installed
@@ -13,11 +13,12 @@
     ├── EnvironmentFault    a simulator crashed or hung on a valid action             (exit code 4)
     ├── SandboxError        a sandbox can't be made, or broke by itself               (exit code 4)
     │   └── NodeError       a machine of a cluster is unfit to play, or all are gone  (exit code 4)
-    └── AgentError          an agent can't be started                                 (exit code 5)
+    └── AgentError          an agent can't be started, or failed where that counts    (exit code 5)
 
 A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
 """
 
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -31,6 +32,13 @@ class EvoPolicyGymError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes as what was said, whatever a constructor takes."""
         return _said_again, (type(self), self.args, self.__dict__)
+
+
+def described(error: BaseException) -> str:
+    """Return in a line what was raised by code that isn't ours, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{'' if isinstance(error, SyntaxError) else where}"
 
 
 def _said_again(kind: type[EvoPolicyGymError], args: tuple[Any, ...], state: dict[str, Any]) -> EvoPolicyGymError:
@@ -116,6 +124,6 @@ class NodeError(SandboxError):
 
 
 class AgentError(EvoPolicyGymError):
-    """An agent can't be started."""
+    """An agent can't be started, or failed where its user wants that to be an error."""
 
     exit_code = 5

@@ -87,6 +87,8 @@ class RunResumed:
     """A process resumed the run."""
 
     time: str
+    program_sha256: str = ""
+    """Of the agent's program, where it isn't the one of before, as its user allowed; empty where it is the same."""
 
 
 @dataclass(frozen=True, slots=True)

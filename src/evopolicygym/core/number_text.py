@@ -29,6 +29,11 @@ def plus_minus(mean: float | None, error: float | None) -> str:
     return f"{number(mean, error=error)} ± {number(error, error=error)}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return how many there are of what a noun names, which takes an s where they are not one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Return a time as a person reads it, whole seconds or minutes."""
     hours, rest = divmod(int(seconds), 3600)

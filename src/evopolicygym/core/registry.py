@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pkgutil import iter_modules
 from typing import Any
 
-from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError
+from evopolicygym.core.errors import MissingExtra, UnknownName, UsageError, described
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +59,5 @@ class Registry:
                 f"The {self.kind} {name!r} can't be loaded: {error}. A name from outside is written "
                 f"package.module:{self.from_outside}, and the package must be importable."
             ) from error
+        except Exception as error:
+            raise UsageError(f"The {self.kind} {name!r} can't be loaded: {described(error)}.") from error

@@ -75,6 +75,13 @@ class RunState:
     closed: RunClosed | None = None
     selected: CheckpointSelected | None = None
     finished: RunFinished | None = None
+    program_changes: tuple[RunResumed, ...] = ()
+    """Where the run went on with another program of the agent's than before."""
+
+    @property
+    def program_sha256(self) -> str:
+        """The hash of the agent's program as it played last; empty where the record doesn't know one."""
+        return self.program_changes[-1].program_sha256 if self.program_changes else self.opened.agent.program_sha256
 
     @property
     def budget(self) -> int:
@@ -228,7 +235,9 @@ def after(state: RunState | None, event: Event) -> RunState:
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
-        case RunResumed() | RunStopped() | EpisodeRepeated():
+        case RunResumed():
+            return replace(state, program_changes=(*state.program_changes, event)) if event.program_sha256 else state
+        case RunStopped() | EpisodeRepeated():
             return state
         case AgentStarted() | AgentMetered() | AgentEnded():
             return _turned(state, event)

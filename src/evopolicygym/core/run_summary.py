@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import CloseReason, RunStatus, StopReason
 from evopolicygym.core.price import PriceSnapshot
@@ -103,6 +103,14 @@ class Stop:
     at: str
     reason: StopReason = StopReason.INTERRUPTED
     message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramChange:
+    """The run was resumed with another program of the agent's than it had before, as its user allowed."""
+
+    at: str
+    program_sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,8 @@ class RunSummary:
     price: PriceSnapshot | None = None
     tool_usage: UsageSummary | None = None
     """What the agent's own tool says that it used; None where it says nothing."""
+    program_changes: tuple[ProgramChange, ...] = ()
+    """Empty where the agent's program was the same throughout."""
 
     @property
     def is_finished(self) -> bool:
@@ -236,6 +246,12 @@ class RunSummary:
     def entry(self) -> str:
         """What the run goes by in tables."""
         return self.agent.entry
+
+    @property
+    def agent_error(self) -> str | None:
+        """How the agent failed in its last turn, in a line; None where it did not crash and was not ended as hung."""
+        last = self.timing.agent_turns[-1] if self.timing.agent_turns else None
+        return f"{last.end}: {last.message}" if last and last.end in {AgentEnd.CRASHED, AgentEnd.HUNG} else None
 
     @property
     def tokens(self) -> float | None:

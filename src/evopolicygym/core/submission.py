@@ -53,7 +53,7 @@ def parse_env_instances(asked: object, n_cases: int, most: int) -> tuple[int, ..
     train cases there are, ``most`` how many indices are read at the most: a longer request is refused before it is
     expanded. Raises ``RequestRefused``.
     """
-    return Indices("env_instances", n_cases, most, "episodes were asked for; one submission may play").read(asked)
+    return Indices("env_instances", n_cases, most, "episodes requested; one submission may play").read(asked)
 
 
 def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allowed: int, left: int) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allow
         raise RequestRefused(
             RefusalStatus.INVALID_REQUEST, "films: this run makes no films for its agent; leave the field out."
         )
-    words = Indices("films", n_cases, FILMS_A_SUBMISSION, "films were asked for; one submission may have")
+    words = Indices("films", n_cases, FILMS_A_SUBMISSION, "films requested; one submission may have")
     cases = words.read(asked)
     for place, case in enumerate(cases):
         if case in cases[:place]:
@@ -79,7 +79,7 @@ def parse_films(asked: object, env_instances: Sequence[int], n_cases: int, allow
     if len(cases) > left:
         raise RequestRefused(
             RefusalStatus.BUDGET_INVALID,
-            f"{len(cases)} films were asked for, but of the run's {allowed} only {left} are left.",
+            f"{len(cases)} films requested; {left} of the run's {allowed} are left.",
         )
     return tuple(env_instances.index(case) for case in cases)
 
@@ -108,7 +108,7 @@ class Indices:
             case str():
                 return self._of_text(asked)
             case _:
-                raise self.refused(f"a list of integers or text such as '0-3,7' is due, not {_brief(asked)}")
+                raise self.refused(f"expected a list of integers or text such as '0-3,7', got {_brief(asked)}")
 
     def refused(self, why: str) -> RequestRefused:
         """Return the refusal of a value."""

@@ -39,7 +39,7 @@ class Limits:
         """Refuse limits that nothing could keep to."""
         for name, value in self._values.items():
             if not 0 < value < math.inf:
-                raise UsageError(f"A policy limit {name} of {value} was asked for; it must be more than 0, and finite.")
+                raise UsageError(f"Invalid policy limit {name}: expected a finite number above 0, got {value}.")
 
     @property
     def changed(self) -> dict[str, float]:
@@ -65,14 +65,14 @@ class BudgetRule:
     def __post_init__(self) -> None:
         """Refuse a budget that nothing could be submitted under."""
         if self.episodes < 1:
-            raise UsageError(f"A budget of {self.episodes} episodes was asked for; at least 1 is needed.")
+            raise UsageError(f"Invalid budget: expected at least 1 episode, got {self.episodes}.")
         if not 1 <= self.min_per_submission <= self.most:
             raise UsageError(
-                f"Submissions of {self.min_per_submission} to {self.most} episodes were asked for under a budget of "
-                f"{self.episodes}; the least must be from 1 to the most, and the most no more than the budget."
+                f"Invalid episodes per submission: expected 1 <= min_episodes <= max_episodes <= budget, got "
+                f"{self.min_per_submission}, {self.most} and {self.episodes}."
             )
         if self.max_submissions is not None and self.max_submissions < 1:
-            raise UsageError(f"At most {self.max_submissions} submissions were asked for; at least 1 is needed.")
+            raise UsageError(f"Invalid max_submissions: expected at least 1, got {self.max_submissions}.")
 
     @property
     def most(self) -> int:
@@ -91,17 +91,17 @@ class BudgetRule:
         least = min(self.min_per_submission, remaining)
         if asked > remaining:
             raise RequestRefused(
-                RefusalStatus.BUDGET_INVALID, f"{asked} episodes were asked for, but only {remaining} are left."
+                RefusalStatus.BUDGET_INVALID, f"{asked} episodes requested; only {remaining} are left."
             )
         if asked > self.most:
             raise RequestRefused(
                 RefusalStatus.BUDGET_INVALID,
-                f"{asked} episodes were asked for; one submission may play at most {self.most}.",
+                f"{asked} episodes requested; one submission may play at most {self.most}.",
             )
         if asked < least:
             raise RequestRefused(
                 RefusalStatus.BUDGET_INVALID,
-                f"{asked} episodes were asked for; one submission must play at least {least}.",
+                f"{asked} episodes requested; one submission must play at least {least}.",
             )
 
 
@@ -139,11 +139,10 @@ class Task:
             ("train cases", self.train_cases, TRAIN_CASES),
         ):
             if not 1 <= asked <= most:
-                raise UsageError(f"{asked} {what} were requested; must be from 1 to {most}.")
+                raise UsageError(f"Invalid number of {what}: expected 1 to {most}, got {asked}.")
         if self.films < 0:
-            raise UsageError(f"{self.films} films were asked for; 0 for none, or any number of them, would work.")
+            raise UsageError(f"Invalid films: expected an integer from 0, got {self.films}.")
         if self.films and self.feedback is not FeedbackProfile.FULL:
             raise UsageError(
-                f"{self.films} films were asked for under the feedback profile {self.feedback}, which shows none; "
-                f"{FeedbackProfile.FULL} does."
+                f"Films need the feedback profile {FeedbackProfile.FULL}, got {self.films} films with {self.feedback}."
             )

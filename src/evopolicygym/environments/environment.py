@@ -152,8 +152,8 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
         bare = copy.deepcopy(gymnasium.spec(spec.registered_id))
     except gymnasium.error.UnregisteredEnv as error:
         raise UnregisteredId(
-            f"The environment {spec.name!r} names the gymnasium id {spec.id!r}, which is not known: {error} "
-            f"The modules that register it must stand in 'imports', which holds {list(spec.imports)}."
+            f"Unknown gymnasium id {spec.id!r} of the environment {spec.name!r}: {error} "
+            f'If a package registers it, name its module: imports = ["MODULE"] in a TOML file, or MODULE:{spec.id}.'
         ) from error
     if isinstance(bare.entry_point, str):
         bare.entry_point = fast.entry_point(bare.entry_point)

@@ -80,11 +80,11 @@ def _seeds(file: Path, split: Split, names: tuple[str, ...]) -> tuple[int, ...]:
         raise UsageError(f"{file}: {problem.where or 'the file'}: {problem.message}: {_EXPECTED}.") from error
     if document.env and document.env not in names:
         raise UsageError(
-            f"{file} holds cases of {document.env[:100]!r}, and cases of {names[0]} were asked for; what works: a "
-            f"directory whose files are of {' or '.join(names)}."
+            f"{file} holds cases of {document.env[:100]!r}; expected a directory whose files are of "
+            f"{' or '.join(names)}."
         )
     if document.split and document.split != Path(FILES[split]).stem:
-        raise UsageError(f"{file} says that it is of the split {document.split[:100]!r}; {FILES[split]} is due there.")
+        raise UsageError(f"{file}: expected the split {Path(FILES[split]).stem!r}, got {document.split[:100]!r}.")
     return tuple(case.seed for case in document.cases)
 
 

@@ -6,11 +6,9 @@ A spec's ``packages`` names the distributions; a run records the versions and co
 import base64
 import hashlib
 import platform
-import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
-from pathlib import Path
 
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
@@ -52,12 +50,9 @@ def not_installed(spec: EnvironmentSpec, missing: str) -> UsageError:
     if spec.extra:
         return MissingExtra(f"The environment {spec.name!r}", spec.extra, missing)
     if any(f"{name}.".startswith(f"{missing}.") for name in spec.registering_modules):
-        here = Path.cwd()
-        there = f"{here} is on it" if here in map(Path, sys.path) else f"{here} is not; PYTHONPATH=. puts it there"
         return UsageError(
-            f"The environment {spec.name!r} needs {missing}: a module of that name was looked for on Python's path, "
-            f"and there is none. Install the package that brings it; the directory of a file of yours has to be on "
-            f"that path (the current one, {there})."
+            f"The environment {spec.name!r} needs the module {missing}, which is neither on Python's path nor beside "
+            f"its TOML file. Install the package that brings it, or name the directory of {missing}.py: PYTHONPATH=DIR"
         )
     return UsageError(
         f"The environment {spec.name!r} needs {missing}, which is not installed; install the package that brings it."

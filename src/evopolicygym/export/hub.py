@@ -98,7 +98,7 @@ def repository_of(asked: str) -> str:
     """Return the ``OWNER/NAME`` of ``hub:OWNER/NAME``; raise ``UsageError`` for anything else."""
     if found := REPOSITORY.fullmatch(asked):
         return found[1]
-    raise UsageError(f"A push to {asked!r} was asked for; expected hub:OWNER/NAME, such as hub:me/acrobot-runs.")
+    raise UsageError(f"Invalid target of a push: expected hub:OWNER/NAME, such as hub:me/acrobot-runs, got {asked!r}.")
 
 
 def tables_upload(
@@ -160,8 +160,8 @@ def push(upload: HubUpload) -> str:
         api.create_repo(upload.repository, private=upload.is_private, exist_ok=True, repo_type=KIND)
         if upload.is_private and not api.repo_info(upload.repository, repo_type=KIND).private:
             raise UsageError(
-                f"{upload.repository} is public on the hub, and a private upload was asked for. Nothing was uploaded. "
-                f"--public uploads there; another name makes a private repository."
+                f"{upload.repository} is public on the hub, so nothing was uploaded. --public uploads there; another "
+                f"name makes a private repository."
             )
         commit = api.create_commit(
             upload.repository,

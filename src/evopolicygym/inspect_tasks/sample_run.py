@@ -136,7 +136,7 @@ def _begun(settings: RunSettings, spec: str, identity: SampleIdentity) -> Path |
         if opened.task.budget.episodes != settings.budget or opened.agent.model != identity.model:
             raise UsageError(
                 f"An earlier try of this sample began the run {root} with {opened.task.budget.episodes} episodes and "
-                f"the model {opened.agent.model!r}; {settings.budget} and {identity.model!r} were asked for now. A new "
+                f"the model {opened.agent.model!r}; now it is {settings.budget} and {identity.model!r}. A new "
                 f"evaluation begins new runs."
             )
         return root

@@ -4,6 +4,7 @@ How the answer travels is described in ``exchange.py``.
 """
 
 import asyncio
+import logging
 import time
 
 from starlette.requests import Request
@@ -25,6 +26,8 @@ from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_bo
 from evopolicygym.serving import guard
 from evopolicygym.serving.body import BodyRefused, read_body
 
+LOG = logging.getLogger(__name__)
+SERVER_ERROR = 500
 BODY_S = 60.0
 """Seconds within which a body must have come."""
 
@@ -105,6 +108,8 @@ class ProxyEndpoint:
             usage = meter.finish(whole=not failed) if meter else Usage()
         n_bytes = len(exchange.body) + (meter.n_bytes if meter else 0)
         cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        if exchange.status >= SERVER_ERROR:
+            LOG.warning("the model server %s failed: %s", self._upstream.prefix, exchange.note or exchange.status)
         if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:
             self._ledger.settle(exchange.status, failed=failed)
         asked = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}

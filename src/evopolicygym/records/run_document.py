@@ -62,6 +62,7 @@ def encode(summary: RunSummary) -> dict[str, Any]:
         "budget": asdict(summary.budget),
         "submissions": [asdict(one) for one in summary.submissions],
         "outcome": _outcome(summary),
+        **({"program_changes": [asdict(one) for one in summary.program_changes]} if summary.program_changes else {}),
     }
 
 

@@ -39,20 +39,19 @@ def named_run(name: Path, below: Path) -> Path:
     by_id = _by_id(below)
     if asked == LATEST:
         if not by_id:
-            raise UsageError(f"The latest run was asked for; {_none(below)}")
+            raise UsageError(_none(below))
         matching = by_id[max(by_id, key=lambda run_id: _age(run_id, by_id[run_id]))]
     else:
         matching = [root for run_id, roots in by_id.items() if run_id.startswith(asked) for root in roots]
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(
-            f"{asked} could be any of {len(matching)} runs; give its path, or more of its id:{_listed(matching)}"
-        )
+        raise UsageError(f"{len(matching)} runs match {asked!r}; give a path, or more of the id:{_listed(matching)}")
     newest = [root for run_id in sorted(by_id) for root in by_id[run_id]]
-    found = f"no run below {below} has an id that begins so. Found there:{_listed(newest)}" if newest else _none(below)
+    if not newest:
+        raise UsageError(f"No run {asked!r}. {_none(below)}")
     raise UsageError(
-        f"{asked} does not exist; expected a run's directory, its id, the beginning of its id, or {LATEST}, and {found}"
+        f"No run {asked!r} in {below}. Give a path, an id prefix, or {LATEST}. Runs there:{_listed(newest)}"
     )
 
 
@@ -110,10 +109,8 @@ def _age(run_id: str, roots: list[Path]) -> tuple[str, int]:
 
 
 def _none(below: Path) -> str:
-    where = (
-        f"there is no run below {below}" if below.is_dir() else f"{below}, where runs are looked for, is no directory"
-    )
-    return f"{where}. --runs DIR names where to look."
+    where = f"./{below}" if not below.is_absolute() and below.parts[:1] != ("..",) else str(below)
+    return f"No runs yet in {where}. Play one: evopolicygym run acrobot; or look elsewhere: --runs DIR"
 
 
 def _listed(roots: list[Path]) -> str:

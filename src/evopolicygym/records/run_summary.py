@@ -22,6 +22,7 @@ from evopolicygym.core.run_summary import (
     BudgetSummary,
     Fingerprint,
     IsolationSummary,
+    ProgramChange,
     RunOutcome,
     RunSummary,
     Stop,
@@ -55,6 +56,7 @@ def summary_of(record: RunRecord) -> RunSummary:
         budget=BudgetSummary(state.budget, state.spent, len(state.submissions)),
         submissions=tuple(_submission(state, index) for index in range(len(state.submissions))),
         outcome=_outcome(state),
+        program_changes=tuple(ProgramChange(one.time, one.program_sha256) for one in state.program_changes),
     )
 
 

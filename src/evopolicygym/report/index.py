@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evopolicygym.analysis.tables.formats import in_markdown
+from evopolicygym.core.number_text import counted
 from evopolicygym.report.contents import INDEX, MARK, Part, ReportContents
 
 MOST_LINES = 40
@@ -17,8 +18,9 @@ def write_index(directory: Path, contents: ReportContents) -> None:
 
 
 def _lines(directory: Path, contents: ReportContents) -> Iterator[str]:
-    counted = f"{contents.runs} finished runs of {len(contents.entries)} entries on {len(contents.tasks)} tasks."
-    yield from ("# Report", "", counted, "")
+    entries = f"{len(contents.entries)} {'entry' if len(contents.entries) == 1 else 'entries'}"
+    runs, tasks = counted(contents.runs, "finished run"), counted(len(contents.tasks), "task")
+    yield from ("# Report", "", f"{runs} of {entries} on {tasks}.", "")
     if contents.page:
         yield from (f"The runs themselves, in a browser: [{contents.page}]({contents.page}).", "")
     for name in contents.names:

@@ -4,13 +4,11 @@ Which options there are is declared in ``core/run_options.py``; how a TOML file 
 price comes from that nobody gave, in ``prices.py``.
 """
 
-import hashlib
-import inspect
 import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -89,7 +87,7 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
     source, directory = split_named(options["split"])
     seed = options["seed"]
     if not 0 <= seed <= LARGEST_SEED:
-        raise UsageError(f"A seed of {seed} was asked for; whole numbers from 0 to {LARGEST_SEED} would work.")
+        raise UsageError(f"Invalid seed: expected an integer from 0 to {LARGEST_SEED}, got {seed}.")
     environment, text = asked_environment(task, TaskText(options["text"]), options["imports"], options["make"])
     options = {**options, "text": text.value}
     return RunConfig(
@@ -145,14 +143,12 @@ def configured(
         document["task"] = str(task)
     if "task" not in document:
         raise UsageError(
-            'No environment was named. What works: evopolicygym run TASK, evopolicygym.run("TASK"), or task = "TASK" '
-            "in a configuration file."
+            'Missing TASK. Example: evopolicygym run acrobot, evopolicygym.run("acrobot"), or task = "acrobot" in a '
+            "configuration file."
         )
     _refuse_other_names(document)
     found = configured_run(document, str(config or PYTHON))
-    if function is None:
-        return found, None
-    return replace(found, agent=replace(found.agent, program_sha256=_source_sha256(function))), FunctionAgent(function)
+    return found, FunctionAgent(function) if function else None
 
 
 def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
@@ -179,18 +175,18 @@ def agent_of(options: AgentOptions) -> AgentConfig:
     name = options["agent"] or (COMMAND if command else DEFAULT_AGENT)
     if command and name != COMMAND:
         raise UsageError(
-            f"The agent {name!r} was asked for, and a command besides; a program of yours is the agent {COMMAND!r}."
+            f"--agent {name} and a command are mutually exclusive: a program of yours is the agent {COMMAND!r}."
         )
     if effort and not EFFORT.fullmatch(effort):
-        raise UsageError(f"The effort {effort!r} was asked for; it is one word, such as low, medium or high.")
+        raise UsageError(f"Invalid effort: expected one word, such as low, medium or high, got {effort!r}.")
     if model_key and not (VARIABLE.fullmatch(model_key) or model_key in os.environ):
         raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
     if secret := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
         raise UsageError(f"The option {secret[0]} is not accepted. {NO_KEYS}")
     if label and (not label.isprintable() or label.isspace() or len(label) > LONGEST_LABEL):
         raise UsageError(
-            f"The label {printable(label[: 2 * LONGEST_LABEL])!r} was asked for; from 1 to {LONGEST_LABEL} "
-            f"characters that can be printed would work."
+            f"Invalid label: expected 1 to {LONGEST_LABEL} printable characters, got "
+            f"{printable(label[: 2 * LONGEST_LABEL])!r}."
         )
     endpoint = {"model_url": options["model_url"], "model_key": model_key, "model_wire": options["model_wire"]}
     extra = {**options["options"], **{name: text for name, text in endpoint.items() if text}}
@@ -225,8 +221,8 @@ def duration(asked: float | str) -> float:
         return float(text)
     except ValueError:
         raise UsageError(
-            f"A time of {asked!r} was asked for; seconds, a text such as 90s, 45m, 2h30m or 1d, or {UNLIMITED} for "
-            f"no limit would work."
+            f"Invalid time: expected seconds, a text such as 90s, 45m, 2h30m or 1d, or {UNLIMITED} for no limit, got "
+            f"{asked!r}."
         ) from None
 
 
@@ -254,7 +250,7 @@ def split_named(name: str) -> tuple[SplitSource, Path | None]:
     directory = Path(name)
     if not directory.is_dir():
         raise UsageError(
-            f"There is no split {name!r}; expected private, public, or a directory that holds train.json, valid.json "
+            f"Invalid split {name!r}: expected private, public, or a directory that holds train.json, valid.json "
             f"and heldout.json."
         )
     return SplitSource.DIRECTORY, directory
@@ -268,13 +264,13 @@ def _refuse_other_names(document: Mapping[str, Any]) -> None:
         return
     if name in AGENTS.names():
         raise UsageError(
-            f"There is no program {name!r} here to be the agent; did you mean --agent {name}? The built-in agent plays "
-            f"by evopolicygym run {task} --agent {name}; a program of your own is named after --."
+            f"There is no program {name!r} here. Did you mean the built-in agent? "
+            f"evopolicygym run {task} --agent {name}"
         )
     if name in catalog.names():
         raise UsageError(
-            f"A run plays one environment, and two were named, {task} and {name}; what works: evopolicygym run {name}. "
-            f"A suite plays many: evopolicygym suite FILE; evopolicygym suites lists those that ship."
+            f"A run plays one environment, got {task} and {name}. Run one: evopolicygym run {name}; several: "
+            f"evopolicygym suite FILE (evopolicygym suites lists those that ship)."
         )
 
 
@@ -283,11 +279,3 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def _source_sha256(function: AgentFunction) -> str:
-    """Return the hash of a function's source; empty where Python knows none, as of what was typed at a prompt."""
-    try:
-        return hashlib.sha256(inspect.getsource(function).encode()).hexdigest()
-    except (OSError, TypeError):
-        return ""

@@ -83,5 +83,5 @@ def capped(
     most = min(cores, episodes)
     if workers > most:
         why = f"{cores} cores" if most == cores else f"{episodes} episodes at once"
-        on_note(f"--workers {workers} was asked for; there are {why}, so {most} are started.")
+        on_note(f"--workers {workers}: only {most} are started, for {why}.")
     return min(workers, most)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
-from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.places import not_kept, state_directory
 from evopolicygym.core.task import Task
@@ -53,15 +53,21 @@ class Experiment:
 def begin(runs: Path, name: str) -> Experiment:
     """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
 
-    Raises ``UsageError``, before anything is written, for what is no experiment's name.
+    Raises ``UsageError``, before anything is written, for what is no experiment's name, and ``StorageError`` where runs
+    can't be written there.
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
-    if file.exists():
-        return recall(_identity(file))
+    try:
+        if file.exists():
+            return recall(_identity(file))
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"Can't write runs to {runs}: {error.strerror}. Give another directory: --runs DIR"
+        ) from error
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
-    directory.mkdir(parents=True, exist_ok=True)
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment

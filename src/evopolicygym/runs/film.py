@@ -80,8 +80,8 @@ def films(
     hidden = wish.split is not Split.TRAIN
     if hidden and state.stage is not Stage.FINISHED:
         raise UsageError(
-            f"Films of {wish.split} were asked for, and {root} is {state.stage}: hidden cases can be seen when a run "
-            f"is finished. --split train films what the agent has seen itself."
+            f"Films of {wish.split} cases need a finished run; {root} is {state.stage}. --split train films what the "
+            f"agent has seen itself."
         )
     cases, below = _cases(state, submission, wish), wish.directory or paths.films
     checkpoint = submission.charged.checkpoint
@@ -184,7 +184,7 @@ def _submission(state: RunState, wish: FilmOptions) -> SubmissionState:
         if not 0 <= wish.submission < len(state.submissions):
             count = len(state.submissions)
             known = f"0 to {count - 1}" if count else "none so far"
-            raise UsageError(f"Submission {wish.submission} was asked for; the run's submissions are: {known}.")
+            raise UsageError(f"There is no submission {wish.submission} in this run; it has: {known}.")
         return state.submissions[wish.submission]
     if state.selected is None:
         raise UsageError(
@@ -197,7 +197,7 @@ def _cases(state: RunState, submission: SubmissionState, wish: FilmOptions) -> S
     """Return the places that are asked for; raise ``UsageError`` where there are none such."""
     what = f"submission {submission.index}"
     if submission.published is None or submission not in state.candidates:
-        raise UsageError(f"Films of {what} were asked for, which played nothing whole: it is {submission.status}.")
+        raise UsageError(f"There is nothing to film of {what}: it is {submission.status}.")
     count = len(submission.episodes) if wish.split is Split.TRAIN else state.cases(wish.split)
     if wish.cases == ALL:
         return range(count)
@@ -205,8 +205,8 @@ def _cases(state: RunState, submission: SubmissionState, wish: FilmOptions) -> S
         return tuple(dict.fromkeys(parse_env_instances(wish.cases, count, count)))
     except RequestRefused:
         raise UsageError(
-            f"The cases {wish.cases!r} were asked for; {what} has {count} {wish.split} cases, 0 to {count - 1}: name "
-            f"some of these, as numbers and ranges with commas, or {ALL!r}."
+            f"Invalid cases {wish.cases!r}: expected numbers and ranges from 0 to {count - 1} with commas, or {ALL!r}; "
+            f"{what} has {count} {wish.split} cases."
         ) from None
 
 

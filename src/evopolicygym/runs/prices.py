@@ -34,16 +34,16 @@ def price_of(config: RunConfig, agent: Agent) -> PriceSnapshot | None:
     if not url:
         if allowance.asks_usage or config.price:
             raise UsageError(
-                f"A limit of cost or tokens, or a price, was given for the agent {config.agent.name!r}, whose model is "
-                f"not asked through a proxy that counts. Limits of time and turns would work; a program of yours can "
-                f"be given a proxy: --model-url URL."
+                f"Limits of cost or tokens, and a price, don't work with the agent {config.agent.name!r}: its model "
+                f"isn't asked through a proxy that counts. Use --max-time or --max-turns; a program of yours gets one "
+                f"by --model-url URL."
             )
         return None
     price = config.price or looked_up(config.agent.model, url)
     if price is None and allowance.cost is not None:
         raise UsageError(
-            f"A limit of cost was asked for, and the price of {config.agent.model!r} at this server is not known. Give "
-            f"it in USD for a million tokens: --price input=1.25,cached_input=0.125,output=10."
+            f"--max-cost needs a price, and that of {config.agent.model!r} at this server is not known. Give it in USD "
+            f"for a million tokens: --price input=1.25,cached_input=0.125,output=10."
         )
     return price
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
+from evopolicygym.core.number_text import counted
 from evopolicygym.runs.revisit import ReplayMeans, revisited
 
 
@@ -83,7 +84,7 @@ def judged(played: Sequence[Replayed]) -> tuple[Verdict, str]:
     """Return what a replay says of the score, and by how much returns differ, in words."""
     different = [one for one in played if not one.same]
     if not different:
-        return Verdict.SAME, f"{len(played)} cases the same, bit for bit"
+        return Verdict.SAME, f"{counted(len(played), 'case')} the same, bit for bit"
     most = max(abs(one.difference) for one in different)
     mean = abs(fsum(one.difference for one in different)) / len(played)
     said = (

@@ -30,6 +30,7 @@ from evopolicygym.runs import experiment
 from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
 from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
+from evopolicygym.specs.catalog import import_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def revisited(root: Path, means: ReplayMeans, *, any_versions: bool = False) -> 
         raise UsageError(f"{root} has no scored checkpoint to play again; it is {state.stage}.")
     owner = experiment.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=means.trusted)
+    import_from(Path.cwd(), state.opened.task.environment)
     config = taken_up(state.opened, means.workers, means.executor, means.address, means.isolation)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:

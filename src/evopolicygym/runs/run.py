@@ -11,7 +11,7 @@ from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, AgentConfig, Particular, rules_of
+from evopolicygym.core.agent import Agent, Particular, rules_of
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
@@ -40,12 +40,12 @@ from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_progra
 from evopolicygym.runs.marks import mark_of, refuse_unkept
 from evopolicygym.runs.policy_packages import refuse_packages, try_packages
 from evopolicygym.runs.prices import price_of
-from evopolicygym.runs.program import program_sha256
+from evopolicygym.runs.program import changed_program, sha256_of
 from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import guarantees
-from evopolicygym.specs.catalog import spec_sha256
+from evopolicygym.specs.catalog import import_from, spec_sha256
 
 STOP_WORDS = 500
 """The most characters that are recorded of why a run was stopped."""
@@ -92,6 +92,7 @@ def play(
         executor = stack.enter_context(_executor(RunPaths(root), config))
         if config.task.policy_packages:
             _offer_packages(RunPaths(root), config.task, executor)
+        config = replace(config, agent=replace(config.agent, program_sha256=sha256_of(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
@@ -108,6 +109,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     executor_address: str = "",
     *,
     trusted: bool = False,
+    allow_changed_program: bool = False,
     agent: Agent | None = None,
     directory: Path | None = None,
 ) -> RunState:
@@ -118,7 +120,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     that the directory may hold the run's workspace; without it, the agent works where it did before.
 
     Raises ``UsageError`` where it was begun elsewhere, so that it may start somebody else's program, and is not
-    ``trusted``, ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
+    ``trusted``, or where its agent's program is missing, or changed and not ``allow_changed_program``, which the
+    record shows; ``RecordError`` where it is being played elsewhere, is broken, goes back behind what was played here,
     or was begun under other versions or another simulator's code.
     """
     root = root.resolve()
@@ -132,14 +135,20 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
+    import_from(Path.cwd(), state.opened.task.environment)
     with ExitStack() as stack:
         writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
         agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
+        program = ""
+        if state.stage is Stage.OPEN:
+            if isinstance(agent, Particular):
+                agent.refuse(state.opened.task.environment.name)
+            program = changed_program(root, state, agent, allowed=allow_changed_program)
         config = taken_up(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(_executor(writer.paths, config))
         check_fingerprint(state.opened, executor.grounds)
         dealer(state, owner)
-        writer.record(RunResumed(now()))
+        writer.record(RunResumed(now(), program))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _to_the_end(writer, executor, owner, agent, directory)
@@ -233,7 +242,7 @@ def _opening(
         run_id=run_id,
         protocol_version=PROTOCOL_VERSION,
         task=config.task,
-        agent=_with_program_hash(config.agent),
+        agent=config.agent,
         seed=config.seed,
         split=config.split,
         experiment=owner.identity,
@@ -247,13 +256,6 @@ def _opening(
         price=price,
         simulator_code=grounds.simulator_code,
     )
-
-
-def _with_program_hash(agent: AgentConfig) -> AgentConfig:
-    """Return an agent with the hash of the program that its command starts, where it has a command."""
-    if agent.program_sha256 or not agent.command:
-        return agent
-    return replace(agent, program_sha256=program_sha256(agent.command))
 
 
 def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:

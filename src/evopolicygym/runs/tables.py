@@ -103,9 +103,9 @@ def _field(one: DeclaredOption) -> tuple[Any, Any]:
 def _wrong(kind: type[TomlTable], problem: DecodingProblem) -> str:
     """Return what is wrong. No value is ever quoted: there might be a key in it."""
     if problem.is_missing:
-        return f"{problem.where} is missing."
+        return f"Missing {problem.where}."
     if not problem.is_unknown:
-        return f"{problem.where} is invalid: {problem.message}."
+        return f"Invalid {problem.where}: {problem.message[:1].lower()}{problem.message[1:]}."
     *path, name = problem.path
     keys = f" {NO_KEYS}" if SECRET.search(name) else ""
     return f"{problem.where} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"

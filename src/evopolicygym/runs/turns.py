@@ -4,6 +4,7 @@ What a run is before and after them is described in ``run.py``; what a limit is,
 tokens are kept where they are counted, at the model proxy.
 """
 
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -13,8 +14,9 @@ from threading import Event as Flag
 from threading import Lock, Thread
 from time import monotonic
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
-from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
+from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.printable import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
@@ -30,6 +32,8 @@ METER_S = 10.0
 """How often it is flushed to disk what a turn has used."""
 MOST_NOTES = 20_000
 """Requests of one turn that are noted one by one; after so many, what is used is noted as often as it is flushed."""
+TRACEBACK_LINES = 200
+"""The most that are kept of a traceback, the last ones."""
 MESSAGE = 500
 """The most characters that are recorded of why an agent was stopped."""
 
@@ -103,13 +107,14 @@ def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directo
     Raises ``AgentError`` where it can't go on for a reason outside of itself.
     """
     writer = session.writer
+    before = len(writer.state.submissions)
     while not session.done and writer.state.turns - writer.state.pauses < agent.max_turns:
         if writer.state.allowance_spent:
             return
         turn = writer.state.turns
         session.turn_started(turn)
         with _metered(session, turn) as meter:
-            outcome = _turn(session, server, agent, directory, meter)
+            outcome = _turn(session, server, agent, directory, meter, before)
             session.raise_fault()  # a turn that ended by a fault of ours is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
@@ -142,8 +147,13 @@ def _limited(outcome: Turn, meter: TurnMeter) -> Turn:
     return outcome
 
 
-def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter) -> Turn:
-    """Play one turn of the agent; it is stopped when the run is done, or its time is up."""
+def _turn(
+    session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path, meter: TurnMeter, before: int
+) -> Turn:
+    """Play one turn of the agent; it is stopped when the run is done, or its time is up.
+
+    ``before`` submissions were made before this process played the run.
+    """
     opened, paths = session.state.opened, session.writer.paths
     left = opened.agent.allowance.left(session.state.used)
     workspace = workspace_of(opened, paths, directory, left, meter.report)
@@ -163,9 +173,9 @@ def _turn(session: JudgeSession, server: JudgeServer, agent: Agent, directory: P
     try:
         return future.result()
     except AgentError as error:
-        if not session.state.submissions:  # whoever mends what it lacks can have it begin again
+        if len(session.state.submissions) == before:  # whoever mends what it lacks can have it begin again
             raise
-        return _crashed(error)
+        return _crashed(error, workspace.transcript)
 
 
 def workspace_of(
@@ -197,12 +207,21 @@ def _not_to_import(opened: RunOpened) -> tuple[str, ...]:
 
 def _fulfil(future: "Future[Turn]", agent: Agent, workspace: Workspace, server: JudgeServer, stop: Flag) -> None:
     try:
-        future.set_result(agent.play(workspace, server, stop))
+        outcome = agent.play(workspace, server, stop)
+        if not isinstance(outcome, Turn):
+            raise TypeError(f"play must return a Turn, not {type(outcome).__name__}")  # noqa: TRY301 - as any failure
+        future.set_result(outcome)
     except (AgentError, SandboxError) as error:  # what can't be ended may be alive: nothing hidden is played beside it
         future.set_exception(error)
     except Exception as error:  # noqa: BLE001 - an agent's failure is recorded, whatever it is
-        future.set_result(_crashed(error))
+        future.set_result(_crashed(error, workspace.transcript))
 
 
-def _crashed(error: Exception) -> Turn:
+def _crashed(error: Exception, transcript: Path) -> Turn:
+    """Return how a turn ended by an exception, whose traceback goes into the agent's log."""
+    text = "".join(traceback.format_exception(error)[-TRACEBACK_LINES:])
+    with suppress(OSError, RecordError):
+        transcript.parent.mkdir(parents=True, exist_ok=True)
+        with regular_file.appender(transcript) as log:
+            log.write(text.encode("utf-8", "replace"))
     return Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:MESSAGE])

@@ -7,10 +7,13 @@ A built-in name is a file of ``specs/``. Other distributions add names through t
 
 import hashlib
 import json
+import os
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -51,11 +54,14 @@ def names() -> list[str]:
 def load(asked: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
     """Return the spec of a name, or of a path to a ``.toml`` file, whose stem is then the name.
 
-    Raises ``UnknownName``, or ``UsageError`` where the file can't be read as a spec, or has no such texts.
+    The modules that such a file names can be imported from beside it. Raises ``UnknownName``, or ``UsageError`` where
+    the file can't be read as a spec, or has no such texts.
     """
     name = str(asked)
     if name.endswith(".toml"):
-        return _read(Path(asked), Path(asked).stem, text)
+        spec = _read(Path(asked), Path(asked).stem, text)
+        import_from(Path(asked).parent, spec)
+        return spec
     built_in = _built_in()
     if name in built_in:
         return _read(built_in[name], name, text)
@@ -63,6 +69,20 @@ def load(asked: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
     if name in outside:
         return _read(file_of(outside[name], "environment"), name, text)
     raise UnknownName("environment", name, built_in.keys() | outside.keys())
+
+
+def import_from(directory: Path, spec: EnvironmentSpec) -> None:
+    """Have the modules that register a spec imported from a directory, where they lie there and nowhere else.
+
+    It is put at the end of Python's path here and in the processes that are started from here.
+    """
+    for name in spec.registering_modules:
+        module = name.partition(".")[0]
+        lies_there = (directory / f"{module}.py").is_file() or (directory / module / "__init__.py").is_file()
+        if lies_there and PathFinder.find_spec(module, [place for place in sys.path if place]) is None:
+            place = str(directory.resolve())
+            sys.path.append(place)
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), place)))
 
 
 def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText = TaskText.FULL) -> EnvironmentSpec:
@@ -85,8 +105,8 @@ def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText 
         return file.spec()
     if file.terse is None:
         raise UsageError(
-            f"{source}: the text {shown} was asked for, and there is none. What works: the text {TaskText.FULL}, or a "
-            f"table [{shown}] at the end of that file with {', '.join(one.name for one in fields(TerseTexts))}."
+            f"{source} has no text {shown}. Use --text {TaskText.FULL}, or add a table [{shown}] at the end of that "
+            f"file with {', '.join(one.name for one in fields(TerseTexts))}."
         )
     return file.terse.in_place_of(file.spec())
 

@@ -9,6 +9,7 @@ import shutil
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
+from shlex import quote
 from threading import Event
 
 from evopolicygym.agents.base import refuse_effort
@@ -30,11 +31,14 @@ from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.levels import guarantees
 
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
 MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
 """Options of an agent's config that say where its model proxy leads (``model_proxy.upstream.ModelUpstream``)."""
 
+PYTHON = re.compile(r"python[0-9.]*", re.ASCII)
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
 """Programs that run the file that is their first argument."""
 
@@ -59,7 +63,7 @@ class CommandAgent:
         self._upstream = upstream
         self.model_url = upstream.base_url if upstream else ""
 
-    def refuse(self, environment: str) -> None:
+    def refuse(self, environment: str) -> None:  # noqa: ARG002 - a program may play any
         """Raise ``UsageError`` where there is no such program, no script for an interpreter to run, or no terminal."""
         if self._interactive:
             refuse_no_terminal(f"The agent {self._launch.command[0]!r}")
@@ -69,9 +73,8 @@ class CommandAgent:
         missing = program if not _is_there(program) else script if script and not _is_file(script) else ""
         if missing:
             raise UsageError(
-                f"The program {' '.join(self._launch.command)!r} was asked for as the agent on {environment}, and "
-                f"there is no {missing!r} here or in a workspace. Give the path of a file that is there, or a "
-                f"program's name that is on PATH, after --."
+                f"Invalid agent program {' '.join(self._launch.command)!r}: there is no {missing!r} here or in a "
+                f"workspace. Give the path of a file, or the name of a program on PATH, after --."
             )
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
@@ -102,8 +105,20 @@ class CommandAgent:
         if ended.code is None:
             return Turn(AgentEnd.STOPPED, findings=ended.findings)
         if ended.code:
-            return Turn(AgentEnd.CRASHED, last_words(ended.code, workspace.transcript), findings=ended.findings)
+            words = last_words(ended.code, workspace.transcript)
+            return Turn(AgentEnd.CRASHED, f"{words}{self._way_out(words, workspace)}", findings=ended.findings)
         return Turn(AgentEnd.FINISHED, findings=ended.findings)
+
+    def _way_out(self, words: str, workspace: Workspace) -> str:
+        """Return how a program gets at a Python of the user's own, where the sandbox's lacks a module; else nothing."""
+        program, *arguments = self._launch.command
+        inside = Guarantee.PROGRAM_ENCLOSED in guarantees(workspace.isolation)
+        if "ModuleNotFoundError" not in words or not PYTHON.fullmatch(program) or not inside:
+            return ""
+        return (
+            f". In the sandbox {program} is the policies' Python, not that of your shell; to take yours: "
+            f'-- "$(which {program})" {" ".join(map(quote, arguments))}'
+        )
 
 
 def _is_there(program: str) -> bool:

@@ -9,6 +9,7 @@ from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.judge_client import JudgeClient, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.number_text import counted
 
 ABOUT = About("changes nothing: plays the random policy that it finds")
 EPISODES_PER_SUBMISSION = 16
@@ -38,4 +39,4 @@ def _spend(judge: JudgeClient) -> str:
         indices = info.cases(info.episode_budget - remaining, count)
         remaining = judge.submit(indices, f"random-{submissions}").remaining_budget
         submissions += 1
-    return f"{submissions} submissions of the policy as it was found"
+    return f"{counted(submissions, 'submission')} of the policy as it was found"

@@ -114,7 +114,7 @@ class Evaluator:
             raise BudgetSpent(str(closed)) from closed
         except RequestRefused as refused:
             if refused.status == RefusalStatus.BUDGET_INVALID and len(indices) > self.remaining:
-                message = f"{len(indices)} episodes were asked for, and {self.remaining} are left."
+                message = f"{len(indices)} episodes requested; {self.remaining} are left."
                 raise BudgetSpent(message) from refused
             if refused.status == RefusalStatus.INVALID_CHECKPOINT:
                 return Evaluation(indices, (), REFUSED, str(refused), {}, None, self.remaining)
@@ -149,7 +149,7 @@ class Evaluator:
             for place in summary.failed
             if place < len(episodes)
         }
-        load_error = "" if summary.returns else _load_error(feedback / "errors.txt") or summary.status
+        load_error = "" if summary.returns else load_error_of(feedback) or summary.status
         returns, status, index = summary.returns, summary.status, summary.submit_id
         return Evaluation(indices, returns, status, load_error, errors, feedback, self.remaining, submit_index=index)
 
@@ -199,8 +199,9 @@ def _mean(played: Mapping[int, float]) -> float:
     return -math.inf if any(map(math.isnan, values)) else fmean(values)
 
 
-def _load_error(file: Path) -> str:
-    lines = _text(file).splitlines()
+def load_error_of(feedback: Path) -> str:
+    """Return why a submission's policy could not be loaded, as its feedback says; empty where it says nothing."""
+    lines = _text(feedback / "errors.txt").splitlines()
     try:
         document = strict_json.decode(lines[0])
         return str(document.get("traceback") or document["message"])[-MOST_ERROR:]

@@ -24,12 +24,18 @@ class FunctionAgent:
 
     def __init__(self, function: AgentFunction) -> None:
         self.function = function
+        self.error: Exception | None = None
+        """What the function raised."""
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Call the function; what it returns is recorded as what it had to say, where that is a text."""
 
         def call(judge: JudgeClient) -> str:
-            said = self.function(Session(workspace, judge))
+            try:
+                said = self.function(Session(workspace, judge))
+            except Exception as error:
+                self.error = error
+                raise
             return said if isinstance(said, str) else ""
 
         return turn(call, endpoint, stop)
@@ -41,7 +47,7 @@ def function_name(function: AgentFunction) -> str:
         inspect.signature(function).bind(None)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"The agent {function!r} was given; a function of one argument, the session, is expected."
+            f"Invalid agent {getattr(function, '__name__', function)!r}: it must take one argument: def agent(session)"
         ) from error
     return getattr(function, "__name__", type(function).__name__)
 

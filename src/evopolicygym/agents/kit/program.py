@@ -28,7 +28,8 @@ LOOK_S = 0.05
 OUTPUT_BYTES = 64 << 20
 """The most that is kept of what a run's programs print."""
 CUT = b"\n[what came after this was not kept]\n"
-LAST_WORDS = 300
+LAST_BYTES, LAST_WORDS = 8192, 400
+"""Of a program's output: how many bytes are read for its last line, and how many characters of that are said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,12 @@ def run(
 
 
 def last_words(code: int, transcript: Path) -> str:
-    """Return in a sentence with which exit code a program ended, and what it printed last."""
+    """Return in a sentence with which exit code a program ended, and the last line that it printed."""
     with regular_file.reader(transcript) as file:
-        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_WORDS))
-        words = " ".join(file.read().decode("utf-8", "replace").split())
-    return f"the program ended with exit code {code}: {words or 'it printed nothing'}"
+        file.seek(max(0, file.seek(0, os.SEEK_END) - LAST_BYTES))
+        lines = file.read().decode("utf-8", "replace").split("\n")
+    last = next((words for line in reversed(lines) if (words := " ".join(line.split()))), "it printed nothing")
+    return f"the program ended with exit code {code}: {last if len(last) <= LAST_WORDS else last[:LAST_WORDS] + ' …'}"
 
 
 def _started(

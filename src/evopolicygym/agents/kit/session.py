@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from evopolicygym.agents.kit.evaluator import Evaluator
+from evopolicygym.agents.kit.evaluator import Evaluator, load_error_of
 from evopolicygym.agents.kit.given_project import replace
 from evopolicygym.agents.kit.judge_client import Info, JudgeClient
 from evopolicygym.core.agent import Workspace
@@ -32,6 +32,8 @@ class Feedback:
     """Places in ``returns`` of episodes in which the policy failed."""
     remaining: int
     """Train episodes that are left."""
+    error: str
+    """Why the policy could not be loaded, in the end of its traceback; empty where it could."""
     directory: Path
     """All that the judge shows of the submission, as files: ``summary.json``, ``episodes/``."""
 
@@ -97,13 +99,15 @@ class Session:
             replace(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
         summary = self._judge.submit(self._cases(episodes), f"session-{self._submissions}")
         self._submissions += 1
+        directory = self.workspace / "feedback" / f"submit_{summary.submit_id:03d}"
         return Feedback(
             summary.submit_id,
             summary.status,
             summary.returns,
             summary.failed,
             summary.remaining_budget,
-            self.workspace / "feedback" / f"submit_{summary.submit_id:03d}",
+            "" if summary.returns else load_error_of(directory) or summary.status,
+            directory,
         )
 
     def _cases(self, episodes: int | Sequence[int]) -> list[int]:

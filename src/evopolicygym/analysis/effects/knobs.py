@@ -38,7 +38,7 @@ def agent_of(run: RunResult, knobs: Iterable[str]) -> tuple[Hashable, ...]:
     """Return what agent played a run, all that it is but for the knobs that are compared."""
     own = {HARNESS: run.agent, MODEL: run.model, "effort": run.effort}
     own |= {name: level_of(run, name) for name in ALLOWANCE}
-    named = run.options_text, *run.command, run.program_sha256, run.given_label
+    named = run.options_text, *run.command, *run.programs, run.given_label
     return (*(own[name] for name in own if name not in set(knobs)), *named)
 
 

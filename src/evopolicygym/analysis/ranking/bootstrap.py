@@ -13,6 +13,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from evopolicygym.core.score import estimate
 
 REPLICATES = 2000
 COVERAGE = 0.95
+MOST_KEPT_BYTES = 64 << 20
+"""Of draws, and of what came of them, as if all were as large as the last."""
 _NORMAL = 1.959963984540054
 
 Floats = NDArray[np.float64]
@@ -161,13 +164,29 @@ def case_effects(returns: Floats) -> Floats:
     return effects * math.sqrt(cases / (cases - 1))
 
 
+_DRAWS: dict[Hashable, tuple[NDArray[Any], Any]] = {}
+"""Draws that were made, each with the generator's state after it: tables that share entries draw the same again."""
+_SUMS: dict[Hashable, Floats] = {}
+"""What the drawn cases' effects came to, by what decided the draw and the effects."""
+
+
+def _keep(kept: dict[Hashable, Any], key: Hashable, value: object, n_bytes: int) -> None:
+    """Keep a value for whoever asks for the same next; forget all others where they would take too much memory."""
+    if (len(kept) + 1) * n_bytes > MOST_KEPT_BYTES:
+        kept.clear()
+    kept[key] = value
+
+
 class Resampler:
     """Draws replicates; cases of one name are drawn once, for whoever was played on them."""
 
     def __init__(self, replicates: int = REPLICATES, seed: int = 0) -> None:
         self.replicates = replicates
         self._random = np.random.default_rng(seed)
-        self._drawn: dict[tuple[Hashable, int], Floats] = {}
+        self._draws: tuple[int, ...] = (seed, replicates)
+        """What decides the next draw: the seed, the number of replicates, and the sizes of all draws so far."""
+        self._drawn: dict[tuple[Hashable, int], tuple[NDArray[Any], tuple[int, ...]]] = {}
+        """How often each case of a name was drawn, and what decided that."""
 
     def means(self, sample: Sample) -> Floats:
         """Return a sample's mean in each replicate."""
@@ -179,7 +198,7 @@ class Resampler:
         for block in sample.blocks:
             effects = case_effects(block.returns)
             with np.errstate(invalid="ignore"):
-                added += len(block.returns) / runs * (self._weights(block.cases, len(effects)) @ effects)
+                added += len(block.returns) / runs * self._case_sums(block.cases, effects)
         return added
 
     def _of_runs(self, sample: Sample) -> Floats:
@@ -188,16 +207,28 @@ class Resampler:
             return np.zeros(self.replicates)
         with np.errstate(invalid="ignore"):
             effects = (runs - runs.mean()) * math.sqrt(len(runs) / (len(runs) - 1))
-            return np.asarray(self._new_weights(len(runs)) @ effects)
+            return np.asarray(self._draw(len(runs)) / len(runs) @ effects)
 
-    def _weights(self, cases: Hashable, count: int) -> Floats:
-        if (cases, count) not in self._drawn:
-            self._drawn[cases, count] = self._new_weights(count)
-        return self._drawn[cases, count]
+    def _case_sums(self, cases: Hashable, effects: Floats) -> Floats:
+        """Return the mean of the drawn cases' effects, by replicate."""
+        if (cases, len(effects)) not in self._drawn:
+            self._drawn[cases, len(effects)] = self._draw(len(effects)), self._draws
+        counts, draws = self._drawn[cases, len(effects)]
+        sums = _SUMS.get((draws, effects.tobytes()))
+        if sums is None:
+            sums = np.asarray(counts / len(effects) @ effects)
+            _keep(_SUMS, (draws, effects.tobytes()), sums, sums.nbytes)
+        return sums
 
-    def _new_weights(self, count: int) -> Floats:
-        """Return how often each of ``count`` is drawn, as its share, by replicate."""
-        return self._random.multinomial(count, np.full(count, 1 / count), self.replicates) / count
+    def _draw(self, count: int) -> NDArray[Any]:
+        """Return how often each of ``count`` is drawn, by replicate."""
+        self._draws = (*self._draws, count)
+        if (made := _DRAWS.get(self._draws)) is None:
+            counts = self._random.multinomial(count, np.full(count, 1 / count), self.replicates)
+            made = counts.astype(np.min_scalar_type(count)), self._random.bit_generator.state
+            _keep(_DRAWS, self._draws, made, made[0].nbytes)
+        counts, self._random.bit_generator.state = made
+        return counts
 
 
 def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None) -> Interval:

@@ -229,16 +229,8 @@ def score_table(
     entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
-        raise UsageError("There is nothing to show: no finished run, and no shipped table was asked for.")
-    cells = [cell for entry in entries for cell in entry.cells.values()]
-    if any(cell.has_score and cell.unscored for cell in cells):
-        notes.append(
-            "A repeat that ended without a checkpoint to score counts as uniform random, or as the worst other repeat."
-        )
-    if any(not cell.has_score for cell in cells):
-        notes.append(
-            "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
-        )
+        raise UsageError("There is nothing to show: no finished run and no shipped table (--with).")
+    notes += _notes_on_missing_scores(entries)
     if shipped and runs:
         notes.append("Published means, and shipped runs of other experiments, are of other cases, perhaps versions.")
     notes += _texts(runs, shipped)
@@ -248,8 +240,10 @@ def score_table(
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
-    if changed := sorted({one.label for one in entries if len({run.program_sha256 for run in one.runs}) > 1}):
+    if changed := sorted({one.label for one in entries if len({run.programs for run in one.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
+    if within := sorted({one.label for one in entries if any(run.program_changes for run in one.runs)}):
+        notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 
@@ -320,6 +314,14 @@ def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tupl
 
 def _one_of(found: Iterable[str]) -> str | None:
     return ", ".join(sorted({text for text in found if text})) or None
+
+
+def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
+    cells = [cell for entry in entries for cell in entry.cells.values()]
+    if any(cell.has_score and cell.unscored for cell in cells):
+        yield "A repeat without a checkpoint to score counts as uniform random, or as the worst other repeat."
+    if any(not cell.has_score for cell in cells):
+        yield "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
 
 
 def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:

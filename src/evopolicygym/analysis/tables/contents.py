@@ -282,7 +282,7 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
                 "runs": [str(run.root) for run in score.cell.runs],
                 "commitments": sorted({run.commitment for run in score.cell.runs}),
                 "fingerprints": sorted({run.fingerprint for run in score.cell.runs}),
-                "programs": sorted({run.program_sha256 for run in score.cell.runs if run.program_sha256}),
+                "programs": sorted({sha256 for run in score.cell.runs for sha256 in run.programs}),
             }
             for name, score in one.tasks.items()
         },
@@ -315,7 +315,7 @@ def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[st
         None if one.wall_s is None else Number(one.wall_s / 3600, 1),
         ", ".join(_isolation(one.entry)) or None,
         _fingerprint(run.fingerprint for run in one.entry.runs),
-        _fingerprint(run.program_sha256 for run in one.entry.runs if run.program_sha256),
+        _fingerprint(sha256 for run in one.entry.runs for sha256 in run.programs),
     )
 
 

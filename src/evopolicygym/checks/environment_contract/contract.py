@@ -48,10 +48,11 @@ class _RandomEpisode:
     trace: str = ""
 
 
-def examine(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
+def examine(asked: str | Path | EnvironmentSpec, *, quick: bool = False) -> Iterator[Finding]:
     """Examine a spec, or the environment of a name or of a path to a TOML file; yield one finding after another.
 
-    It ends early where nothing further can be looked at.
+    It ends early where nothing further can be looked at. When ``quick``, one random episode is all that is played, and
+    a key of success that it doesn't show is a finding.
     """
     try:
         spec = asked if isinstance(asked, EnvironmentSpec) else catalog.load(asked)
@@ -60,16 +61,16 @@ def examine(asked: str | Path | EnvironmentSpec) -> Iterator[Finding]:
         return
     yield Finding("loads", ok=True, detail=f"{spec.name} is {spec.id}, at most {spec.max_steps} steps")
     try:
-        look = _look(spec)
+        look = _look(spec, traced=not quick)
     except Exception as error:  # noqa: BLE001 - whatever a simulator raises is the finding
         yield Finding("plays", ok=False, detail=_words(error))
         return
     yield _plays(look)
-    for name, part in _PARTS.items():
+    for name, part in (_QUICK if quick else _PARTS).items():
         yield _finding(name, part, spec, look)
 
 
-def _look(spec: EnvironmentSpec) -> _RandomEpisode:
+def _look(spec: EnvironmentSpec, *, traced: bool) -> _RandomEpisode:
     environment = Environment(spec)
     try:
         observation = environment.reset(_SEED)
@@ -79,7 +80,8 @@ def _look(spec: EnvironmentSpec) -> _RandomEpisode:
         _play(environment, look)
     finally:
         environment.close()
-    look.trace = trace(spec, _SEED, look.steps)
+    if traced:
+        look.trace = trace(spec, _SEED, look.steps)
     return look
 
 
@@ -137,6 +139,20 @@ def _reward_components(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[boo
     if absent:
         return False, f"info has no {', '.join(absent)}; it has {', '.join(look.keys) or 'no keys'}"
     return True, ", ".join(spec.reward_components) or "none declared"
+
+
+def _written(spec: EnvironmentSpec, _: _RandomEpisode) -> tuple[bool, str]:
+    texts = {"objective": spec.objective, "reward": spec.reward, "termination": spec.termination}
+    texts |= {"success.meaning": spec.success.meaning} if spec.success else {}
+    texts |= {name: "".join(f"{text}\n" for text in getattr(spec, name)) for name in ("observation", "action")}
+    unwritten = [name for name, text in texts.items() if TO_WRITE.strip() in text]
+    return not unwritten, f"TODO still stands in {', '.join(unwritten)}" if unwritten else "all are written"
+
+
+def _success_seen(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
+    ok, detail = _success(spec, look)
+    has_key = spec.success is not None and spec.success.rule.has_key
+    return ok and not (has_key and spec.success is not None and spec.success.key not in look.keys), detail
 
 
 def _success(spec: EnvironmentSpec, look: _RandomEpisode) -> tuple[bool, str]:
@@ -210,6 +226,15 @@ _PARTS: dict[str, _Part] = {
     "repeats after another episode": _repeats_after_another,
     "repeats in another process": _repeats_elsewhere,
 }
+
+
+_QUICK: dict[str, _Part] = {
+    "texts": _written,
+    **{name: _PARTS[name] for name in ("observations", "observation texts", "action texts", "reward components")},
+    "success": _success_seen,
+    "idle action": _idle_action,
+}
+"""What a run looks at before it plays an environment of its user's own."""
 
 
 def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _RandomEpisode) -> Finding:

@@ -5,14 +5,30 @@ No seed of a case and no path of the host is in any of them. Where the values co
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
+from typing import Any
 
 from evopolicygym.export.schema.columns import Json, Numbers, column
 
 
+class Record:
+    """A row whose columns are read as attributes or by their names: ``row.task`` and ``row["task"]``, ``dict(row)``."""
+
+    __slots__ = ()
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the columns."""
+        return tuple(one.name for one in fields(self))  # type: ignore[arg-type] # each subclass is a dataclass
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - any column's
+        if name not in self.keys():
+            raise KeyError(name)
+        return getattr(self, name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
+class RunRow(Record):
     """One run."""
 
     run: str = column("the run's id")
@@ -22,7 +38,7 @@ class RunRow:
     kind: str = column("`tuning` or `synthesis`")
     agent: str = column("what its user called the agent (`--label`), else the agent's name")
     harness: str = column("the agent's name, whatever its user called it")
-    program_sha256: str | None = column("SHA-256 of the files that the agent's command names; null where it names none")
+    program_sha256: str | None = column("SHA-256 of the agent's program when the run began; null where it has none")
     model: str | None = column("the model that the agent uses; null where it was given none")
     effort: str | None = column("the reasoning effort of the model; null where the run doesn't say")
     seed: int = column("of the agent and of the policies' random numbers; cases have other seeds, which no table has")
@@ -83,7 +99,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubmissionRow:
+class SubmissionRow(Record):
     """One submission."""
 
     run: str = column("the run's id")
@@ -108,7 +124,7 @@ class SubmissionRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EpisodeRow:
+class EpisodeRow(Record):
     """One case, played by one checkpoint."""
 
     run: str = column("the run's id")
@@ -133,7 +149,7 @@ class EpisodeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StepRow:
+class StepRow(Record):
     """One step of an episode."""
 
     run: str = column("the run's id")

@@ -141,7 +141,7 @@ def _bind_parts(schemas: Any, buffer: bytearray, offset: int, *, wide: bool) -> 
 def _bind_integer(cell: "np.ndarray[Any, Any]", *, wide: bool) -> Binding:
     def write(value: Any) -> None:
         if isinstance(value, bool | np.bool_):
-            raise Unreadable(f"{value!r} is a truth value; an integer is due")
+            raise Unreadable(f"expected an integer, got the truth value {value!r}")
         try:
             cell[0] = int(value) if wide and _is_whole(value) else index(value)
         except (TypeError, OverflowError) as error:
@@ -177,9 +177,9 @@ def _bind_array(view: "np.ndarray[Any, Any]", kinds: str, *, wide: bool) -> Bind
         if wide and dtype.kind == "i" and array.dtype.kind == "f" and _are_whole(array):
             array = array.astype(dtype)
         if array.shape != shape:
-            raise Unreadable(f"an array of shape {shape} is due, not of shape {array.shape}")
+            raise Unreadable(f"expected an array of shape {shape}, got shape {array.shape}")
         if array.dtype.kind not in kinds:
-            raise Unreadable(f"an array of numbers is due, not of {array.dtype}")
+            raise Unreadable(f"expected an array of numbers, got {array.dtype}")
         view[...] = array
 
     return Binding(write, (lambda: view[()]) if zero_dimensional else view.copy)
@@ -195,7 +195,7 @@ def _as_array(value: Any) -> "np.ndarray[Any, Any]":
 def _bind_text(cells: memoryview, max_length: int) -> Binding:
     def write(value: Any) -> None:
         if not isinstance(value, str) or len(value) > max_length:
-            raise Unreadable(f"a text of at most {max_length} characters is due, not {_brief(value)}")
+            raise Unreadable(f"expected a text of at most {max_length} characters, got {_brief(value)}")
         encoded = value.encode("utf-8", "replace")
         cells[:4] = len(encoded).to_bytes(4, "little")
         cells[4 : 4 + len(encoded)] = encoded
@@ -210,7 +210,7 @@ def _bind_text(cells: memoryview, max_length: int) -> Binding:
 def _bind_tuple(parts: list[Binding]) -> Binding:
     def write(value: Any) -> None:
         if not isinstance(value, tuple | list) or len(value) != len(parts):
-            raise Unreadable(f"a tuple of {len(parts)} values is due, not {_brief(value)}")
+            raise Unreadable(f"expected a tuple of {len(parts)} values, got {_brief(value)}")
         for part, item in zip(parts, value, strict=True):
             part.write(item)
 
@@ -220,7 +220,7 @@ def _bind_tuple(parts: list[Binding]) -> Binding:
 def _bind_dict(parts: dict[str, Binding]) -> Binding:
     def write(value: Any) -> None:
         if not isinstance(value, Mapping) or set(value) != set(parts):
-            raise Unreadable(f"a dict with the keys {sorted(parts)} is due, not {_brief(value)}")
+            raise Unreadable(f"expected a dict with the keys {sorted(parts)}, got {_brief(value)}")
         for name, part in parts.items():
             part.write(value[name])
 

@@ -68,7 +68,7 @@ def measured(
     that no standard error can be known, and where a reference is asked for that there is not.
     """
     if not FEWEST <= cases <= CASES:
-        raise UsageError(f"{cases} cases were asked for; from {FEWEST} to {CASES} would work.")
+        raise UsageError(f"Invalid number of cases: expected {FEWEST} to {CASES}, got {cases}.")
     wanted = _wanted(spec, kinds)
     reference = references.files_of(spec.name) if AnchorKind.REFERENCE in wanted else {}
     found: dict[AnchorKind, MeasuredAnchor] = {}

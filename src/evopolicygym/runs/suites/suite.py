@@ -241,15 +241,15 @@ def _file(asked: str) -> Path:
 def _refuse_nonsense(suite: SuiteConfig) -> None:
     for what, count in (("environments", len(suite.environments)), ("agents", len(suite.agents))):
         if not count:
-            raise UsageError(f"The suite has no {what}; at least one is needed.")
+            raise UsageError(f"Invalid suite: expected at least one of {what}, got none.")
     for what, value in (("repeats", suite.repeats), ("jobs", suite.jobs), ("workers", suite.common["workers"])):
         if value is not None and value < 1:
-            raise UsageError(f"{what} of {value} was asked for; at least 1 is needed.")
+            raise UsageError(f"Invalid {what}: expected an integer from 1, got {value}.")
     executor = suite.common["executor"]
     if executor != LOCAL and (suite.jobs or 1) > 1 and suite.common["workers"] is None:
         raise UsageError(
-            f"{suite.jobs} runs at once were asked for on the executor {executor!r}, where each would take every "
-            f"processor it finds: say with workers (--workers) how many are for one run."
+            f"{suite.jobs} jobs on the executor {executor!r} need workers (--workers N): without it each run takes "
+            f"every processor that it finds."
         )
     _refuse_twice("agent", [entry_name(entry) for entry in suite.agents], suite)
 

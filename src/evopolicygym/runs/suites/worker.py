@@ -17,6 +17,7 @@ from threading import Lock, Thread
 from time import sleep
 from types import FrameType
 
+from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.event import Event, StopReason
 from evopolicygym.core.run import RunState
@@ -79,7 +80,10 @@ def work(order: WorkerOrder, voice: SuiteReporter) -> int:
 
     config = order.config
     try:
-        with tracked(config.track, voice.opened, voice.observe, log_note) as (opened, observe):
+        with (
+            warnings_passed_on(log_note),
+            tracked(config.track, voice.opened, voice.observe, log_note) as (opened, observe),
+        ):
             if order.root is None:
                 play(config, opened, observe)
             else:

@@ -16,7 +16,8 @@ from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.host import python_program
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.simulators import SimulatorPlaces, hidden_modules, is_one, search
+from evopolicygym.sandbox.program.script_modules import modules_beside
+from evopolicygym.sandbox.simulators import SimulatorPlaces, first_of, hidden_modules, is_one, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
 PYTHON = "/opt/policy"
@@ -58,7 +59,7 @@ def words(
     Its home is a directory of this machine where one is given; no file of ``modules`` is seen. ``python3`` is the
     Python that policies have, with what they may import: numpy and scipy, and ``packages`` besides.
     """
-    trees = _trees(command)
+    trees = _trees(command, modules)
     yield from _system()
     for place in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", place)
@@ -117,9 +118,14 @@ def node_packages(program: Path) -> str:
     return str(above[-1]) if above else ""
 
 
-def _trees(command: Sequence[str]) -> list[str]:
-    """Return the paths to be seen as they are: those that the command names, and what its Python needs."""
+def _trees(command: Sequence[str], modules: Sequence[str]) -> list[str]:
+    """Return the paths to be seen as they are: those that the command names, and what its scripts and Python need.
+
+    Of what its scripts import from beside them, none of ``modules``.
+    """
     named = [word for word in command if Path(word).is_absolute() and Path(word).exists()]
+    beside = modules_beside(command)
+    named += [str(path) for path in beside if not (is_one(path, modules) or first_of(path, modules))]
     named += [packages for word in named if (packages := node_packages(Path(word)))]
     if command and (interpreter := _interpreter(Path(command[0]))):
         named.append(interpreter)
@@ -229,7 +235,7 @@ def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, Simula
 
     Raises ``SandboxError`` where the command names one of them, or a tree is too large to be searched.
     """
-    trees = _trees(command)
+    trees = _trees(command, modules)
     for tree in trees:
         if is_one(Path(tree), modules):
             raise SandboxError(f"The agent's command names {tree}, with which what nobody counts could be played.")

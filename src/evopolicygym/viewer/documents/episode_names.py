@@ -129,7 +129,9 @@ def _parsed(name: str) -> tuple[Split, int | None, int]:
             return Split(split), submission, position
         case ("validation" | "held_out") as split, [position] if whole:
             return Split(split), None, position
-    raise UsageError(f"{name[:60]!r} names no episode; what works: train-3-0, validation-0, held_out-0, held_out-3-0.")
+    raise UsageError(
+        f"Invalid episode {name[:60]!r}: expected such as train-3-0, validation-0, held_out-0 or held_out-3-0."
+    )
 
 
 def _trained(state: RunState, paths: RunPaths, submission: int, position: int) -> EpisodePlace:

@@ -63,8 +63,11 @@ class RunIndex:
             return self._places
 
     def place(self, run_id: str) -> RunPlace:
-        """Return a run by its id; raise ``UsageError`` where there is none."""
-        found = self.places().get(run_id)
+        """Return a run by its id here, or by the id of its record or the beginning of that; else ``UsageError``."""
+        places = self.places()
+        found = places.get(run_id)
+        if found is None and len(named := [one for one in places.values() if one.root.name.startswith(run_id)]) == 1:
+            found = named[0]
         if found is None:
             raise UsageError(f"There is no run {run_id[:80]!r} here; it may have been moved or removed.")
         return found

@@ -28,6 +28,7 @@ TYPES: Mapping[str, str] = MappingProxyType({
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 })  # fmt: skip
+LARGEST_PORT = 65_535
 POLICY = (
     "default-src 'self'; img-src 'self'; media-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
@@ -144,4 +145,7 @@ def listener(port: int) -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
-        raise UsageError(f"Port {port} can't be had ({error}); what works: another --port, or 0 for any.") from error
+        if not 0 <= port <= LARGEST_PORT:
+            raise UsageError(f"Invalid port: expected 0 (any free one) to {LARGEST_PORT}, got {port}.") from error
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"Port {port} can't be used: {why}. Give another --port, or 0 for any free one.") from error

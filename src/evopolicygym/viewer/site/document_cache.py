@@ -65,6 +65,9 @@ class CacheTally:
     documents: int = 0
     films: int = 0
     bytes: int = 0
+    """Of documents and films, which the bound is of."""
+    written: int = 0
+    """Bytes of all files that were written, the page itself too."""
     left_out: int = 0
     """Documents that the bound left no room for."""
 

@@ -49,7 +49,9 @@ def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Cache
     clear_pages(directory)
     (directory / DATA).mkdir(parents=True, exist_ok=True)
     (directory / MARK).write_text(dumps({"form": FORM}) + "\n", encoding="utf-8")
-    (directory / PAGE).write_text("".join(shell(kept, single=False)), encoding="utf-8")
+    page = "".join(shell(kept, single=False))
+    (directory / PAGE).write_text(page, encoding="utf-8")
+    keeper.tally.written = len(page.encode())
     for one in chain(common.documents, common.films, keeper.of_runs(common.runs, follow)):
         path = directory / one.address
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,6 +59,7 @@ def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Cache
             shutil.copyfile(one.path, path)
         else:
             path.write_text(handed_over(one.name, one.packed), encoding="utf-8")
+        keeper.tally.written += path.stat().st_size
     return keeper.tally
 
 
@@ -76,6 +79,7 @@ def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> Cach
                     page.write(block(one.name, one.packed))
             page.write(end)
         unfinished.replace(file)
+        keeper.tally.written = file.stat().st_size
     finally:
         unfinished.unlink(missing_ok=True)
     return keeper.tally

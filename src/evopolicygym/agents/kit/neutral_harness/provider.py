@@ -5,6 +5,7 @@ What is asked is described in ``wires.py``.
 
 import asyncio
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage, read_usage
 from evopolicygym.model_proxy.wire import credential
 
+LOG = logging.getLogger(__name__)
 TRIES = 8
 PATIENCE_S = 600.0
 """Seconds after a first failure within which it is tried again."""
@@ -81,8 +83,11 @@ class Provider:
             except _Unavailable as error:
                 wait_s = error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
                 deadline = deadline or time.monotonic() + PATIENCE_S
+                server = f"the model server {self._upstream.prefix}"
                 if attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
-                    raise ModelFailed(f"the model server failed {attempt + 1} times in a row: {error}") from error
+                    raise ModelFailed(f"{server} failed {attempt + 1} times in a row: {error}") from error
+                again = f"attempt {attempt + 2} of {TRIES} in {wait_s:.0f} s"
+                LOG.warning("%s failed: %s; %s", server, error, again)
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
@@ -105,7 +110,7 @@ class Provider:
         except httpx2.HTTPError as error:
             note = type(error).__name__
             usage = None if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout) else usage
-            raise _Unavailable(f"it can't be reached, or broke off ({note})") from None
+            raise _Unavailable(f"{'no connection' if usage is None else 'no whole answer'} ({note})") from None
         except EvoPolicyGymError as error:
             note = type(error).__name__.strip("_").lower()
             raise

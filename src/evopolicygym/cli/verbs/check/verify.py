@@ -14,6 +14,7 @@ from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -85,5 +86,9 @@ def _print(found: "Verification") -> None:
             mark = Text("ROUNDING", "yellow")
         table.add_row(mark, Text(one.name), Text(one.detail, "dim"))
     out().print(table)
-    verdict = f"verified: all {len(found.findings)} checks hold" if found.ok else f"FAILED: {', '.join(found.failed)}"
+    verdict = (
+        f"verified: {counted(len(found.findings), 'check')} passed"
+        if found.ok
+        else f"FAILED: {', '.join(found.failed)}"
+    )
     out().print(Text(verdict, "bold green" if found.ok else "bold red"), soft_wrap=True)

@@ -21,6 +21,7 @@ from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.printing import tell_problems
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.run_names import named_places
 from evopolicygym.report.contents import ReportContents
@@ -128,7 +129,7 @@ def _held(page: Path, tally: "CacheTally", *, quiet: bool) -> dict[str, Any]:
     if not quiet:
         films = f", {tally.films} films" if tally.films else ""
         left_out = f"; {tally.left_out} documents left out by --most-mb" if tally.left_out else ""
-        size = f"{tally.bytes / (1 << 20):.1f} MB"
+        size = f"{tally.written / (1 << 20):.1f} MB"
         out().print(Text(f"{page}: pages of {tally.documents} documents{films}, {size}{left_out}"), soft_wrap=True)
     return {"page": str(page), **asdict(tally)}
 
@@ -148,5 +149,6 @@ def _print(contents: "ReportContents", directory: Path) -> None:
     out().print(table)
     left_out = f", {len(contents.problems)} problems" if contents.problems else ""
     out().print(
-        Text(f"{contents.runs} runs{left_out}; start with {directory / (contents.page or 'README.md')}"), soft_wrap=True
+        Text(f"{counted(contents.runs, 'run')}{left_out}; start with {directory / (contents.page or 'README.md')}"),
+        soft_wrap=True,
     )

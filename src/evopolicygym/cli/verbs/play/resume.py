@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
+from evopolicygym.cli.arguments import FailOnAgentError, RunArgument, RunsBelow
 from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.play_and_show import play_and_show
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -35,15 +35,23 @@ def resume(
         bool,
         typer.Option("--trust", help="Resume a run that you didn't begin here, and start the agent that it names."),
     ] = False,
+    allow_changed_program: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changed-program", help="Resume with an agent whose program changed; the record then shows it."
+        ),
+    ] = False,
     below: RunsBelow = DEFAULT_RUNS,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
+    fail_on_agent_error: FailOnAgentError = False,
 ) -> None:
     """Resume a run after a crash or an interruption; it ends with the same record as if nothing had happened.
 
     It continues at the isolation level at which it began. A run that you didn't begin on this machine is refused with
-    exit code 2, because resuming starts the program that it names; --trust resumes it.
+    exit code 2, because resuming starts the program that it names; --trust resumes it. So is a run whose agent's
+    program is missing or changed; --allow-changed-program resumes it with the changed one.
     """
     playing = partial(
         evopolicygym.resume,
@@ -53,6 +61,8 @@ def resume(
         executor=executor,
         address=address,
         trust=trust,
+        allow_changed_program=allow_changed_program,
         track=track,
+        on_agent_error="ignore",
     )
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
+    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

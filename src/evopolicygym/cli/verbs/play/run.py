@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import evopolicygym
+from evopolicygym.cli.arguments import FailOnAgentError
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.option_flags import given_options, with_flags
@@ -54,9 +55,10 @@ def run(
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, without progress.")] = False,
+    fail_on_agent_error: FailOnAgentError = False,
     **flags: Any,  # noqa: ANN401 - one for each declared option
 ) -> None:
     """Let an agent evolve a policy in an environment, and score the best of its submissions on hidden cases."""
     given = given_options(RUN_OPTIONS, {**flags, "command": command})
-    playing = partial(evopolicygym.run, task, config=config, **given)
-    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json)
+    playing = partial(evopolicygym.run, task, config=config, on_agent_error="ignore", **given)
+    play_and_show(playing, quiet=quiet, verbose=verbose, as_json=as_json, fail_on_agent_error=fail_on_agent_error)

@@ -95,7 +95,7 @@ def suite(
         "jobs": jobs,
     }
     common = nested(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
-    given = {**common, **{name: value for name, value in of_suite.items() if value}}
+    given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
     asked = load(name, given, nested(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
     workers = capped(asked.common["workers"], asked.common["executor"], warn)
     asked = replace(asked, common={**asked.common, "workers": workers})
