@@ -345,7 +345,7 @@ def test_command_needs_a_program() -> None:
     ("config", "words"),
     [
         (AgentConfig("tuner", model="gpt"), "tuner.* model"),
-        (AgentConfig("random", options={"model_url": "http://localhost"}), "random.* model_url"),
+        (AgentConfig("random", options={"model_url": "http://localhost"}), "random.*'model_url'"),
         (AgentConfig("command", options={"model_key": "KEY"}, command=("true",)), "model_url"),
         (AgentConfig("command", options={"model_url": "localhost"}, command=("true",)), "base_url"),
         (AgentConfig("command", options={"model_url": "http://a", "model_wire": "b"}, command=("true",)), "chat"),

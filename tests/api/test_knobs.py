@@ -130,8 +130,8 @@ def test_an_agent_outside_may_always_finish(result: Callable[..., RunResult]) ->
     [
         (("--text", "short"), "'full' or 'terse'"),
         (("--feedback", "none"), "'full', 'traces' or 'returns'"),
-        (("--min-episodes", "7"), "7 to 6 episodes"),
-        (("--min-episodes", "3", "--max-episodes", "2"), "3 to 2 episodes"),
+        (("--min-episodes", "7"), "7, 6 and 6"),
+        (("--min-episodes", "3", "--max-episodes", "2"), "3, 2 and 6"),
         (("--max-submissions", "0"), "1"),
         (("--train-cases", "0"), "1 to 1024"),
         (("--policy-limit", "act=2"), "policy_limits.act"),

@@ -87,7 +87,7 @@ REFUSED = {
     'task = "cartpole"\n[agent]\nname = "codex"\ncommand = ["x"]': "command",
     'task = "cartpole"\n[agent.limits]\nmax_time = "soon"': "2h30m",
     'task = "cartpole"\n[agent.limits]\nmax_tokens = 0': "tokens",
-    'task = "cartpole"\nseed = -1': "-1.* 0 .*4294967295",
+    'task = "cartpole"\nseed = -1': "seed.* 0 .*4294967295.* -1",
     'task = "cartpole"\nseed = 4294967296': "4294967296",
     "task = ": r"run\.toml",
 }

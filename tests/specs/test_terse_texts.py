@@ -96,7 +96,7 @@ def test_an_environment_without_terse_texts_says_what_to_write(tmp_path: Path) -
     file.write_text(text, encoding="utf-8")
 
     assert catalog.load(file) == replace(CARTPOLE, name="mine")
-    with pytest.raises(UsageError, match=r"mine\.toml: .*\[terse\].*objective, reward"):
+    with pytest.raises(UsageError, match=r"mine\.toml .*\[terse\].*objective, reward"):
         catalog.load(file, TaskText.TERSE)
 
 
