@@ -106,6 +106,7 @@ def ask_much(judge: StandingJudge, count: int) -> list[float]:
     files = {path: path.stat().st_size for path in judge.paths.root.rglob("*")}
     judge.client.close()  # else it might be let go as idle before the first request is drawn
     with bystander(judge) as waited_s:
+        statuses.add(judge.status("POST", "/submit", b"{}", "text/plain"))  # a body of another kind is drawn seldom
         ask()
 
     assert {200, 400, 404, 405, 415} <= statuses
