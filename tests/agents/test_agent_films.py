@@ -268,7 +268,7 @@ def test_what_a_run_can_not_be_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     """Films under a profile that shows none, fewer than none, or on a machine that can't film are refused at once."""
     with pytest.raises(UsageError, match="returns"):
         task(films=1, feedback=FeedbackProfile.RETURNS)
-    with pytest.raises(UsageError, match="films.* -1"):
+    with pytest.raises(UsageError, match=r"films.* -1"):
         task(films=-1)
     asked = config(tmp_path / "runs")
     monkeypatch.setattr("evopolicygym.rollout.films.filming.ENCODING", "no_such_library")
