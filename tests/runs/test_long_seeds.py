@@ -23,7 +23,7 @@ class Short(Plain):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, options=options)
-        return observation + np.random.RandomState(seed).randint(9), info  # noqa: NPY002 - it is what refuses
+        return observation + np.random.RandomState(seed).randint(9), info
 
 
 gymnasium.register("Short-v0", entry_point=Short)
