@@ -22,7 +22,7 @@ def wider(*calls: str) -> bytes:
         return seccomp.policy_filter.__wrapped__() or b""
 
 
-class _Wider(bubblewrap.Backend):
+class _Wider:
     calls: tuple[str, ...] = ()
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
@@ -30,19 +30,24 @@ class _Wider(bubblewrap.Backend):
         return replace(inside, confinement=replace(inside.confinement, seccomp=wider(*self.calls).hex()))
 
 
-class EveryCommand(_Wider):
-    """Policies may give files any command, as they once could."""
+class EveryCommand(_Wider, bubblewrap.Backend):
+    """Policies may give files any command, as they once could, and are the user who owns them."""
 
     calls = ("fcntl",)
 
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(bubblewrap, "user_of", lambda _place: None)
+            return super().policy_sandbox(ground, control, environment)
 
-class EveryDescriptor(_Wider):
+
+class EveryDescriptor(_Wider, bubblewrap.Backend):
     """Policies may ask for the numbers of their pipes."""
 
     calls = ("fstat",)
 
 
-class Locks(_Wider):
+class Locks(_Wider, bubblewrap.Backend):
     """Policies may lock files."""
 
     calls = ("flock",)

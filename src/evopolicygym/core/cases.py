@@ -1,21 +1,25 @@
 """Cases: which reset an index stands for, and how a secret turns into seeds.
 
-``seed = HMAC-SHA256(secret, "evopolicygym case 1|environment|split|index|attempt")``, its first 31 bits. Seeds already
-taken by an earlier index (train before validation before held_out) are passed over by raising ``attempt``, so the
-three splits are disjoint. 31 bits, because some simulators refuse larger seeds; that they can't be guessed rests on
-the secret's 256 bits, not on the seed's.
+``seed = HMAC-SHA256(secret, "evopolicygym case 1|environment|split|index|attempt")``, its first 128 bits; its first 31
+in the published split and in experiments that began before seeds had 128. A policy could try all seeds of 31 bits
+against its first observation. Seeds whose first 31 bits an earlier index has (train before validation before held_out)
+are passed over by raising ``attempt``: so the three splits are disjoint, also where a simulator refuses long seeds and
+is given the first 31 bits (``short_seed``).
 """
 
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 
 from evopolicygym.core.task import HELD_OUT_CASES, TRAIN_CASES, VALIDATION_CASES
 
 SECRET_BYTES = 32
+SEED_BITS, SHORT_SEED_BITS = 128, 31
+"""Of seeds of private experiments; and of published splits, older experiments and simulators that refuse long seeds."""
 
 
 class Split(StrEnum):
@@ -59,38 +63,30 @@ class CaseSet:
         return self.seeds[split][index]
 
 
-def derive(secret: bytes, environment: str) -> CaseSet:
-    """Return the cases that a 256-bit secret stands for in one environment."""
+def derive(secret: bytes, environment: str, bits: int = SHORT_SEED_BITS) -> CaseSet:
+    """Return the cases that a 256-bit secret stands for in one environment, with seeds of so many bits."""
     taken: set[int] = set()
     seeds: dict[Split, tuple[int, ...]] = {}
     for split, size in SIZES.items():
         chosen = []
         for index in range(size):
-            seed = next(s for s in _candidates(secret, environment, split, index) if s not in taken)
-            taken.add(seed)
+            candidates = _candidates(secret, environment, split, index, bits)
+            seed = next(one for one in candidates if one >> (bits - SHORT_SEED_BITS) not in taken)
+            taken.add(seed >> (bits - SHORT_SEED_BITS))
             chosen.append(seed)
         seeds[split] = tuple(chosen)
     return CaseSet(environment, seeds)
 
 
-def _candidates(secret: bytes, environment: str, split: Split, index: int) -> "_Seeds":
-    return _Seeds(secret, f"evopolicygym case 1|{environment}|{split.value}|{index}")
+def short_seed(seed: int) -> int | None:
+    """Return the first 31 bits of a long seed, for simulators that refuse those; None where it isn't a long one."""
+    return None if seed >> SHORT_SEED_BITS == 0 else seed >> (SEED_BITS - SHORT_SEED_BITS)
 
 
-@dataclass(slots=True)
-class _Seeds:
-    """The endless sequence of seeds that one case would take, best first."""
-
-    secret: bytes
-    label: str
-    attempt: int = -1
-
-    def __iter__(self) -> "_Seeds":
-        return self
-
-    def __next__(self) -> int:
-        self.attempt += 1
-        return _number(self.secret, f"{self.label}|{self.attempt}", bits=31)
+def _candidates(secret: bytes, environment: str, split: Split, index: int, bits: int) -> Iterator[int]:
+    """Yield the seeds that one case would take, best first, without end."""
+    label = f"evopolicygym case 1|{environment}|{split.value}|{index}"
+    return (_number(secret, f"{label}|{attempt}", bits=bits) for attempt in count())
 
 
 def policy_seed(secret: bytes, environment: str, split: Split, index: int, run_seed: int) -> int:
@@ -115,4 +111,4 @@ def salt(secret: bytes, environment: str) -> bytes:
 
 def _number(secret: bytes, label: str, bits: int) -> int:
     digest = hmac.digest(secret, label.encode(), "sha256")
-    return int.from_bytes(digest[:8], "big") >> (64 - bits)
+    return int.from_bytes(digest, "big") >> (8 * len(digest) - bits)

@@ -17,6 +17,7 @@ from typing import Any
 
 import gymnasium
 
+from evopolicygym.core.cases import SEED_BITS, SHORT_SEED_BITS, short_seed
 from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
 from evopolicygym.core.errors import UnregisteredId
 from evopolicygym.core.spaces import Space, action_reader
@@ -24,6 +25,8 @@ from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
 
+LONG_SEED = (1 << SEED_BITS) - 1
+"""Refused by simulators whose seeds have 32 or 64 bits, such as those that make a ``RandomState`` of it."""
 CRASHED = "crashed"
 """The key of ``info`` by which highway-env says that the car has crashed."""
 _log = logging.getLogger(__name__)
@@ -89,9 +92,25 @@ class Environment:
         return registered or (own if isinstance(own, int) and own > 0 else None)
 
     def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
-        """Begin the episode that a seed stands for; return its first observation."""
+        """Begin the episode that a seed stands for; return its first observation.
+
+        A simulator that refuses a seed of more than 31 bits is given its first 31.
+        """
         self._steps = 0
-        return self._simulator.reset(seed=seed)[0]
+        try:
+            return self._simulator.reset(seed=seed)[0]
+        except Exception:
+            if (short := short_seed(seed)) is None:
+                raise
+        return self._simulator.reset(seed=short)[0]
+
+    def seed_bits(self) -> int:
+        """Return how many bits of a seed the simulator takes; it has to be reset afterwards."""
+        try:
+            self._simulator.reset(seed=LONG_SEED)
+        except Exception:  # noqa: BLE001 - whatever a simulator raises
+            return SHORT_SEED_BITS
+        return SEED_BITS
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:  # noqa: ANN401 - of any space
         """Play one action; return observation, reward, terminated, truncated, info.

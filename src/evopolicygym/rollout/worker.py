@@ -53,6 +53,7 @@ class Worker:
         environment = Environment(spec)
         environment.reset(0)
         schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
+        seed_bits = environment.seed_bits()
         environment.close()
         self._zygote.ready()
         self._watchdog.chain()
@@ -63,6 +64,7 @@ class Worker:
             **self._config.findings,
             **arithmetic.findings(),
             "addresses": self._zygote.addresses,
+            "case seeds": f"the simulator takes {seed_bits} bits of a case's seed",
         }
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(

@@ -9,9 +9,20 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.cases import PUBLIC_KEY, SECRET_BYTES, SIZES, CaseSet, Split, SplitSource, derive
+from evopolicygym.core.cases import (
+    PUBLIC_KEY,
+    SECRET_BYTES,
+    SEED_BITS,
+    SHORT_SEED_BITS,
+    SIZES,
+    CaseSet,
+    Split,
+    SplitSource,
+    derive,
+)
 from evopolicygym.core.errors import RecordError, StorageError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.places import not_kept, state_directory
@@ -22,6 +33,7 @@ from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.run_names import EXPERIMENT_FILE
 
 REVEALED_FILE = "revealed.json"
+SEED_BITS_KEY = "seed_bits"
 MOST_BYTES = 64 << 20
 """Of such a file: it may hold the cases of some environments, 10 a seed."""
 
@@ -32,6 +44,8 @@ class Experiment:
 
     identity: str
     secret: bytes
+    seed_bits: int = SHORT_SEED_BITS
+    """Of the seeds of its private cases: 31 where it began before they had 128."""
     read: Mapping[str, CaseSet] = field(default_factory=dict)
     """Cases by environment that were read from a directory, where they were revealed with the secret."""
 
@@ -39,7 +53,7 @@ class Experiment:
         """Return the cases of one environment; those of a directory as they were when the first run began."""
         match split:
             case SplitSource.PRIVATE:
-                return derive(self.secret, environment)
+                return derive(self.secret, environment, self.seed_bits)
             case SplitSource.PUBLIC:
                 return derive(PUBLIC_KEY, environment)
             case SplitSource.DIRECTORY:
@@ -67,12 +81,12 @@ def begin(runs: Path, name: str) -> Experiment:
             f"Can't write runs to {runs}: {error.strerror}. Give another directory: --runs DIR"
         ) from error
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
-    _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
+    _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: SEED_BITS}))
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
         return recall(_identity(file))
-    return Experiment(identity, secret)
+    return Experiment(identity, secret, SEED_BITS)
 
 
 def of_run(run: Path, opened: RunOpened) -> Experiment:
@@ -93,7 +107,8 @@ def recall(identity: str) -> Experiment:
     _check_name("an experiment's identity", identity)
     kept = state_directory() / identity / "secret.json"
     try:
-        return Experiment(identity, bytes.fromhex(json.loads(kept.read_text(encoding="utf-8"))["secret"]))
+        document = json.loads(kept.read_text(encoding="utf-8"))
+        return Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document))
     except (FileNotFoundError, NotADirectoryError):
         raise UsageError(
             f"The secret of experiment {identity} is not on this machine: {kept} does not exist. Hidden cases can only "
@@ -145,6 +160,7 @@ def reveal(runs: Path, name: str) -> Path:
     document = {
         "experiment": experiment.identity,
         "secret": experiment.secret.hex(),
+        SEED_BITS_KEY: experiment.seed_bits,
         "cases": {file.stem.removeprefix("cases-"): json.loads(file.read_text(encoding="utf-8")) for file in kept},
     }
     durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
@@ -160,10 +176,18 @@ def revealed(run: Path, identity: str) -> Experiment | None:
                 document = json.loads(regular_file.read(file, MOST_BYTES))
                 if document["experiment"] == identity:
                     read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
-                    return Experiment(identity, bytes.fromhex(document["secret"]), read)
+                    return Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
     return None
+
+
+def _seed_bits(document: Mapping[str, Any]) -> int:
+    """Return how many bits an experiment's seeds have; raise ``ValueError`` for a number that none has."""
+    bits = document.get(SEED_BITS_KEY, SHORT_SEED_BITS)
+    if bits not in {SHORT_SEED_BITS, SEED_BITS}:
+        raise ValueError(f"Invalid {SEED_BITS_KEY} {bits!r}: expected {SHORT_SEED_BITS} or {SEED_BITS}.")
+    return int(bits)
 
 
 def _identity(file: Path) -> str:

@@ -8,7 +8,8 @@ dead or dying and is answered by how it ended.
 A child inherits this process's memory, and where things lie in it decides in which order a policy's sets iterate over
 objects. So memory here is the same before every fork, whatever was played: what libraries are loaded is settled in the
 greeting, a message lands in a buffer that is always there and is read by the child, and all that a request needs is
-given back in the order in which it was taken.
+given back in the order in which it was taken. The buffer is cleared after every fork, so that no child finds what an
+earlier one was given.
 """
 
 import ctypes
@@ -34,6 +35,7 @@ REQUEST = Struct("<BI")
 FORKED, REAPED = Struct("<I"), Struct("<i")
 """Answers: a child's number, which comes with its pidfd; an exit code, negative for a signal."""
 ADDR_NO_RANDOMIZE, PERSONALITY_ONLY_ASK = 0x0040000, 0xFFFFFFFF
+CLEARED = bytes(MESSAGE_LIMIT)
 NOTHING = b"{}"
 """The setup of a child that ends at once."""
 DESCRIPTORS, DESCRIPTOR = Struct("=4i"), Struct("=i")
@@ -113,6 +115,8 @@ def _fork(
         pid_namespace.count_again(last)
     if os.fork() == 0:
         _become_policy(control, setup[:size], confinement, descriptors)
+    with memoryview(setup) as whole, memoryview(CLEARED) as cleared:  # a copy would have a size that varies
+        whole[:size] = cleared[:size]
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -28,8 +28,9 @@ from evopolicygym.sandbox.backends.process import (
 )
 from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, as_arguments, bwrap, in_memory
+from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.host_user import namespaces, user_of, users_finding
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
 from evopolicygym.sandbox.confinement.seccomp import seccomp_finding
 from evopolicygym.sandbox.confinement.walls import Wall
@@ -67,22 +68,23 @@ class Backend:
         return {
             "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
             "process numbers": numbers,
+            "user": users_finding(),
             "seccomp": seccomp_finding(),
             "threads": threads_finding(_counted_by()),
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote in new namespaces."""
-        words = [*NAMESPACES, *_view(ground)]
+        words = [*_view(ground)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
         group = cgroup.make(THREADS) if _counted_by() == GROUP else None
         if _why_numbers_count(bwrap()):
-            process = _started(words, zygote_arguments(control), group, control)
+            process = _started(ground, words, zygote_arguments(control), group, control)
         else:
             with _last_number() as last:
                 arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
-                process = _started([*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
+                process = _started(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
         readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
@@ -105,34 +107,36 @@ def _counted_by() -> str:
 
 
 def _started(
-    words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
+    ground: WorkerDirectory, words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
 ) -> "subprocess.Popen[bytes]":
     """Start a Python in a sandbox that these words lay out."""
-    laid_out = in_memory(as_arguments(words))
-    line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
-    try:
-        return subprocess.Popen(
-            group.joined_by(bwrap(), line) if group else line,
-            env={},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            pass_fds=[*inherited, laid_out],
-        )
-    finally:
-        os.close(laid_out)
+    with namespaces(user_of(ground.root)) as (kinds, needed):
+        laid_out = in_memory(as_arguments((*kinds, *words)))
+        line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
+        try:
+            return subprocess.Popen(
+                group.joined_by(bwrap(), line) if group else line,
+                env={},
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                pass_fds=[*inherited, *needed, laid_out],
+            )
+        finally:
+            os.close(laid_out)
 
 
 def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
     """Run something in a sandbox, to its end."""
-    return subprocess.run(
-        [bwrap(), *NAMESPACES, *words],
-        capture_output=True,
-        check=False,
-        encoding="utf-8",
-        errors="replace",
-        env={},
-        pass_fds=[*inherited],
-    )
+    with namespaces(user_of(Path(os.devnull))) as (kinds, needed):
+        return subprocess.run(
+            [bwrap(), *kinds, *words],
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+            env={},
+            pass_fds=[*inherited, *needed],
+        )
 
 
 @cache

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
 
+INSIDE = 1000
+"""The number of the user and the group in every sandbox."""
+USER_NAMESPACE = ("--unshare-user", "--disable-userns")
 NAMESPACES = (
-    "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-    "--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "sandbox", "--cap-drop", "ALL",
+    "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
+    "--uid", str(INSIDE), "--gid", str(INSIDE), "--hostname", "sandbox", "--cap-drop", "ALL",
     "--die-with-parent", "--new-session", "--clearenv",
 )  # fmt: skip
+"""All namespaces but that of users, which ``host_user.py`` adds."""
 
 
 @cache

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, bwrap
+from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, USER_NAMESPACE, bwrap
 
 UNMOUNTED = ("--unshare-user", "--unshare-net", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/")
 """The machine as it is, but for its network, and without the right to change what is mounted."""
@@ -56,7 +56,7 @@ def _tried(read_only: tuple[str, ...], hidden: str) -> SimulatorWalls:
     emptied = ("--tmpfs", hidden) if hidden else ()
     try:
         words = (bwrap(), *UNMOUNTED, *shown, *emptied, "--")
-        inner = [bwrap(), *NAMESPACES, "--ro-bind", "/", "/", "--", "/bin/true"]
+        inner = [bwrap(), *USER_NAMESPACE, *NAMESPACES, "--ro-bind", "/", "/", "--", "/bin/true"]
         tried = subprocess.run([*words, *inner], capture_output=True, check=False, timeout=PATIENCE_S, text=True)
     except (SandboxError, OSError, subprocess.TimeoutExpired) as error:
         return no_walls(str(error))

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from evopolicygym.core.agent import AgentLimits
+from evopolicygym.core.agent import NOTES, SYSTEM, AgentLimits
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.bwrap import NAMESPACES, as_arguments, bwrap, in_memory
+from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.host_user import give, namespaces, user_of, users_finding
 from evopolicygym.sandbox.confinement.limits import findings, of_this_machine, resource_limits
 from evopolicygym.sandbox.confinement.seccomp import agent_filter
 from evopolicygym.sandbox.confinement.watch import MEBIBYTE, Crowd, Watch
@@ -84,10 +85,13 @@ def enclosed(
     seen = view.words(workspace.absolute(), command, bytes_each, home, modules, packages)
     sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
     inner = [_python(), *stub(orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
+    user = user_of(workspace)
+    if user is not None:
+        _hand_over(workspace, home, user)
     try:
         with ours, theirs, os.fdopen(information, "rb") as said:
             try:
-                process = _bwrap(["--info-fd", str(informed), *seen], inner, (theirs.fileno(), informed), group)
+                process = _bwrap(user, ["--info-fd", str(informed), *seen], inner, (theirs.fileno(), informed), group)
             finally:
                 os.close(informed)
             theirs.close()
@@ -95,6 +99,7 @@ def enclosed(
                 child = int(json.loads(said.read())["child-pid"])
                 init = os.pidfd_open(child)
                 held = received(ours, list(endpoints.values()), lambda found: findings(found, limits, group))
+        held = {**held, "user": users_finding()}
     except BaseException:
         if group:
             group.remove(GONE_S)
@@ -127,7 +132,7 @@ def preflight(
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
     seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules, packages)
-    with _bwrap(seen, inner, (), None) as process:
+    with _bwrap(user_of(workspace), seen, inner, (), None) as process:
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
@@ -150,10 +155,20 @@ def preflight(
     }
 
 
+def _hand_over(workspace: Path, home: Path | None, user: int) -> None:
+    """Make a program's own directories those of its user on the host, and the rest of its workspace readable to it."""
+    own = [place for name in (SYSTEM, NOTES) if (place := workspace / name).is_dir()]
+    for place in (*own, *([] if home is None else [home])):
+        give(place, user)
+    for place in (workspace, *workspace.iterdir()):
+        if place not in own and not place.is_symlink():
+            place.chmod(place.stat().st_mode | (0o555 if place.is_dir() else 0o444))
+
+
 def _bwrap(
-    seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
+    user: int | None, seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
 ) -> "subprocess.Popen[bytes]":
-    """Start a command line of ours in the view that these words lay out."""
+    """Start a command line of ours as a user of the host, in the view that these words lay out."""
     with contextlib.ExitStack() as stack:
 
         def kept(data: bytes) -> int:
@@ -161,14 +176,16 @@ def _bwrap(
             stack.callback(os.close, descriptor)
             return descriptor
 
+        kinds, needed = stack.enter_context(namespaces(user))
         texts = {f"/etc/{name}": text for name, text in ACCOUNTS.items()} | view.python_files()
         written = {path: kept(text.encode()) for path, text in texts.items()}
-        laid = [*_written(written), *seen]
-        passed = [*inherited, *written.values()]
+        masks = {path: kept(text.encode()) for path, text in view.machine_files().items()}
+        laid = [*_written(written), *seen, *_masked(masks)]
+        passed = [*inherited, *needed, *written.values(), *masks.values()]
         if rules := agent_filter():
             passed.append(kept(rules))
             laid += ["--seccomp", str(passed[-1])]
-        passed.append(kept(as_arguments((*NAMESPACES, *laid))))
+        passed.append(kept(as_arguments((*kinds, *laid))))
         line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # by name: where it lies isn't shown inside
         return subprocess.Popen(
             group.joined_by(bwrap(), line) if group else line,
@@ -180,6 +197,12 @@ def _bwrap(
             stderr=subprocess.STDOUT,
             pass_fds=passed,
         )
+
+
+def _masked(descriptors: Mapping[str, int]) -> Iterator[str]:
+    """Yield the words that show other contents in place of files that are there."""
+    for path, descriptor in descriptors.items():
+        yield from ("--perms", "0444", "--ro-bind-data", str(descriptor), path)
 
 
 def _written(descriptors: Mapping[str, int]) -> Iterator[str]:

@@ -7,7 +7,6 @@ How it is started and stopped is described in ``enclosed.py``.
 import os
 import platform
 import shutil
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -205,8 +204,8 @@ def _prefixes(python: Path) -> list[str]:
 def _system() -> Iterator[str]:
     """Yield the words for programs, libraries and their configuration."""
     yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
-    for knob in _knobs():
-        yield from ("--ro-bind", knob, knob)
+    for place in _machine_directories():
+        yield from ("--tmpfs", place, "--remount-ro", place)
     for directory in map(Path, ROOT_DIRECTORIES):
         if directory.is_symlink():
             yield from ("--symlink", str(directory.readlink()), str(directory))
@@ -216,18 +215,34 @@ def _system() -> Iterator[str]:
         yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
 
 
-def _knobs() -> list[str]:
-    """Return what in ``/proc`` turns something of the kernel, and belongs to no process.
+def machine_files() -> dict[str, str]:
+    """Return what stands in the files of ``/proc`` that belong to no process, by their paths: nothing of this machine.
 
-    Where the judge is root, so is the program to the kernel: such files ask who owns them, not for a capability.
+    Programs learn from it how many processors there are; everything else is empty or at rest.
     """
     with os.scandir("/proc") as entries:
-        return sorted(entry.path for entry in entries if not entry.name.isdigit() and _may_turn(entry))
+        files = sorted(entry.path for entry in entries if entry.is_file(follow_symlinks=False))
+    processors = range(len(os.sched_getaffinity(0)))
+    memory = f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 10} kB"
+    known = {
+        "cpuinfo": "".join(
+            f"processor\t: {number}\nmodel name\t: processor\ncpu MHz\t\t: 1000\n\n" for number in processors
+        ),
+        "loadavg": "0.00 0.00 0.00 1/1 1\n",
+        "meminfo": "".join(f"{name}: {memory}\n" for name in ("MemTotal", "MemFree", "MemAvailable")),
+        "stat": "".join(f"cpu{number} 0 0 0 0 0 0 0 0 0 0\n" for number in (" ", *processors)),
+        "uptime": "1.00 1.00\n",
+        "version": f"{platform.system()} version {platform.release()}\n",
+    }
+    return {path: known.get(os.path.basename(path), "") for path in files}  # noqa: PTH119 - as text
 
 
-def _may_turn(entry: "os.DirEntry[str]") -> bool:
-    status = entry.stat(follow_symlinks=False)
-    return stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o222))
+def _machine_directories() -> list[str]:
+    """Return the directories of ``/proc`` that belong to no process."""
+    with os.scandir("/proc") as entries:
+        return sorted(
+            entry.path for entry in entries if not entry.name.isdigit() and entry.is_dir(follow_symlinks=False)
+        )
 
 
 def searched(command: Sequence[str], modules: Sequence[str]) -> dict[str, SimulatorPlaces]:

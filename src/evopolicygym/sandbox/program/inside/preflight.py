@@ -56,11 +56,22 @@ def simulators(python: str) -> "subprocess.Popen[str] | None":
         return None
 
 
+def is_shown(path: str) -> bool:
+    """Return whether a path is there, or may be: below a directory that is there and can't be entered."""
+    try:
+        os.stat(path)  # noqa: PTH116 - whose errors differ
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def main() -> None:
     """Look, and tell."""
     tried = looked(pythons())
     found = [(python, name) for python, names in tried.items() for name in names]
-    paths = [path for path in sys.argv[2].split(":") if path and Path(path).exists()]
+    paths = [path for path in sys.argv[2].split(":") if path and is_shown(path)]
     writable = [path for path in READ_ONLY if os.access(path, os.W_OK)]
     report = {"pythons": list(tried), "simulators": found, "paths": paths, "writable": writable}
     print(json.dumps({**report, "program": shutil.which(sys.argv[3])}))
