@@ -216,7 +216,7 @@ def test_a_simulator_of_no_extra_is_still_named() -> None:
 
 def test_an_unknown_id_is_refused() -> None:
     """An id that nothing registered is refused with the place where modules are named."""
-    with pytest.raises(UsageError, match="'imports'"):
+    with pytest.raises(UsageError, match="imports = "):
         Environment(replace(CARTPOLE, id="NoSuchThing-v0"))
 
 

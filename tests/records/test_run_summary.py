@@ -87,7 +87,7 @@ def test_no_budget_that_can_t_be_is_read(document: dict[str, Any]) -> None:
     """A task that no run could have had is refused as what it is: a damaged record."""
     document["task"]["validation_cases"] = 0
 
-    with pytest.raises(RecordError, match=r"run\.json.*0 validation cases"):
+    with pytest.raises(RecordError, match=r"run\.json.*validation cases"):
         summary(document)
 
 

@@ -161,7 +161,7 @@ def test_runs_that_fail(tmp_path: Path) -> None:
 
     assert (code, again) == (1, 1)
     assert [one["verdict"] for one in runs] == ["failed", "failed", "finished"]
-    assert [one["reason"] for one in runs] == ["ZeroDivisionError", "process ended", "crashed"]
+    assert [one["reason"] for one in runs] == ["AgentError", "process ended", "crashed"]
     assert kept == runs
     assert len(list(find_runs(program.directory))) == 1
 

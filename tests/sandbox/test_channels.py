@@ -2,6 +2,7 @@
 
 import json
 import platform
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give policies a library that nothing else on this machine reads, and have a search use it."""
     install_distribution(tmp_path / "site", "own_library", own_library="")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.delitem(sys.modules, "own_library", raising=False)  # that of the test before
     monkeypatch.setattr(channel_search, "LocalExecutor", partial(LocalExecutor, policy_packages=("own_library",)))
 
 
