@@ -4,6 +4,7 @@ How the answer travels is described in ``exchange.py``.
 """
 
 import asyncio
+import json
 import logging
 import time
 
@@ -12,17 +13,18 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.core.clock import now
-from evopolicygym.model_proxy.call import RequestKind, likely, read_query, recognise
+from evopolicygym.model_proxy.call import ModelRequest, RequestKind, likely, read_query, recognise
 from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Exchange
 from evopolicygym.model_proxy.forward import Forwarder
 from evopolicygym.model_proxy.inspection import inspect, parse
-from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.ledger import RESERVED, Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
 from evopolicygym.model_proxy.mask import Mask
 from evopolicygym.model_proxy.meter import NAME_LENGTH
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body, presented
+from evopolicygym.model_proxy.worst_case import priced_headers, with_output, worst_case
 from evopolicygym.serving import guard
 from evopolicygym.serving.body import BodyRefused, read_body
 
@@ -83,15 +85,25 @@ class ProxyEndpoint:
         body, model = b"", call.model
         if call.method == "POST":
             body = await _body(request, self._upstream.max_body_bytes)
-            model = inspect(call.wire, parse(body), call.model, self._upstream.models)
+            document = parse(body)
+            model = inspect(call.wire, document, call.model, self._upstream.models)
+            if call.kind is RequestKind.GENERATE and self._ledger.limits_cost:
+                worst = self._ledger.begin(generates=True, worst=worst_case(call.wire, call.path, document, len(body)))
+                if worst and with_output(call.wire, document, worst.output or 0, self._upstream.base_url):
+                    body = json.dumps(document).encode()
+                headers = priced_headers(headers)
+                return self._exchange(call, model, headers, body, worst)
         self._ledger.begin(generates=call.kind is RequestKind.GENERATE)
-        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret))
+        return self._exchange(call, model, headers, body, None)
+
+    def _exchange(self, call: ModelRequest, model: str, headers: Headers, body: bytes, worst: Usage | None) -> Exchange:
+        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret), worst)
 
     def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
         wire = likely(self._upstream.wire, _path(scope), scope["headers"])
         content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
         headers = {"connection": "close"} if refused.http_status in {408, 413} else {}
-        if refused.http_status == 429:  # noqa: PLR2004 - HTTP's own number
+        if refused.http_status == 429 and refused.reason != RESERVED:  # noqa: PLR2004 - HTTP's own number
             headers["x-should-retry"] = "false"
         return JSONResponse(content, refused.http_status, headers)
 
@@ -107,7 +119,7 @@ class ProxyEndpoint:
         if call.kind is RequestKind.GENERATE and exchange.billable:
             usage = meter.finish(whole=not failed) if meter else Usage()
         n_bytes = len(exchange.body) + (meter.n_bytes if meter else 0)
-        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed, worst=exchange.worst)
         if exchange.status >= SERVER_ERROR:
             LOG.warning("the model server %s failed: %s", self._upstream.prefix, exchange.note or exchange.status)
         if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:

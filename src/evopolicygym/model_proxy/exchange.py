@@ -14,12 +14,15 @@ from evopolicygym.model_proxy.call import ModelRequest
 from evopolicygym.model_proxy.forward import UNREACHED, Forwarder
 from evopolicygym.model_proxy.mask import Mask, mask_account
 from evopolicygym.model_proxy.meter import AnswerMeter
+from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body
 
 MAX_ERROR = 64 << 10
 """Bytes of an error that are passed on."""
 ANSWERED = range(200, 300)
 ERRORS = range(400, 600)
+CUT_OFF = frozenset({408, 499, 504, 524})
+"""Errors that say that somebody stopped waiting: the model may have worked for them."""
 CLIENT_LEFT = "client left"
 OWN_WORDS = {
     401: "The model server does not accept the key of this run; that is for the person who started it to mend.",
@@ -39,6 +42,8 @@ class Exchange:
     headers: Headers
     body: bytes
     mask: Mask
+    worst: Usage | None = None
+    """What is reserved for it; None where cost is not limited."""
     begun: float = field(default_factory=time.monotonic)
     status: int = 0
     """Of the answer; 0 while there is none."""
@@ -84,7 +89,7 @@ class Exchange:
 
     async def _error(self, response: httpx2.Response, send: Send) -> None:
         headers = self.forwarder.headers_of(response)
-        self.billable = False
+        self.billable = self.status in CUT_OFF
         body = b""
         if self.status not in OWN_WORDS:
             async for chunk in response.aiter_bytes():
