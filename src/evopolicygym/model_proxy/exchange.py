@@ -5,6 +5,7 @@ Nothing is decided here: what comes was admitted by ``endpoint.py``.
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import httpx2
@@ -41,9 +42,12 @@ class Exchange:
     model: str
     headers: Headers
     body: bytes
+    """Empty once the model server has it."""
     mask: Mask
     worst: Usage | None = None
     """What is reserved for it; None where cost is not limited."""
+    release: Callable[[], None] = lambda: None
+    """Called once the body is let go of."""
     begun: float = field(default_factory=time.monotonic)
     status: int = 0
     """Of the answer; 0 while there is none."""
@@ -51,16 +55,23 @@ class Exchange:
     """How it ended, where it didn't end well."""
     billable: bool = True
     """Whether the model may have worked on it, as far as can be shown from here."""
+    n_bytes: int = 0
+    """Of the body."""
     settled: bool = False
     """Whether it is counted."""
     meter: AnswerMeter | None = None
     """Of an answer that is more than an error."""
+
+    def __post_init__(self) -> None:
+        """Note the body's length while there is one."""
+        self.n_bytes = len(self.body)
 
     async def run(self, send: Send) -> None:
         """Ask, and pass the answer on; an answer that breaks off is left unended, so that the client sees it."""
         try:
             async with self.forwarder.ask(self.call, self.headers, self.body) as response:
                 self.status = response.status_code
+                self.forget_body()
                 if self.status in ANSWERED:
                     await self._stream(response, send)
                 elif self.status in ERRORS:
@@ -77,15 +88,22 @@ class Exchange:
                 self.status = 502
                 await self._say(send, self.status, "The model server's answer broke off.", [])
 
+    def forget_body(self) -> None:
+        """Let go of the body, which may be large, while the answer goes on."""
+        self.body = b""
+        self.release()
+
     async def _stream(self, response: httpx2.Response, send: Send) -> None:
         self.meter = AnswerMeter(self.call.wire, response.headers.get("content-type", ""))
         await send(_start(self.status, self.forwarder.headers_of(response)))
         async for chunk in response.aiter_bytes():
-            self.meter.feed(chunk)
             if passed := self.mask.feed(chunk):
+                self.meter.feed(passed)  # which notes names for the log
                 await send({"type": "http.response.body", "body": passed, "more_body": True})
+        rest = self.mask.finish()
+        self.meter.feed(rest)
         self.note = ""
-        await send({"type": "http.response.body", "body": self.mask.finish()})
+        await send({"type": "http.response.body", "body": rest})
 
     async def _error(self, response: httpx2.Response, send: Send) -> None:
         headers = self.forwarder.headers_of(response)
