@@ -58,3 +58,9 @@ class PriceSnapshot:
         read = rates.input if rates.cached_input is None else rates.cached_input
         write = rates.input if rates.cache_write is None else rates.cache_write
         return (fresh * rates.input + cached_input * read + cache_write * write + output * rates.output) / PER
+
+    def highest_rates(self, tokens_in: int) -> tuple[float, float]:
+        """Return the most that a token in and a token out can cost, in a request with at most so much input."""
+        rates = [self.rates, *(tier.rates for tier in self.tiers if tokens_in > tier.above)]
+        of_input = max(max(one.input, one.cached_input or 0.0, one.cache_write or 0.0) for one in rates)
+        return of_input / PER, max(one.output for one in rates) / PER

@@ -4,6 +4,7 @@ How the answer travels is described in ``exchange.py``.
 """
 
 import asyncio
+import json
 import logging
 import time
 
@@ -12,24 +13,29 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.core.clock import now
-from evopolicygym.model_proxy.call import RequestKind, likely, read_query, recognise
+from evopolicygym.model_proxy.call import ModelRequest, RequestKind, likely, read_query, recognise
 from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Exchange
 from evopolicygym.model_proxy.forward import Forwarder
 from evopolicygym.model_proxy.inspection import inspect, parse
-from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.ledger import RESERVED, Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
 from evopolicygym.model_proxy.mask import Mask
 from evopolicygym.model_proxy.meter import NAME_LENGTH
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body, presented
+from evopolicygym.model_proxy.worst_case import priced_headers, with_output, worst_case
 from evopolicygym.serving import guard
-from evopolicygym.serving.body import BodyRefused, read_body
+from evopolicygym.serving.body import BodyHold, BodyRefused, BodyRoom, read_body
 
 LOG = logging.getLogger(__name__)
 SERVER_ERROR = 500
 BODY_S = 60.0
 """Seconds within which a body must have come."""
+MAX_HELD = 64 << 20
+"""Bytes of bodies that are held at once, over all connections."""
+LARGE = 256 << 10
+"""Bytes of a body above which it is looked into in a thread, one at a time, while others are served."""
 
 
 class ProxyEndpoint:
@@ -44,18 +50,26 @@ class ProxyEndpoint:
         self._forwarder = forwarder
         self._ledger = ledger
         self._log = log
+        self._room = BodyRoom(MAX_HELD)
+        self._inspecting = asyncio.Semaphore(1)
+        Mask(secret)  # so that its patterns are compiled before anybody waits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, as ASGI has it."""
         if scope["type"] != "http":
             return
-        try:
-            exchange = await self._admitted(Request(scope, receive))
-        except ModelRequestRefused as refused:
-            self._ledger.refuse()
-            self._log.write(_refusal_line(scope, refused))
-            await self._refusal(scope, refused)(scope, receive, send)
-            return
+        with self._room.hold() as hold:
+            try:
+                exchange = await self._admitted(Request(scope, receive), hold)
+            except ModelRequestRefused as refused:
+                self._ledger.refuse()
+                self._log.write(_refusal_line(scope, refused))
+                await self._refusal(scope, refused)(scope, receive, send)
+                return
+            await self._passed(exchange, receive, send)
+
+    async def _passed(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+        """Ask the model server, until its answer has ended or the client is gone."""
 
         async def recording(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body"):
@@ -72,7 +86,7 @@ class ProxyEndpoint:
             await asyncio.gather(passing, leaving, return_exceptions=True)
             self._settle(exchange)
 
-    async def _admitted(self, request: Request) -> Exchange:
+    async def _admitted(self, request: Request, hold: BodyHold) -> Exchange:
         headers: Headers = request.scope["headers"]
         if not guard.is_for_this_machine(request.headers) or guard.has_origin(request.headers):
             raise ModelRequestRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
@@ -80,18 +94,33 @@ class ProxyEndpoint:
         if not any(guard.is_secret(key, self._dummy) for key in presented(headers, query)):
             raise ModelRequestRefused(401, "key", "This is not the key that the run gave to its agent.")
         call = recognise(self._upstream.wire, request.method, _path(request.scope), query, headers)
-        body, model = b"", call.model
+        body = await _body(request, self._upstream.max_body_bytes, hold) if call.method == "POST" else b""
+        if len(body) <= LARGE:
+            return self._inspected(call, headers, body, hold)
+        async with self._inspecting:
+            return await asyncio.to_thread(self._inspected, call, headers, body, hold)
+
+    def _inspected(self, call: ModelRequest, headers: Headers, body: bytes, hold: BodyHold) -> Exchange:
+        """Look into a body, and count its request; may be called in a thread."""
+        model, worst = call.model, None
+        document = parse(body) if call.method == "POST" else {}
         if call.method == "POST":
-            body = await _body(request, self._upstream.max_body_bytes)
-            model = inspect(call.wire, parse(body), call.model, self._upstream.models)
-        self._ledger.begin(generates=call.kind is RequestKind.GENERATE)
-        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, Mask(self._secret))
+            model = inspect(call.wire, document, call.model, self._upstream.models)
+        generates = call.kind is RequestKind.GENERATE
+        if generates and self._ledger.limits_cost:
+            worst = worst_case(call.wire, call.path, document, len(body))
+            headers = priced_headers(headers)
+        worst = self._ledger.begin(generates=generates, worst=worst)
+        if worst and with_output(call.wire, document, worst.output or 0, self._upstream.base_url):
+            body = json.dumps(document).encode()
+        mask = Mask(self._secret)
+        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, hold.release)
 
     def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
         wire = likely(self._upstream.wire, _path(scope), scope["headers"])
         content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
-        headers = {"connection": "close"} if refused.http_status in {408, 413} else {}
-        if refused.http_status == 429:  # noqa: PLR2004 - HTTP's own number
+        headers = {"connection": "close"} if refused.http_status in {408, 413, 503} else {}
+        if refused.http_status == 429 and refused.reason != RESERVED:  # noqa: PLR2004 - HTTP's own number
             headers["x-should-retry"] = "false"
         return JSONResponse(content, refused.http_status, headers)
 
@@ -106,8 +135,8 @@ class ProxyEndpoint:
         usage: Usage | None = None
         if call.kind is RequestKind.GENERATE and exchange.billable:
             usage = meter.finish(whole=not failed) if meter else Usage()
-        n_bytes = len(exchange.body) + (meter.n_bytes if meter else 0)
-        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed)
+        n_bytes = exchange.n_bytes + (meter.n_bytes if meter else 0)
+        cost = self._ledger.end(usage, n_bytes, seconds, failed=failed, worst=exchange.worst)
         if exchange.status >= SERVER_ERROR:
             LOG.warning("the model server %s failed: %s", self._upstream.prefix, exchange.note or exchange.status)
         if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:
@@ -138,10 +167,10 @@ async def _left(receive: Receive) -> None:
         pass
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request, most: int, hold: BodyHold) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise ModelRequestRefused(415, "body", "The body must not be compressed: the proxy looks into it.")
     try:
-        return await read_body(request, most, BODY_S)
+        return await read_body(request, most, BODY_S, hold.more)
     except BodyRefused as refused:
         raise ModelRequestRefused(refused.http_status, "body", str(refused)) from None

@@ -12,7 +12,7 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 import httpx2
 
 from evopolicygym.model_proxy.call import ModelRequest
-from evopolicygym.model_proxy.mask import LEAST
+from evopolicygym.model_proxy.mask import holds
 from evopolicygym.model_proxy.silence import keep_silent
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, credential
@@ -35,6 +35,7 @@ ANSWERING = frozenset({"cache-control", "content-type", "retry-after", "retry-af
 """Headers of an answer that are passed on; none tells whose account it is."""
 DECODED = frozenset({"", "identity", "gzip", "deflate"})
 WRITE_S = 60.0
+PIECE = 64 << 10
 UNREACHED = "unreached"
 """Why a request that never came to the model server was not answered."""
 
@@ -74,6 +75,7 @@ class Forwarder:
         """
         keep_silent()
         request = self._request(call, headers, body)
+        del body  # it is let go of once it is sent
         try:
             response = await self._client.send(request, stream=True)
         except httpx2.HTTPError as error:
@@ -94,11 +96,10 @@ class Forwarder:
 
     def headers_of(self, response: httpx2.Response) -> list[tuple[str, str]]:
         """Return the headers of an answer that may be passed on."""
-        secret = self._key if len(self._key) >= LEAST else None
         return [
             (name, value)
             for name, value in response.headers.items()
-            if name in ANSWERING and not (secret and secret in value)
+            if name in ANSWERING and not holds(self._key, value.encode())
         ]
 
     def _request(self, call: ModelRequest, headers: Headers, body: bytes) -> httpx2.Request:
@@ -109,13 +110,22 @@ class Forwarder:
         }
         own = {"accept-encoding": "identity", **credential(call.wire, self._key, headers)}
         if call.method == "POST":
-            own["content-type"] = "application/json"
+            own |= {"content-type": "application/json", "content-length": str(len(body))}
         url = httpx2.URL(self._prefix + call.target)
         if url.netloc != self._host:
             raise ModelRequestRefused(403, "endpoint", "The model proxy leads to one model server only.")
         return self._client.build_request(
-            call.method, url, headers={"user-agent": "evopolicygym", **passed, **own}, content=body or None
+            call.method,
+            url,
+            headers={"user-agent": "evopolicygym", **passed, **own},
+            content=_pieces(body) if call.method == "POST" else None,
         )
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    """Yield a body in pieces, so that no second copy of it waits to be sent."""
+    for start in range(0, len(body), PIECE):
+        yield body[start : start + PIECE]
 
 
 def _unavailable(error: httpx2.HTTPError) -> ModelRequestRefused:

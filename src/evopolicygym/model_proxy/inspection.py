@@ -41,10 +41,14 @@ OPAQUE = frozenset({"args", "response", "schema", "responseschema", "responsejso
 """Hold the agent's own data, which no server looks into."""
 MAX_NESTING = 8
 """How deep tools may lie within tools."""
+MAX_PARTS = 500_000
+"""Commas and opening brackets in a body, in texts too: each value that is read takes a hundred bytes."""
 
 
 def parse(body: bytes) -> dict[str, Any]:
     """Return a body's fields; raise ``ModelRequestRefused`` where a server might read it otherwise than we do."""
+    if is_too_fine(body):
+        raise ModelRequestRefused(413, "body", f"The body may have at most {MAX_PARTS} commas and brackets.")
     try:
         document = strict_json.decode(body)
     except strict_json.NotStrict as error:
@@ -52,6 +56,11 @@ def parse(body: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ModelRequestRefused(400, "body", "The body must be a JSON object.")
     return document
+
+
+def is_too_fine(text: bytes) -> bool:
+    """Return whether a JSON text may hold more values than are read."""
+    return sum(text.count(sign) for sign in (b",", b"[", b"{")) > MAX_PARTS
 
 
 def inspect(wire: Wire, document: Mapping[str, Any], path_model: str, models: tuple[str, ...]) -> str:

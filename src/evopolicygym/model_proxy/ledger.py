@@ -11,9 +11,13 @@ from evopolicygym.core.agent import reached
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage, Usage
 from evopolicygym.model_proxy.wire import ModelRequestRefused
+from evopolicygym.model_proxy.worst_case import LEAST_OUTPUT
 
 BYTES_A_TOKEN = 4
 """What a generation that tells no usage is taken to have used, for the limit only: else it would be no limit."""
+
+RESERVED = "rate_limit"
+"""Why a request is refused that may pass once others are over."""
 
 
 class Ledger:
@@ -25,6 +29,10 @@ class Ledger:
         nothing = None if upstream.price is None else 0.0
         self._usage = ModelUsage(cost=nothing, assumed_cost=nothing)
         self._trouble: int | None = None
+        self._reserved = 0.0
+        """US dollars that the requests under way cost at most."""
+        self._too_little = False
+        """Whether the last request was refused because what is left doesn't pay for it."""
         self._lock = Lock()
 
     def usage(self) -> ModelUsage:
@@ -47,29 +55,65 @@ class Ledger:
         with self._lock:
             self._trouble = status if failed else None
 
-    def begin(self, *, generates: bool) -> None:
-        """Count a request that is about to be passed on; raise ``ModelRequestRefused`` where the limit is reached."""
+    @property
+    def limits_cost(self) -> bool:
+        """Whether a request's worst case is to be known before it is sent."""
+        return self._upstream.max_cost is not None and self._upstream.price is not None
+
+    def begin(self, *, generates: bool, worst: Usage | None = None) -> Usage | None:
+        """Count a request that is about to be passed on, and reserve what it costs at most.
+
+        Returns ``worst`` with as much output as can be paid for. Raises ``ModelRequestRefused`` where a limit is
+        reached, or would be by this request.
+        """
         with self._lock:
             usage = self._usage
-            if spent := self._spent():
-                raise ModelRequestRefused(
-                    429, "insufficient_quota", f"For this run's model, {spent}; asking again won't help."
-                )
+            if spent := self._spent(retries=worst is not None):
+                raise _enough(spent)
+            granted = None if worst is None else self._reserve(worst)
             self._usage = replace(usage, requests=usage.requests + 1, generations=usage.generations + generates)
+        return granted
+
+    def _reserve(self, worst: Usage) -> Usage:
+        of_input, of_output = self._rates(worst)
+        wanted = worst.output or 0
+        left = (self._upstream.max_cost or 0.0) - self._counted() - (worst.input or 0) * of_input
+        output = _affordable(left - self._reserved, of_output, wanted)
+        if output < min(wanted, LEAST_OUTPUT):
+            if _affordable(left, of_output, wanted) >= min(wanted, LEAST_OUTPUT):
+                raise ModelRequestRefused(
+                    429, RESERVED, "What is left of this run's limit of cost is reserved by requests under way."
+                )
+            self._too_little = True
+            raise _enough(reached("cost", self._upstream.max_cost or 0.0) + " by what this request may cost")
+        self._too_little = False
+        granted = replace(worst, output=output)
+        self._reserved += self._most(granted)
+        return granted
 
     def refuse(self) -> None:
         """Count a request that is not passed on."""
         with self._lock:
             self._usage = replace(self._usage, refused=self._usage.refused + 1)
 
-    def end(self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool) -> float | None:
-        """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens."""
+    def end(
+        self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool, worst: Usage | None = None
+    ) -> float | None:
+        """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens.
+
+        ``worst`` is what was reserved for it: it counts where the server didn't say what the request took.
+        """
         taken = usage or Usage()
         cost = None if usage is None else self._cost(usage)
         unknown = usage is not None and not usage.is_known
         assumed = Usage(max(0, n_bytes // BYTES_A_TOKEN - (taken.input or 0)) if unknown else 0)
+        assumed_cost = self._cost(assumed)
+        if worst is not None and unknown:
+            assumed = Usage(max(0, (worst.input or 0) + (worst.output or 0) - (taken.input or 0) - (taken.output or 0)))
+            assumed_cost = max(0.0, self._most(worst) - (cost or 0.0))
         with self._lock:
             total = self._usage
+            self._reserved = max(0.0, self._reserved - (0.0 if worst is None else self._most(worst)))
             self._usage = replace(
                 total,
                 failed=total.failed + failed,
@@ -82,26 +126,49 @@ class Ledger:
                 seconds=total.seconds + seconds,
                 cost=_sum(total.cost, cost),
                 assumed_tokens=total.assumed_tokens + (assumed.input or 0),
-                assumed_cost=_sum(total.assumed_cost, self._cost(assumed)),
+                assumed_cost=_sum(total.assumed_cost, assumed_cost),
             )
             self._used(self._usage.figures())  # in the order in which they grow
         return cost
 
-    def _spent(self) -> str:
+    def _spent(self, *, retries: bool = False) -> str:
         most, usage = self._upstream, self._usage
         if most.max_requests is not None and usage.requests >= most.max_requests:
             return reached("requests", most.max_requests)
         if most.max_tokens is not None and usage.tokens + usage.assumed_tokens >= most.max_tokens:
             return reached("tokens", most.max_tokens)
-        if most.max_cost is not None and (usage.cost or 0.0) + (usage.assumed_cost or 0.0) >= most.max_cost:
+        if most.max_cost is not None and (self._counted() >= most.max_cost or (self._too_little and not retries)):
             return reached("cost", most.max_cost)
         return ""
+
+    def _counted(self) -> float:
+        """Return the US dollars that requests have cost which are over, those of unknown usage at their worst."""
+        return (self._usage.cost or 0.0) + (self._usage.assumed_cost or 0.0)
 
     def _cost(self, usage: Usage) -> float | None:
         if self._upstream.price is None:
             return None
         counts = (usage.input, usage.cached_input, usage.cache_write, usage.output)
         return self._upstream.price.cost(*(count or 0 for count in counts))
+
+    def _most(self, worst: Usage) -> float:
+        of_input, of_output = self._rates(worst)
+        return (worst.input or 0) * of_input + (worst.output or 0) * of_output
+
+    def _rates(self, worst: Usage) -> tuple[float, float]:
+        price = self._upstream.price
+        return (0.0, 0.0) if price is None else price.highest_rates(worst.input or 0)
+
+
+def _affordable(left: float, of_output: float, wanted: int) -> int:
+    """Return how many tokens of output can be paid for, of those that are wanted."""
+    if left < 0:
+        return -1
+    return wanted if left >= wanted * of_output else int(left / of_output)
+
+
+def _enough(reason: str) -> ModelRequestRefused:
+    return ModelRequestRefused(429, "insufficient_quota", f"For this run's model, {reason}; asking again won't help.")
 
 
 def _sum(total: float | None, more: float | None) -> float | None:

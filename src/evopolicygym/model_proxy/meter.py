@@ -6,6 +6,7 @@ What the numbers mean is described in ``usage.py``.
 import json
 from typing import Any
 
+from evopolicygym.model_proxy.inspection import is_too_fine
 from evopolicygym.model_proxy.usage import Usage, read_usage
 from evopolicygym.model_proxy.wire import Wire
 
@@ -66,6 +67,8 @@ class AnswerMeter:
             self._read(line[5:])
 
     def _read(self, text: bytes) -> None:
+        if is_too_fine(text):
+            return
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):

@@ -33,7 +33,7 @@ class ModelUpstream:
     """US dollars; checked as ``max_tokens`` is, and only where there is a price."""
     price: PriceSnapshot | None = None
     """What the model costs; None: no cost is counted."""
-    max_body_bytes: int = 32 << 20
+    max_body_bytes: int = 16 << 20
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 600.0
     """The longest silence of the server, before its answer or within it."""

@@ -1,9 +1,10 @@
 """One case, from start to end: the environment steps here, the policy answers from the sandbox.
 
-When the policy fails, the uniform-random anchor, seeded by the case, plays the episode to its natural end. An
-environment's exception on a valid action is let through; the caller names it.
+When the policy fails, the uniform-random anchor plays the episode to its natural end, from a stream of its own that the
+case seeds. An environment's exception on a valid action is let through; the caller names it.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def play_without_policy(spec: EnvironmentSpec, context: PolicyContext, watchdog:
     write = layout.bind(context.obs_space, frame, wide=False).write
     with closing(Environment(spec)) as environment:
         recorder = _begun(environment, frame, 0, write, context, job)
-        ending = _steps(environment, write, recorder, _anchors(environment, job.seed, watchdog))
+        ending = _steps(environment, write, recorder, _random_actions(environment, job.seed, watchdog))
     failure = Failure(FailureReason.INVALID_ACTION, TOO_MUCH)
     return _written(environment, recorder, ending, failure, PolicyOutput(b"", b""), job, perf_counter() - began)
 
@@ -103,7 +104,7 @@ def _play(
         answer = _policys(policy, environment)
         return recorder, _steps(environment, write, recorder, answer), None
     except PolicyFailed as failed:
-        answer = _anchors(environment, job.seed, watchdog)
+        answer = _random_actions(environment, job.seed, watchdog)
         return recorder, _steps(environment, write, recorder, answer), failed.failure
 
 
@@ -152,8 +153,17 @@ def _policys(policy: PolicyProcess, environment: Environment) -> Answer:
     return answer
 
 
-def _anchors(environment: Environment, seed: int, watchdog: Watchdog) -> Answer:
-    random, space = np.random.default_rng(seed), environment.action_space
+def anchor_seed(seed: int) -> int:
+    """Return the seed of the anchor's actions in a case.
+
+    It is a hash of the case's seed and not that seed itself: simulators draw from ``default_rng(seed)``, and actions
+    from the same stream would be those that a simulator hides.
+    """
+    return int.from_bytes(hashlib.sha256(f"anchor 1|{seed}".encode()).digest(), "big")
+
+
+def _random_actions(environment: Environment, seed: int, watchdog: Watchdog) -> Answer:
+    random, space = np.random.default_rng(anchor_seed(seed)), environment.action_space
 
     def answer() -> tuple[Any, bool]:
         watchdog.rest()  # no attendant sees the anchor's progress

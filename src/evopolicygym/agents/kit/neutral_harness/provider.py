@@ -9,12 +9,14 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import httpx2
 
 from evopolicygym.agents.kit.neutral_harness.wires import Answer, Conversation
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.model_proxy.call import RequestKind
+from evopolicygym.model_proxy.exchange import CUT_OFF
 from evopolicygym.model_proxy.forward import tls_context
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog, passed
@@ -23,6 +25,7 @@ from evopolicygym.model_proxy.silence import keep_silent
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage, read_usage
 from evopolicygym.model_proxy.wire import credential
+from evopolicygym.model_proxy.worst_case import with_output, worst_case
 
 LOG = logging.getLogger(__name__)
 TRIES = 8
@@ -75,11 +78,11 @@ class Provider:
 
         Raises ``ModelFailed``, ``ConversationTooLong``, and whatever ``pause`` raises.
         """
-        body = json.dumps(conversation.body(self._model)).encode()
+        document = conversation.body(self._model)
         deadline = 0.0
         for attempt in range(TRIES):
             try:
-                return self._attempt(conversation, body, pause)
+                return self._attempt(conversation, document, pause)
             except _Unavailable as error:
                 wait_s = error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
                 deadline = deadline or time.monotonic() + PATIENCE_S
@@ -91,19 +94,26 @@ class Provider:
             _wait(wait_s, pause)
         raise AssertionError("unreachable")
 
-    def _attempt(self, conversation: Conversation, body: bytes, pause: Pause) -> Answer:
+    def _attempt(self, conversation: Conversation, document: dict[str, Any], pause: Pause) -> Answer:
         """Ask once; count it and write its line, however it ends."""
-        self._ledger.begin(generates=True)
+        body, worst = json.dumps(document).encode(), None
+        if self._ledger.limits_cost:
+            worst = worst_case(conversation.wire, conversation.path, document, len(body))
+        worst = self._ledger.begin(generates=True, worst=worst)
+        if worst:
+            bounded = dict(document)
+            with_output(conversation.wire, bounded, worst.output or 0, self._upstream.base_url)
+            body = json.dumps(bounded).encode()
         began, status, data, note = time.monotonic(), 0, b"", ""
         usage: Usage | None = Usage()
         try:
             status, headers, data = asyncio.run(self._post(conversation, body, pause))
             if status != OK:
-                usage = None
+                usage = usage if status in CUT_OFF else None
                 raise _refusal(status, headers, mask_account(data).decode("utf-8", "replace"))
-            document = json.loads(data)
-            usage = read_usage(conversation.wire, document.get("usage") or {})
-            return conversation.read(document)
+            answer = json.loads(data)
+            usage = read_usage(conversation.wire, answer.get("usage") or {})
+            return conversation.read(answer)
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
             note = "malformed"
             raise _Unavailable(f"its answer can't be read: {data[:300].decode('utf-8', 'replace')}") from error
@@ -116,7 +126,7 @@ class Provider:
             raise
         finally:
             seconds = time.monotonic() - began
-            cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note))
+            cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note), worst=worst)
             asked = {"kind": RequestKind.GENERATE, "model": self._model}
             self._log.write(passed(conversation.wire, status, seconds, usage, **asked, cost=cost, note=note))
 

@@ -1,0 +1,247 @@
+"""The most tokens that a request may take, so that its worst cost can be reserved before it is sent.
+
+Fields are allowed by name: whatever else stands in a body may have a price of its own, and is refused where cost is
+limited. What a server would do besides generating is refused in any case, by ``inspection.py``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from evopolicygym.model_proxy.inspection import OPAQUE
+from evopolicygym.model_proxy.usage import Usage
+from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, Wire
+
+DEFAULT_OUTPUT = 32_768
+"""Tokens of output that a request may take which states no bound."""
+LEAST_OUTPUT = 256
+"""Tokens of output for which it is still worth to ask, where more were wanted."""
+SERVERS_OWN = 1024
+"""Tokens of input that a server may add: its words around messages and tools."""
+IMAGE_TOKENS = 50_000
+"""The most that a server is known to count for one image, whatever its bytes."""
+_IMAGE_DATA = "data:image/"
+_MEDIA = frozenset({"input_audio", "audio", "video", "video_url", "file", "input_file"})
+"""Kinds of content whose tokens nothing here can tell."""
+_CONTENT = ("input", "messages", "system", "contents", "systemInstruction", "system_instruction")
+"""Fields of a body that hold what a model is to read, images among it."""
+
+Check = Callable[[Any], bool]
+
+
+def _any(_value: object) -> bool:
+    return True
+
+
+def _among(*values: str) -> Check:
+    return lambda value: isinstance(value, str) and value in values
+
+
+def _is_one(value: object) -> bool:
+    return type(value) is int and value == 1
+
+
+def _is_text_alone(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(kind, str) and kind.lower() == "text" for kind in value)
+
+
+def _only_clears(value: object) -> bool:
+    """Return whether edits of a context only leave something out; others have the model write a summary."""
+    edits = value.get("edits") if isinstance(value, dict) and value.keys() <= {"edits"} else None
+    return isinstance(edits, list) and all(
+        isinstance(edit, dict) and str(edit.get("type")).startswith("clear_") for edit in edits
+    )
+
+
+def _plain(*names: str) -> dict[str, Check]:
+    return dict.fromkeys(names, _any)
+
+
+_TIER = _among("default", "flex", "standard", "standard_only")
+_OPENAI = _plain(
+    *("model", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "temperature", "top_p"),
+    *("top_logprobs", "user", "metadata", "safety_identifier", "prompt_cache_key", "store", "background"),
+) | {
+    "service_tier": _TIER,
+    "prompt_cache_retention": _among("in_memory", "in-memory"),
+}
+_GENERATION = {
+    "maxOutputTokens": _any,
+    "candidateCount": _is_one,
+    "responseModalities": _is_text_alone,
+    **_plain("temperature", "topP", "topK", "stopSequences", "responseMimeType", "responseSchema", "seed"),
+    **_plain("responseJsonSchema", "presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs"),
+    **_plain("thinkingConfig"),
+}
+PRICED: Mapping[Wire, Mapping[str, Check]] = {
+    Wire.RESPONSES: _OPENAI
+    | _plain("input", "instructions", "max_output_tokens", "reasoning", "text", "include", "truncation")
+    | _plain("max_tool_calls", "client_metadata"),
+    Wire.CHAT: _OPENAI
+    | _plain("messages", "max_tokens", "max_completion_tokens", "stop", "seed", "logprobs", "logit_bias")
+    | _plain("presence_penalty", "frequency_penalty", "response_format", "reasoning_effort", "verbosity")
+    | _plain("functions", "function_call", "thinking", "top_k", "min_p", "repetition_penalty", "reasoning")
+    | {"n": _is_one, "modalities": _is_text_alone},
+    Wire.MESSAGES: _plain("model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "metadata")
+    | _plain("stop_sequences", "temperature", "top_p", "top_k", "thinking", "output_config", "output_format")
+    | _plain("cache_control")
+    | {"service_tier": _TIER, "speed": _among("standard"), "context_management": _only_clears},
+    Wire.GEMINI: _plain("contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "labels")
+    | _plain("generationConfig"),
+}
+"""What a body may hold where cost is limited, with the values that cost what the model's price says."""
+BETAS = (
+    *("claude-code-", "oauth-", "interleaved-thinking-", "fine-grained-tool-streaming-", "token-efficient-tools-"),
+    *("prompt-caching-", "extended-cache-ttl-", "output-128k-", "context-management-", "structured-outputs-"),
+    *("effort-", "tool-examples-", "prompt-caching-scope-", "redact-thinking-", "adaptive-thinking-"),
+)
+"""Beginnings of the names in ``anthropic-beta`` that change no price; others aren't passed where cost is limited."""
+
+
+def worst_case(wire: Wire, path: str, document: Mapping[str, Any], n_bytes: int) -> Usage:
+    """Return the most that a body may take as it stands; raise ``ModelRequestRefused`` where that can't be said."""
+    if path.endswith("/compact"):
+        raise _unpriced("a request for a summary, whose length has no bound")
+    _check_fields(document, PRICED[wire], wire)
+    if wire is Wire.RESPONSES:
+        _check_references(document.get("input"))
+    return Usage(input=n_bytes + SERVERS_OWN + _images(wire, document), output=_stated_output(wire, document))
+
+
+def with_output(wire: Wire, document: dict[str, Any], tokens: int, base_url: str) -> bool:
+    """Write the bound on output into a body, in the one field that the server heeds; return whether that changed it."""
+    place = document
+    if wire is Wire.GEMINI:
+        place = document.get("generationConfig") or document.get("generation_config") or {}
+    name = _output_field(wire, base_url)
+    stated = {field: place[field] for field in _OUTPUT_FIELDS[wire] if field in place}
+    if stated == {name: tokens}:
+        return False
+    for field in stated:
+        del place[field]
+    place[name] = tokens
+    if wire is Wire.GEMINI:
+        document.pop("generation_config", None)
+        document["generationConfig"] = place
+    return True
+
+
+def priced_headers(headers: Headers) -> Headers:
+    """Return headers without the names of ``anthropic-beta`` that may change a price."""
+    return [
+        (name, b",".join(word for word in value.split(b",") if word.strip().decode("latin-1").startswith(BETAS)))
+        if name == b"anthropic-beta"
+        else (name, value)
+        for name, value in headers
+    ]
+
+
+_OUTPUT_FIELDS = {
+    Wire.RESPONSES: ("max_output_tokens",),
+    Wire.CHAT: ("max_tokens", "max_completion_tokens"),
+    Wire.MESSAGES: ("max_tokens",),
+    Wire.GEMINI: ("maxOutputTokens", "max_output_tokens"),
+}
+
+
+def _output_field(wire: Wire, base_url: str) -> str:
+    """Return the field that bounds output; of Chat Completions, only OpenAI's own servers heed the newer one."""
+    host = urlsplit(base_url).hostname or ""
+    is_openai = wire is Wire.CHAT and host.endswith((".openai.com", ".azure.com"))
+    return "max_completion_tokens" if is_openai else _OUTPUT_FIELDS[wire][0]
+
+
+def _stated_output(wire: Wire, document: Mapping[str, Any]) -> int:
+    place: Mapping[str, Any] = document
+    if wire is Wire.GEMINI:
+        place = _generation_config(document)
+    stated = [place[name] for name in _OUTPUT_FIELDS[wire] if place.get(name) is not None]
+    for tokens in stated:
+        if type(tokens) is not int or tokens < 1:
+            raise ModelRequestRefused(400, "body", "The most tokens of output are an integer of at least 1.")
+    return min(stated, default=DEFAULT_OUTPUT)
+
+
+def _generation_config(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    given = [document[name] for name in ("generationConfig", "generation_config") if document.get(name) is not None]
+    if len(given) > 1 or not all(isinstance(config, dict) for config in given):
+        raise ModelRequestRefused(400, "body", "generationConfig is one object.")
+    config: Mapping[str, Any] = given[0] if given else {}
+    _check_fields(config, _GENERATION, Wire.GEMINI)
+    return config
+
+
+def _check_fields(node: Mapping[str, Any], priced: Mapping[str, Check], wire: Wire) -> None:
+    known = dict(priced)
+    if wire is Wire.GEMINI:  # whose servers take both spellings
+        known |= {_snake(name): check for name, check in priced.items()}
+    for name, value in node.items():
+        if value is not None and not (name in known and known[name](value)):
+            raise _unpriced(f"the field {name[:60]!r}" if name not in known else f"this value of {name!r}")
+
+
+def _check_references(items: object) -> None:
+    """Refuse input that stands in the account: its length can't be seen."""
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, dict) and "role" not in item and item.get("type") in {None, "item_reference"}:
+            raise _unpriced("input that is stored in the account")
+
+
+def _images(wire: Wire, document: Mapping[str, Any]) -> int:
+    """Return how many tokens images may take beyond their bytes; refuse content that can't be counted."""
+    tools = document.get("tools")
+    for node in (document, *(tools if isinstance(tools, list) else ())):
+        _check_cache(node)
+    more, pending = 0, [document[name] for name in _CONTENT if name in document]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, list):
+            pending += node
+        if not isinstance(node, dict):
+            continue
+        _check_content(node)
+        data = _image_data(node)
+        more += IMAGE_TOKENS - len(data) if data else 0
+        own = OPAQUE | {"input"} if wire is Wire.MESSAGES and node.get("type") == "tool_use" else OPAQUE
+        pending += [value for name, value in node.items() if name.lower() not in own and value is not data]
+    return more
+
+
+def _check_cache(node: Mapping[str, Any]) -> None:
+    lasting = node.get("cache_control")
+    if isinstance(lasting, dict) and lasting.get("ttl") not in {None, "5m"}:
+        raise _unpriced("a cache that lasts longer than five minutes")
+
+
+def _check_content(node: Mapping[str, Any]) -> None:
+    _check_cache(node)
+    source, inline = node.get("source"), node.get("inlineData") or node.get("inline_data")
+    if node.get("type") in _MEDIA or any(isinstance(node.get(name), dict) for name in _MEDIA):
+        raise _unpriced("audio, video and files")
+    if node.get("type") == "document" and not (isinstance(source, dict) and source.get("type") in {"text", "content"}):
+        raise _unpriced("documents that are not text")
+    kind = (inline.get("mimeType") or inline.get("mime_type")) if isinstance(inline, dict) else "image/png"
+    if not (isinstance(kind, str) and kind.lower().startswith("image/")):
+        raise _unpriced("audio, video and files")
+
+
+def _image_data(node: Mapping[str, Any]) -> str:
+    """Return the bytes of an image as text, where a node is one."""
+    for name in ("image_url", "url"):
+        value = node.get(name)
+        if isinstance(value, str) and value.startswith(_IMAGE_DATA):
+            return value
+    if isinstance(kind := node.get("media_type") or node.get("mimeType") or node.get("mime_type"), str):
+        data = node.get("data")
+        return data if kind.lower().startswith("image/") and isinstance(data, str) else ""
+    return ""
+
+
+def _unpriced(what: str) -> ModelRequestRefused:
+    return ModelRequestRefused(
+        403, "unpriced", f"Under a limit of cost the model proxy doesn't pass on {what}: its price is not known here."
+    )
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)

@@ -1,0 +1,253 @@
+"""A limit of cost: what a request costs at most is reserved before it is sent, and what has no price doesn't pass."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from evopolicygym.agents.kit.neutral_harness.provider import Provider
+from evopolicygym.agents.kit.neutral_harness.wires import Chat
+from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Json, Reply
+from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.core.price import PriceSnapshot, Rates, Tier
+from evopolicygym.model_proxy.ledger import Ledger
+from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import Usage
+from evopolicygym.model_proxy.wire import ModelRequestRefused, Wire
+from evopolicygym.model_proxy.worst_case import (
+    DEFAULT_OUTPUT,
+    IMAGE_TOKENS,
+    LEAST_OUTPUT,
+    SERVERS_OWN,
+    priced_headers,
+    with_output,
+    worst_case,
+)
+from fakes import TIME
+from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door, wait_for_requests
+
+PRICE = PriceSnapshot("scripted", "given", TIME, Rates(input=1.0, output=100.0, cached_input=0.1, cache_write=2.0))
+"""A bound of the default on output costs 3.3 USD."""
+BOUND = {Wire.RESPONSES: "max_output_tokens", Wire.CHAT: "max_tokens", Wire.MESSAGES: "max_tokens"}
+PIXEL = "data:image/png;base64," + "A" * 4000
+PDF = {"type": "base64", "media_type": "application/pdf", "data": "A"}
+UNPRICED: list[tuple[Wire, Json]] = [
+    *((wire, {"service_tier": tier}) for wire in (Wire.RESPONSES, Wire.CHAT) for tier in ("priority", "auto", "fast")),
+    (Wire.MESSAGES, {"service_tier": "auto"}),
+    (Wire.MESSAGES, {"speed": "fast"}),
+    (Wire.MESSAGES, {"inference_geo": "us"}),
+    (Wire.MESSAGES, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}),
+    (Wire.MESSAGES, {"system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
+    (Wire.MESSAGES, {"tools": [{"name": "f", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
+    (Wire.MESSAGES, {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+    (Wire.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]}),
+    (Wire.RESPONSES, {"previous_response_id": "resp_1"}),
+    (Wire.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
+    (Wire.RESPONSES, {"input": [{"id": "msg_1"}]}),
+    (Wire.RESPONSES, {"prompt_cache_retention": "24h"}),
+    (Wire.RESPONSES, {"Service_Tier": "default"}),
+    (Wire.RESPONSES, {"context_management": [{"type": "compaction"}]}),
+    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "A"}]}]}),
+    (Wire.CHAT, {"n": 8}),
+    (Wire.CHAT, {"n": True}),
+    (Wire.CHAT, {"prediction": {"type": "content", "content": "a"}}),
+    (Wire.CHAT, {"modalities": ["text", "audio"]}),
+    (Wire.CHAT, {"provider": {"sort": "throughput"}}),
+    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "A"}}]}]}),
+    (Wire.GEMINI, {"generationConfig": {"candidateCount": 8}}),
+    (Wire.GEMINI, {"generation_config": {"candidate_count": 8}}),
+    (Wire.GEMINI, {"generationConfig": {"responseModalities": ["AUDIO"]}}),
+    (Wire.GEMINI, {"generationConfig": {"speechConfig": {}}}),
+    (Wire.GEMINI, {"serviceTier": "priority"}),
+    (Wire.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "A"}}]}]}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, REAL_KEY)
+
+
+def limited(directory: Path, max_cost: float, **changes: Any) -> Any:
+    """Open a door under a limit of cost."""
+    return open_door(directory, max_cost=max_cost, price=PRICE, **changes)
+
+
+def most(n_bytes: int, output: int) -> float:
+    """Return the US dollars that a request costs at most."""
+    return ((n_bytes + SERVERS_OWN) * 2 + output * 100) / 1_000_000
+
+
+def sent(door: OpenDoor) -> list[Json]:
+    """Return the bodies that came to the model server."""
+    return [asked.body for asked in door.model.asked]
+
+
+def test_what_has_no_price_does_not_pass(tmp_path: Path) -> None:
+    """Higher tiers, speed, several answers, stored input, longer caches, sounds: refused."""
+    with limited(tmp_path, 100.0) as door:
+        found = [(door.ask(wire, **fields).status_code, fields) for wire, fields in UNPRICED]
+        found.append((door.request("POST", "/v1/responses/compact", {"model": "m", "input": []}).status_code, {}))
+
+        assert [fields for status, fields in found if status != 403] == []
+        assert (door.model.asked, {line["refused"] for line in door.lines()}) == ([], {"unpriced"})
+
+
+def test_what_tools_send_has_a_price(tmp_path: Path) -> None:
+    """What command-line tools say of themselves passes, and so do images."""
+    schema = {"type": "object", "properties": {"file": {"type": "string"}, "ttl": {"type": "string"}}}
+    image = {"type": "image_url", "image_url": {"url": PIXEL}}
+    bodies: list[tuple[Wire, Json]] = [
+        (Wire.RESPONSES, {"store": False, "service_tier": "flex", "include": [], "prompt_cache_key": "k"}),
+        (Wire.RESPONSES, {"input": [{"type": "reasoning", "id": "r", "encrypted_content": "A", "summary": []}]}),
+        (Wire.CHAT, {"n": 1, "messages": [{"role": "user", "content": [image]}]}),
+        (Wire.CHAT, {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}),
+        (Wire.MESSAGES, {"tools": [{"name": "f", "input_schema": schema, "cache_control": {"type": "ephemeral"}}]}),
+        (Wire.MESSAGES, {"cache_control": {"type": "ephemeral"}, "thinking": {"type": "adaptive"}}),
+        (Wire.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}),
+        (Wire.GEMINI, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 9}}}),
+    ]
+    with limited(tmp_path, 100.0) as door:
+        assert [door.ask(wire, **fields).status_code for wire, fields in bodies] == [200] * len(bodies)
+
+
+@pytest.mark.parametrize("wire", SPOKEN)
+def test_output_is_always_bounded(wire: Wire, tmp_path: Path) -> None:
+    """A bound is written into a request that states none, at most as large as what is left pays for."""
+    with limited(tmp_path, 0.5) as door:
+        assert door.ask(wire).status_code == 200
+        (body,) = sent(door)
+
+    stated = body["generationConfig"]["maxOutputTokens"] if wire is Wire.GEMINI else body[BOUND[wire]]
+    assert stated == 9 if wire is Wire.MESSAGES else LEAST_OUTPUT < stated < 0.5 * 1_000_000 / 100
+
+
+def test_the_field_that_a_server_heeds() -> None:
+    """Of Chat Completions, OpenAI's servers heed the newer field and others the older; the smaller bound holds."""
+    for base_url, name in (("https://api.openai.com/v1", "max_completion_tokens"), ("https://a.test/v1", "max_tokens")):
+        body = {"messages": [], "max_tokens": 70, "max_completion_tokens": 50}
+        worst = worst_case(Wire.CHAT, "/v1/chat/completions", body, 100)
+
+        assert worst == Usage(input=100 + SERVERS_OWN, output=50)
+        assert with_output(Wire.CHAT, body, 50, base_url)
+        assert body == {"messages": [], name: 50}
+        assert not with_output(Wire.CHAT, body, 50, base_url)
+
+
+def test_an_image_counts_whatever_its_bytes() -> None:
+    """An image is taken at the most that servers count for one; other bytes are a token each."""
+    for block in (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 4000}},
+        {
+            "type": "tool_result",
+            "content": [{"type": "image_url", "image_url": {"url": "data:image/png," + "A" * 3985}}],
+        },
+    ):
+        body = {"max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}
+        worst = worst_case(Wire.MESSAGES, "/v1/messages", body, 5000)
+
+        assert worst == Usage(input=5000 - 4000 + IMAGE_TOKENS + SERVERS_OWN, output=5)
+
+
+def test_a_request_that_is_too_dear_is_not_sent(tmp_path: Path) -> None:
+    """What is left pays for no answer of use, so nothing is sent, and the limit is said to be reached."""
+    with limited(tmp_path, most(200, LEAST_OUTPUT)) as door:
+        answer = door.ask(Wire.CHAT, messages=[{"role": "user", "content": "a" * 10_000}])
+
+        assert (answer.status_code, answer.headers["x-should-retry"], door.model.asked) == (429, "false", [])
+        assert door.door.spent()
+        assert door.ask(Wire.CHAT, messages=[]).status_code == 200
+        assert not door.door.spent()
+
+
+def test_requests_at_once_do_not_share_what_is_left(tmp_path: Path) -> None:
+    """Of many requests at the same moment, as many pass as can be paid for at their worst; others may ask again."""
+    with limited(tmp_path, 2.5 * most(100, 1000)) as door, ThreadPoolExecutor(8) as pool:
+        door.model.replies += [Reply(hang="before")] * 2
+        hung = [pool.submit(door.ask, Wire.CHAT, max_tokens=1000) for _ in range(2)]
+        wait_for_requests(door.model, 2)
+        refused = door.ask(Wire.CHAT, max_tokens=1000, messages=[{"role": "user", "content": "a" * 60_000}])
+        door.model.released.set()
+
+        assert (refused.status_code, "x-should-retry" in refused.headers, door.door.spent()) == (429, False, "")
+        assert [future.result().status_code for future in hung] == [200, 200]
+        assert door.ask(Wire.CHAT, max_tokens=1000).status_code == 200
+
+
+@pytest.mark.parametrize("reply", [Reply(cut=True), Reply(tell_usage=False), Reply(status=504)])
+def test_what_was_not_told_counts_at_its_worst(reply: Reply, tmp_path: Path) -> None:
+    """An answer that breaks off, took too long, or tells no usage, has cost what was reserved."""
+    with limited(tmp_path, 1.0) as door:
+        door.model.replies.append(reply)
+        with suppress(httpx2.HTTPError):  # the answer breaks off
+            door.ask(Wire.CHAT, max_tokens=2000)
+        usage = door.door.usage()
+
+        assert (usage.cost, usage.unknown) == (0, 1)
+        assert usage.assumed_cost == pytest.approx(
+            most(len(json.dumps(SPOKEN[Wire.CHAT].body | {"max_tokens": 2000})), 2000)
+        )
+
+
+def test_who_leaves_pays_the_worst(tmp_path: Path) -> None:
+    """Leaving before the answer ends is no way to have it for nothing."""
+    with limited(tmp_path, 1.0) as door:
+        door.model.replies.append(Reply(hang="between"))
+        body = json.dumps(SPOKEN[Wire.CHAT].body | {"stream": True, "max_tokens": 2000})
+        with door.connect() as connection:
+            head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {door.endpoint.key}\r\nContent-Length: {len(body)}"
+            connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}".encode())
+            wait_for_requests(door.model, 1)
+            connection.recv(1 << 16)
+        assert door.model.left.wait(60)
+        door.door.close()
+
+        assert door.door.usage().assumed_cost == pytest.approx(most(len(body), 2000))
+
+
+def test_the_servers_figure_takes_the_place_of_the_worst(tmp_path: Path) -> None:
+    """Once an answer has told its usage, nothing stays reserved."""
+    with limited(tmp_path, 1.0) as door:
+        assert door.ask(Wire.RESPONSES).status_code == 200
+        usage = door.door.usage()
+
+    assert usage.assumed_cost == 0
+    assert usage.cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
+
+
+def test_the_dearest_rates_are_reserved() -> None:
+    """A worst case is priced by the dearest rate of input, and of any tier that it may reach."""
+    price = replace(PRICE, tiers=(Tier(1000, Rates(4.0, 200.0)),))
+
+    assert price.highest_rates(1000) == (2.0 / 1e6, 100.0 / 1e6)
+    assert price.highest_rates(1001) == (4.0 / 1e6, 200.0 / 1e6)
+
+
+def test_a_harness_of_ours_reserves_too() -> None:
+    """The neutral harness bounds its output and is refused as a tool is, before anything is sent."""
+    with ScriptedModel() as model:
+        upstream = ModelUpstream(model.url + "/v1", VARIABLE, Wire.CHAT)
+        ledger = Ledger(replace(upstream, price=PRICE, max_cost=0.2))
+        provider, conversation = Provider(upstream, "scripted", ledger, ModelLog(None)), Chat()
+        conversation.say("Begin.")
+        provider.ask(conversation, lambda _: None)
+        conversation.say("a" * 200_000)
+        with pytest.raises(ModelRequestRefused):
+            provider.ask(conversation, lambda _: None)
+
+    (asked,) = model.asked
+    assert 0 < asked.body["max_tokens"] < DEFAULT_OUTPUT
+    assert ledger.usage().cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
+
+
+def test_betas_that_may_change_a_price_are_left_out() -> None:
+    """A longer context or a faster model is not had by a header."""
+    asked = [(b"anthropic-beta", b"claude-code-20250219, context-1m-2025-08-07,fast-mode-2026-02-01"), (b"a", b"b")]
+
+    assert priced_headers(asked) == [(b"anthropic-beta", b"claude-code-20250219"), (b"a", b"b")]
