@@ -111,6 +111,13 @@ def written_stage(paths: RunPaths) -> object:
         return None
 
 
+def is_current(paths: RunPaths) -> bool:
+    """Return whether ``run.json`` is what the journal makes of it; raise ``RecordError`` where that can't be read."""
+    with suppress(OSError, RecordError):
+        return regular_file.read(paths.document, MOST_DOCUMENT) == document_text(paths).encode()
+    return False
+
+
 def run_document(paths: RunPaths) -> dict[str, Any]:
     """Return the document of a run's present state, to be passed on whole."""
     return encode(summary_of(read_run(paths.root)))

@@ -22,8 +22,24 @@ from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.run_names import EXPERIMENT_FILE
 
 REVEALED_FILE = "revealed.json"
+LEDGER_FILE = "runs.jsonl"
+"""In the state directory: the runs that the experiment began on this machine, a line each.
+
+The first line says since when they are listed: from the experiment's beginning, where it began here and not before runs
+were listed. A line is on disk before its run's record is opened.
+"""
 MOST_BYTES = 64 << 20
 """Of such a file: it may hold the cases of some environments, 10 a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The runs that an experiment began on this machine."""
+
+    since: str
+    """A time: runs that were opened before may not be listed; empty where all are."""
+    runs: tuple[str, ...]
+    """Their ids, in the order in which they were opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,7 @@ def begin(runs: Path, name: str) -> Experiment:
         return recall(_identity(file))
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex()}))
+    _keep(identity, LEDGER_FILE, _ledger_line(since=""))
     directory.mkdir(parents=True, exist_ok=True)
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
@@ -95,6 +112,36 @@ def recall(identity: str) -> Experiment:
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{kept} can't be read as a secret: {error}") from error
+
+
+def list_run(opened: RunOpened) -> None:
+    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``."""
+    file = state_directory() / opened.experiment / LEDGER_FILE
+    if not file.exists():
+        _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
+    try:
+        with regular_file.appender(file) as lines:
+            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
+            lines.flush()
+            durable.disk.flush(lines.fileno())
+    except OSError as error:
+        raise not_kept("The list of the experiment's runs", error) from error
+
+
+def ledger_of(identity: str) -> Ledger | None:
+    """Return the runs that an experiment began on this machine; None where they are not listed here.
+
+    Raises ``RecordError`` where the list can't be read, or the identity would lead elsewhere.
+    """
+    _check_name("an experiment's identity", identity)
+    file = state_directory() / identity / LEDGER_FILE
+    try:
+        first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
+        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
 def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
@@ -158,6 +205,10 @@ def revealed(run: Path, identity: str) -> Experiment | None:
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
     return None
+
+
+def _ledger_line(**fields: str) -> str:
+    return json.dumps(fields) + "\n"
 
 
 def _identity(file: Path) -> str:
