@@ -93,6 +93,8 @@ class RunResult:
     """What its user calls the agent; empty where that was not said."""
     held_out_cases: int = 0
     """How many it was to be scored on."""
+    revealed: bool = False
+    """Whether its cases were revealed before it began."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
 
@@ -198,6 +200,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         program_sha256=agent.program_sha256,
         seed=summary.seed,
         split=summary.split.value,
+        revealed=summary.revealed,
         experiment=summary.experiment,
         commitment=summary.commitment,
         protocol_version=summary.protocol_version,

@@ -84,6 +84,8 @@ class RunOpened:
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """The modules that make the environment, each with a hash of its files (``core.simulator_code``); empty where
     gymnasium alone makes it, and in records from before they were hashed."""
+    revealed: bool = False
+    """Whether the experiment's secret had been published, so that its cases were hidden no more."""
     schema: int = 1
     """Which version of what a journal holds this is (``SCHEMA``)."""
 

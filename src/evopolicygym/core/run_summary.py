@@ -226,6 +226,8 @@ class RunSummary:
     price: PriceSnapshot | None = None
     tool_usage: UsageSummary | None = None
     """What the agent's own tool says that it used; None where it says nothing."""
+    revealed: bool = False
+    """Whether its cases were revealed before it began."""
 
     @property
     def is_finished(self) -> bool:

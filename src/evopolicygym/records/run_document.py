@@ -51,6 +51,7 @@ def encode(summary: RunSummary) -> dict[str, Any]:
         "agent": _known(asdict(summary.agent), NEWER["agent"]),
         "seed": summary.seed,
         "split": summary.split.value,
+        **({"revealed": True} if summary.revealed else {}),
         "experiment": summary.experiment,
         "commitment": summary.commitment,
         "fingerprint": _fingerprint(summary),

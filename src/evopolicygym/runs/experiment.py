@@ -6,7 +6,8 @@ the directory of runs there is only the experiment's name for it.
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from evopolicygym.records.paths import EXPERIMENT, experiment_directory
 from evopolicygym.records.run_names import EXPERIMENT_FILE
 
 REVEALED_FILE = "revealed.json"
+REVEALED_MARK = "revealed"
+"""In the state directory: a file of this name says that the secret was published, wherever that lies now."""
 LEDGER_FILE = "runs.jsonl"
 """In the state directory: the runs that the experiment began on this machine, a line each.
 
@@ -188,8 +191,30 @@ def reveal(runs: Path, name: str) -> Path:
         "secret": experiment.secret.hex(),
         "cases": {file.stem.removeprefix("cases-"): json.loads(file.read_text(encoding="utf-8")) for file in kept},
     }
+    _keep(experiment.identity, REVEALED_MARK, "")
     durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
     return directory / REVEALED_FILE
+
+
+def is_revealed(runs: Path, name: str) -> bool:
+    """Return whether the secret of an experiment that was begun before is published."""
+    directory = experiment_directory(runs, name)
+    marked = state_directory() / _identity(directory / EXPERIMENT_FILE) / REVEALED_MARK
+    return (directory / REVEALED_FILE).exists() or marked.exists()
+
+
+def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, int]]:
+    """Return how many runs of each experiment are not among those found, and how many it began on this machine.
+
+    Of experiments whose runs are not listed here, or that lack none, nothing is returned.
+    """
+    missing = {}
+    for identity, ids in found.items():
+        with suppress(RecordError, UsageError):
+            ledger = ledger_of(identity)
+            if ledger and (count := len(set(ledger.runs).difference(ids))):
+                missing[identity] = count, len(set(ledger.runs))
+    return missing
 
 
 def revealed(run: Path, identity: str) -> Experiment | None:

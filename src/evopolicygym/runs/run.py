@@ -247,6 +247,7 @@ def _opening(
         action_schema=grounds.action_schema,
         price=price,
         simulator_code=grounds.simulator_code,
+        revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
         schema=SCHEMA,
     )
 
