@@ -22,6 +22,7 @@ from evopolicygym.core.event import (
     Event,
     FinishAsked,
     PolicyRestored,
+    PostHocPlayed,
     RunResumed,
     RunStopped,
     StopReason,
@@ -42,6 +43,7 @@ BOUNDS = Dict(
 )
 FAILED = replace(episode(-1.5), success=None, failure=Failure(FailureReason.TIMEOUT, "it took 5 s", 3, "Traceback …"))
 EVENTS = [
+    PostHocPlayed(TIME, "a", "00"),
     *whole_run(),
     opening(observation_schema=to_schema(BOUNDS), action_schema=to_schema(BOUNDS)),
     opening(agent=AgentConfig("command", "model", {"steps": [{"submit": [0, 1]}]}, ("python3", "agent.py"))),

@@ -207,7 +207,7 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
     with RunWriter(at_home.root) as writer:
         writer.write_document()
 
-    assert wrong(at_home) == ["high-water mark"]
+    assert wrong(at_home) == ["evaluation", "high-water mark"]
     assert [one.position for one in replay(at_home.root, ReplayMeans(1)) if not one.same] == [1]
 
 

@@ -129,7 +129,7 @@ def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: 
     (paths.checkpoint(selected.checkpoint) / "data").symlink_to(outside.root / "private")
     wrong = [one.name for one in findings(paths.root) if not one.ok]
 
-    assert wrong == [f"checkpoint {selected.checkpoint[:12]}"]
+    assert f"checkpoint {selected.checkpoint[:12]}" in wrong
     with pytest.raises(RecordError, match=r"data .*link"):
         list(replay(paths.root, ReplayMeans(workers=1)))
 

@@ -4,6 +4,7 @@ Playing held-out cases again is described in ``runs/replay.py``; it takes simula
 """
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -11,13 +12,26 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.event import RunFinished, RunStatus
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.spaces import from_schema
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.checkpoints import name_of
-from evopolicygym.records.feedback import feedback_sha256
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.feedback import feedback_sha256, log_sha256
+from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.paths import SUMMARY, RunPaths
+from evopolicygym.records.playback import steps
+from evopolicygym.records.post_hoc import post_hoc_sha256, read_post_hoc
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import MOST_DOCUMENT, document_text, written_stage
+
+DOCUMENT = "run.json"
+LOGS_SCHEMA = 2
+"""Records of this schema have hashes of the agent's logs, and of what was played post hoc."""
+MOST_NAMED = 8
+"""Episodes that are named."""
 
 
 def audit(root: Path) -> Iterator[Finding]:
@@ -40,8 +54,11 @@ def audit(root: Path) -> Iterator[Finding]:
         yield Finding("agent's program", ok=True, detail=changed)
     if not state.finished:
         return
-    if state.finished.evaluation_sha256:
-        yield _evaluation(state.finished.evaluation_sha256, paths)
+    if state.finished.status is RunStatus.SCORED:
+        yield _evaluation(state, state.finished.evaluation_sha256, paths)
+    if state.opened.schema >= LOGS_SCHEMA:
+        yield from _logs(state.finished, paths)
+        yield from _post_hoc(state, paths)
     yield _document(paths)
     if state.finished.score is not None:
         yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")
@@ -58,12 +75,65 @@ def _journal(record: RunRecord) -> Finding:
     return Finding("journal", ok=True, detail=detail)
 
 
-def _evaluation(expected: str, paths: RunPaths) -> Finding:
+def _evaluation(state: RunState, expected: str, paths: RunPaths) -> Finding:
+    if not expected:
+        return Finding("evaluation", ok=False, detail="no hash of the hidden episodes is recorded of a scored run")
     if not os.path.lexists(paths.evaluation):
-        detail = "the hidden episodes' files were left out of this record; --replay plays held-out again in their stead"
+        detail = "the hidden episodes' files were left out of this record; --replay plays them again in their stead"
         return Finding("evaluation", ok=False, detail=detail, settled_by_replay=True)
     other = "the hidden episodes' files are not those that were scored"
-    return _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
+    found = _same("evaluation", expected, lambda: feedback_sha256(paths.evaluation, paths.root), other)
+    return found if not found.ok else _returns(state, paths)
+
+
+def _returns(state: RunState, paths: RunPaths) -> Finding:
+    """Return whether the hidden episodes' rewards are those of which their returns were made."""
+    space = from_schema(state.opened.action_schema)
+    wrong: list[str] = []
+    for rollout in state.hidden:
+        for position, episode in enumerate(rollout.episodes):
+            if episode is None:
+                continue
+            directory = paths.evaluated(rollout.split, rollout.checkpoint, position)
+            try:
+                rewards = [step.reward for step in steps(directory, space, space, root=paths.root) or ()]
+            except (OSError, RecordError) as error:
+                return Finding("evaluation", ok=False, detail=str(error))
+            if (len(rewards), math.fsum(rewards)) != (episode.length, episode.episode_return):
+                wrong.append(f"{rollout.split.value} {position} of {rollout.checkpoint[:12]}")
+    if not wrong:
+        return Finding("evaluation", ok=True)
+    named = f"{', '.join(wrong[:MOST_NAMED])}{', …' if len(wrong) > MOST_NAMED else ''}"
+    return Finding("evaluation", ok=False, detail=f"returns that are not the sum of the recorded rewards: {named}")
+
+
+def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[Finding]:
+    """Yield whether the agent's logs are as they were when the run ended; a log may be left out whole."""
+    for path in paths.agent_logs:
+        expected, there = finished.logs_sha256.get(path.name, ""), os.path.lexists(path)
+        if there:
+            other = "is not as it was when the run ended" if expected else "was not there when the run ended"
+            yield _same(path.name, expected, partial(log_sha256, path, paths.root), other)
+        elif expected:
+            yield Finding(path.name, ok=True, detail="was left out of this record; nothing of it was checked")
+
+
+def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
+    """Yield whether what was played post hoc is what the journal has hashes of; it may be left out."""
+    what = paths.post_hoc.name
+    try:
+        known = read_post_hoc(paths) or {}
+    except (OSError, RecordError) as error:
+        yield Finding(what, ok=False, detail=str(error))
+        return
+    wrong = [name for name, found in known.items() if state.post_hoc.get(name) != post_hoc_sha256(found)]
+    left_out = len(state.post_hoc.keys() - known.keys())
+    named = ", ".join(name[:12] for name in wrong[:MOST_NAMED])
+    if wrong:
+        yield Finding(what, ok=False, detail=f"not as it was played: {named}")
+    elif known or left_out:
+        more = f"; {left_out} were left out of this record" if left_out else ""
+        yield Finding(what, ok=True, detail=f"{len(known)} checkpoints as they were played{more}")
 
 
 def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Finding:
@@ -97,7 +167,20 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
         directory = paths.published(submission.index)
         expected = submission.published.feedback_sha256
         found = partial(feedback_sha256, directory, paths.root)
-        yield _same(f"feedback {directory.name}", expected, found, "its files are not those that were published")
+        same = _same(f"feedback {directory.name}", expected, found, "its files are not those that were published")
+        yield same if not same.ok else _summary(same.name, submission, directory / SUMMARY, paths.root)
+
+
+def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> Finding:
+    """Return whether the returns that the agent was shown are those of the journal."""
+    if submission.status is not SubmissionStatus.OK:
+        return Finding(what, ok=True)
+    try:
+        shown = json.loads(regular_file.read(file, MOST_DOCUMENT, root))["returns"]
+    except (OSError, RecordError, ValueError, KeyError, TypeError, RecursionError) as error:
+        return Finding(what, ok=False, detail=f"its summary can't be read: {type(error).__name__}: {error}")
+    same = shown == json.loads(dumps(submission.returns))
+    return Finding(what, same, "" if same else "the returns that it shows are not those of the journal")
 
 
 def _document(paths: RunPaths) -> Finding:
@@ -105,12 +188,12 @@ def _document(paths: RunPaths) -> Finding:
         text = regular_file.read(paths.document, MOST_DOCUMENT)
         written = json.loads(text)
     except (OSError, RecordError, ValueError, RecursionError) as error:
-        return Finding("run.json", ok=False, detail=f"can't be read: {error}")
+        return Finding(DOCUMENT, ok=False, detail=f"can't be read: {error}")
     if text == document_text(paths).encode():
-        return Finding("run.json", ok=True)
+        return Finding(DOCUMENT, ok=True)
     derived = json.loads(document_text(paths))
     if not isinstance(written, dict):
-        return Finding("run.json", ok=False, detail="holds no document of a run")
+        return Finding(DOCUMENT, ok=False, detail="holds no document of a run")
     different = sorted(key for key in derived.keys() | written.keys() if derived.get(key) != written.get(key))
     detail = f"differs from the journal in {', '.join(different)}" if different else "is not spelled as it was written"
-    return Finding("run.json", ok=False, detail=detail)
+    return Finding(DOCUMENT, ok=False, detail=detail)

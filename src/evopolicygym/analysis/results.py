@@ -97,6 +97,8 @@ class RunResult:
     """How many it was to be scored on."""
     checkpoints: tuple[str, ...] = ()
     """Of its submissions, in order; empty where the record doesn't tell."""
+    revealed: bool = False
+    """Whether its cases were revealed before it began."""
     label: str = field(default="", compare=False)
     """Of the entry that this run belongs to."""
 
@@ -208,6 +210,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         program_changes=tuple(change.program_sha256 for change in summary.program_changes),
         seed=summary.seed,
         split=summary.split.value,
+        revealed=summary.revealed,
         experiment=summary.experiment,
         commitment=summary.commitment,
         protocol_version=summary.protocol_version,

@@ -11,7 +11,7 @@ from evopolicygym.analysis.published.other_protocol import OtherFigures
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.score_table import Choice, score_tables
-from evopolicygym.analysis.results import Problem, load_results
+from evopolicygym.analysis.results import Problem, Results, load_results
 from evopolicygym.analysis.tables.contents import (
     leaderboards_document,
     scores_table,
@@ -35,6 +35,7 @@ from evopolicygym.analysis.tables.table import Table, side_by_side
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.run_names import Places, named_places
+from evopolicygym.runs.experiment import missing_runs
 
 
 class Leaderboards(TableSet):
@@ -154,6 +155,8 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     if results.runs or wanted.tables or not wanted.figures:
         compared = score_tables(results.runs, wanted.tables, Choice(list(by), family, mix))
     boards = {title: ranked(table, normalise=normalise, partial=partial) for title, table in compared.items()}
+    missing = _missing(results)
+    boards = {title: replace(board, notes=(*board.notes, *missing)) for title, board in boards.items()}
     ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
     figures = wanted.figures
     if family is not None:
@@ -164,6 +167,19 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         return Leaderboards(boards, results.problems, figures=figures, ids=ids)
     conduct, unread = audited_runs([run.root for run in results.runs], named_detectors())
     return Leaderboards(boards, [*results.problems, *unread], conduct, figures, ids)
+
+
+def _missing(results: Results) -> list[str]:
+    """Return notes on runs that an experiment began on this machine and that are not among those that were found."""
+    unread = {problem.root.name for problem in results.problems}
+    found: dict[str, set[str]] = {}
+    for run in results.runs:
+        found.setdefault(run.experiment, set(unread)).add(run.run_id)
+    names = {run.experiment: run.experiment_name or run.experiment[:8] for run in results.runs}
+    return [
+        f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
+        for identity, (count, began) in missing_runs(found).items()
+    ]
 
 
 def _counts(conduct: Conduct) -> dict[str, int]:

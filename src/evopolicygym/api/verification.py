@@ -5,18 +5,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evopolicygym.core.cases import Split
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.executor import capped
-from evopolicygym.runs.replay import Replayed, Verdict, judged
+from evopolicygym.runs.replay import Replayed, Verdict, checkpoints_of, verdict_of
 from evopolicygym.runs.replay import replay as play_again
 from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.verify import findings
 
 REPLAY = "replay"
+HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
+"""Splits that a replay plays, in this order."""
 Watch = Callable[[Iterable[Replayed], int], Iterable[Replayed]]
 """Passes on what is played again, of so many cases, and may show how far it is."""
 
@@ -67,7 +70,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
 
     Args:
         run: Its directory, its id or the beginning of it, or ``"latest"``.
-        replay: Whether to play the held-out cases again and compare every trajectory.
+        replay: Whether to play validation and held-out again, compare every trajectory, and select again.
         workers: How many episodes play at once in a replay; None for one each core.
         executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
         address: The executor's cluster.
@@ -87,14 +90,11 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     audited = list(findings(root))
     if not replay or not all(one.ok or one.settled_by_replay for one in audited):
         return Verification(root, tuple(audited))
-    total = read_run(root).state.opened.task.held_out_cases
-    played = list(
-        watch(
-            play_again(root, ReplayMeans(capped(workers, executor, on_note), executor, address, isolation, trust)),
-            total,
-        )
-    )
-    verdict, detail = judged(played)
+    state = read_run(root).state
+    total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
+    means = ReplayMeans(capped(workers, executor, on_note), executor, address, isolation, trust)
+    played = list(watch(play_again(root, means, HIDDEN), total))
+    verdict, detail = verdict_of(state, played)
     settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]
     again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)
     return Verification(root, (*settled, again))

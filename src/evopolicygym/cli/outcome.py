@@ -43,6 +43,8 @@ CLOSED = {
     CloseReason.ALLOWANCE_SPENT: "the agent reached one of its limits",
 }
 
+REVEALED = " (revealed before it began)"
+
 
 def show_outcome(console: Console, record: RunRecord, *, submissions_shown: bool = False) -> None:
     """Print a run's outcome for a person, who may have been shown its submissions before."""
@@ -140,7 +142,9 @@ def _headline(state: RunState) -> Text:
         (plus_minus(held_out.mean, held_out.standard_error), "bold green"),
         f" over {counted(held_out.count, 'case')}{success}\n",
         f"{_selected_at(state)} of {len(state.submissions)}{_distinct(state)}, validation mean "
-        f"{number(state.selected.validation_mean)}; {opened.split} split, isolation {opened.isolation}",
+        f"{number(state.selected.validation_mean)}; {opened.split} split",
+        REVEALED if opened.revealed else "",
+        f", isolation {opened.isolation}",
         (" (unverified)" if is_unverified(opened.isolation) else "", "yellow"),
         _chosen(opened.task),
         (f"\n{random}" if random else "", "yellow"),

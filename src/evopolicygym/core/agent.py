@@ -24,6 +24,8 @@ INTERACTIVE = "interactive"
 """The option of a ``command`` agent whose program has the user's terminal."""
 INSPECT = "inspect_ai"
 """The name of every agent that Inspect AI drives."""
+MODEL_LOG = "model.jsonl"
+"""The log of an agent's requests to its model, beside its transcript."""
 SYSTEM, NOTES = "system", "notes"
 """The directories of a workspace that are the agent's to write: the policy project, and its own notes."""
 IN_WORKSPACE = frozenset(
@@ -266,7 +268,7 @@ class Workspace:
     @property
     def model_log(self) -> Path:
         """The file that gets a line for each request to a model."""
-        return self.transcript.with_name("model.jsonl")
+        return self.transcript.with_name(MODEL_LOG)
 
     @property
     def home(self) -> Path:

@@ -15,6 +15,10 @@ from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
+SCHEMA = 2
+"""Of what a journal holds, named by its first line. A record of schema 1 names none and has no ``logs_sha256``; what it
+lacks has a default, which is all of its migration."""
+
 
 class CloseReason(StrEnum):
     """Why no more submissions are taken."""
@@ -80,6 +84,10 @@ class RunOpened:
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """The modules that make the environment, each with a hash of its files (``core.simulator_code``); empty where
     gymnasium alone makes it, and in records from before they were hashed."""
+    revealed: bool = False
+    """Whether the experiment's secret had been published, so that its cases were hidden no more."""
+    schema: int = 1
+    """Which version of what a journal holds this is (``SCHEMA``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +245,7 @@ class CheckpointSelected:
 
 @dataclass(frozen=True, slots=True)
 class RunFinished:
-    """The last line."""
+    """The last line of what is scored."""
 
     time: str
     status: RunStatus
@@ -246,6 +254,18 @@ class RunFinished:
     standard_error: float | None = None
     evaluation_sha256: str = ""
     """Over the names and contents of all files of the hidden episodes; empty where none were played."""
+    logs_sha256: Mapping[str, str] = field(default_factory=dict)
+    """Of the agent's transcript and of the log of its model requests, by name: those that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostHocPlayed:
+    """A checkpoint that was not selected played the held-out cases after the end; the only line that may follow it."""
+
+    time: str
+    checkpoint: str
+    sha256: str
+    """Over what ``post_hoc.json`` holds of it (``records.post_hoc``)."""
 
 
 Event = (
@@ -264,4 +284,5 @@ Event = (
     | RunClosed
     | CheckpointSelected
     | RunFinished
+    | PostHocPlayed
 )

@@ -5,7 +5,7 @@ resuming of a run and ``verify`` all stand on this one file.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -24,6 +24,7 @@ from evopolicygym.core.event import (
     Event,
     FinishAsked,
     PolicyRestored,
+    PostHocPlayed,
     RunClosed,
     RunFinished,
     RunOpened,
@@ -77,6 +78,8 @@ class RunState:
     finished: RunFinished | None = None
     program_changes: tuple[RunResumed, ...] = ()
     """Where the run went on with another program of the agent's than before."""
+    post_hoc: Mapping[str, str] = field(default_factory=dict)
+    """Hashes of what checkpoints made of held-out after the end, by checkpoint."""
 
     @property
     def program_sha256(self) -> str:
@@ -231,6 +234,8 @@ def after(state: RunState | None, event: Event) -> RunState:
         _demand(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
         assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; demanded above
         return RunState(event)
+    if isinstance(event, PostHocPlayed):
+        return _played_post_hoc(state, event)
     _demand(state.stage is not Stage.FINISHED, f"{type(event).__name__} after the run finished.")
     match event:
         case RunOpened():
@@ -384,6 +389,13 @@ def _finished(state: RunState, event: RunFinished) -> RunState:
         same = _same(held_out.mean, event.score) and _same(held_out.standard_error, event.standard_error)
         _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
     return replace(state, stage=Stage.FINISHED, finished=event)
+
+
+def _played_post_hoc(state: RunState, event: PostHocPlayed) -> RunState:
+    _demand(state.stage is Stage.FINISHED, "Held-out cases were played post hoc before the run finished.")
+    other = state.selected is not None and event.checkpoint != state.selected.checkpoint
+    _demand(other and event.checkpoint in state.checkpoints, "A checkpoint played post hoc that is no other candidate.")
+    return replace(state, post_hoc={**state.post_hoc, event.checkpoint: event.sha256})
 
 
 def _filled(episodes: tuple[Episode | None, ...], event: EpisodePlayed) -> tuple[Episode | None, ...]:

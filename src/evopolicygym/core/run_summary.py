@@ -236,6 +236,8 @@ class RunSummary:
     """What the agent's own tool says that it used; None where it says nothing."""
     program_changes: tuple[ProgramChange, ...] = ()
     """Empty where the agent's program was the same throughout."""
+    revealed: bool = False
+    """Whether its cases were revealed before it began."""
 
     @property
     def is_finished(self) -> bool:

@@ -19,9 +19,9 @@ from evopolicygym.judge.films import FilmReply, film_notes
 from evopolicygym.judge.request import STARTER_WORD
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.records.paths import EPISODES, RunPaths
+from evopolicygym.records.paths import EPISODES, SUMMARY, RunPaths
 
-SUMMARY, ERRORS = "summary.json", "errors.txt"
+ERRORS = "errors.txt"
 
 
 def recording(profile: FeedbackProfile) -> Recording:

@@ -39,7 +39,7 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
 def _select(writer: RunWriter) -> None:
     choice = writer.state.choice()
     if choice is None:
-        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT))
+        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT, logs_sha256=writer.sealed_logs()))
         return
     checkpoint = writer.state.submissions[choice.submit_index].charged.checkpoint
     writer.record(CheckpointSelected(now(), choice.submit_index, checkpoint, choice.validation_mean))
@@ -50,4 +50,5 @@ def _score(writer: RunWriter) -> None:
     if held_out is None:
         raise RecordError("Held-out cases are missing at the end of their rollout.")
     evidence = writer.sealed(writer.paths.evaluation)
-    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence))
+    logs = writer.sealed_logs()
+    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence, logs))

@@ -11,9 +11,9 @@ from evopolicygym.core.printable import printable
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.judge.feedback import SUMMARY, said_with, summary
+from evopolicygym.judge.feedback import said_with, summary
 from evopolicygym.judge.session import JudgeSession
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import SUMMARY, RunPaths
 
 PLAYING = "playing"
 """A submission's status until its feedback is in place."""

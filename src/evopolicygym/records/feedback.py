@@ -31,6 +31,15 @@ def feedback_sha256(directory: Path, root: Path | None = None) -> str:
     return total.hexdigest()
 
 
+def log_sha256(path: Path, root: Path) -> str:
+    """Return the SHA-256 of a log in hexadecimal; empty where there is none. Raises as ``feedback_sha256`` does."""
+    try:
+        with regular_file.reader(path, root) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
+
+
 def seal(directory: Path) -> str:
     """Have all files of a feedback, or of the hidden episodes, on disk, and return their ``feedback_sha256``."""
     durable.flush_tree(directory)

@@ -4,12 +4,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.agent import NOTES, SYSTEM
+from evopolicygym.core.agent import MODEL_LOG, NOTES, SYSTEM
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 
 EPISODES = "episodes"
 """The directory of a submission's episodes, in its feedback."""
+SUMMARY = "summary.json"
+"""What a submission's feedback says in short."""
 FILM, SHEET = "video.mp4", "video.png"
 """The film that an agent asked for of an episode, and its contact sheet, among the episode's files."""
 CHECKPOINT = re.compile(r"[a-z0-9_-]{1,100}", re.ASCII | re.IGNORECASE)
@@ -93,6 +95,11 @@ class RunPaths:
     def transcript(self) -> Path:
         """What the agent's program printed."""
         return self.logs / "agent.log"
+
+    @property
+    def agent_logs(self) -> tuple[Path, ...]:
+        """What is kept of the agent's doing: its transcript and the log of its requests to its model."""
+        return self.transcript, self.logs / MODEL_LOG
 
     @property
     def served_workspace(self) -> Path:

@@ -6,10 +6,11 @@
 
 Returns stand in the split's order, one for each of the run's held-out cases. ``failures`` holds, by the case's place in
 that order, ``reason``, ``step`` and ``message`` of each episode in which the policy failed, so that the return is the
-anchor's from there on; null where they are not known: files of version 1 have no ``failures``. Who plays the cases is
-not described here.
+anchor's from there on; null where they are not known: files of version 1 have no ``failures``. The journal of a record
+of schema 2 has a line with the hash of each checkpoint's entry, after the line that ends the run.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -59,9 +60,18 @@ class _Document(BaseModel, extra="forbid"):
 
 def write_post_hoc(paths: RunPaths, known: Mapping[str, PostHoc]) -> None:
     """Write what is known of each checkpoint, by its name; whatever was written before is replaced."""
-    checkpoints = {name: {"returns": one.returns, "failures": _failures(one)} for name, one in known.items()}
+    checkpoints = {name: _entry(one) for name, one in known.items()}
     document = {"schema_version": SCHEMA_VERSION, "checkpoints": checkpoints}
     durable.write_text(paths.post_hoc, dumps(document, indent=2) + "\n")
+
+
+def post_hoc_sha256(one: PostHoc) -> str:
+    """Return the SHA-256 over what is written of a checkpoint, in hexadecimal."""
+    return hashlib.sha256(b"evopolicygym post hoc 1\n" + dumps(_entry(one)).encode("utf-8", "replace")).hexdigest()
+
+
+def _entry(one: PostHoc) -> dict[str, object]:
+    return {"returns": one.returns, "failures": _failures(one)}
 
 
 def _failures(one: PostHoc) -> dict[str, dict[str, str | int]] | None:

@@ -51,6 +51,7 @@ def encode(summary: RunSummary) -> dict[str, Any]:
         "agent": _known(asdict(summary.agent), NEWER["agent"]),
         "seed": summary.seed,
         "split": summary.split.value,
+        **({"revealed": True} if summary.revealed else {}),
         "experiment": summary.experiment,
         "commitment": summary.commitment,
         "fingerprint": _fingerprint(summary),
@@ -110,6 +111,13 @@ def written_stage(paths: RunPaths) -> object:
         return json.loads(regular_file.read(paths.document, MOST_DOCUMENT)).get("stage")
     except (OSError, RecordError, ValueError, AttributeError, RecursionError):
         return None
+
+
+def is_current(paths: RunPaths) -> bool:
+    """Return whether ``run.json`` is what the journal makes of it; raise ``RecordError`` where that can't be read."""
+    with suppress(OSError, RecordError):
+        return regular_file.read(paths.document, MOST_DOCUMENT) == document_text(paths).encode()
+    return False
 
 
 def run_document(paths: RunPaths) -> dict[str, Any]:

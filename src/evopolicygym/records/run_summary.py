@@ -46,6 +46,7 @@ def summary_of(record: RunRecord) -> RunSummary:
         seed=opened.seed,
         split=opened.split,
         experiment=opened.experiment,
+        revealed=opened.revealed,
         commitment=opened.commitment,
         fingerprint=Fingerprint(opened.versions, opened.spec_sha256, opened.simulator_code),
         isolation=IsolationSummary(opened.isolation, opened.findings, _agent_findings(record)),

@@ -14,7 +14,7 @@ from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
-from evopolicygym.records.feedback import seal
+from evopolicygym.records.feedback import log_sha256, seal
 from evopolicygym.records.high_water import HighWaterMark, Mark
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
@@ -124,6 +124,13 @@ class RunWriter:
         with self._mutex:
             found = seal(directory)
             self._unflushed = [one for one in self._unflushed if not one.is_relative_to(directory)]
+        return found
+
+    def sealed_logs(self) -> dict[str, str]:
+        """Have the agent's logs on disk, and return the SHA-256 of each that there is, by its name."""
+        found = {path.name: digest for path in self.paths.agent_logs if (digest := log_sha256(path, self.paths.root))}
+        for name in found:
+            durable.flush(self.paths.logs / name)
         return found
 
     def write_document(self) -> None:

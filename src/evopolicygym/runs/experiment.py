@@ -6,7 +6,8 @@ the directory of runs there is only the experiment's name for it.
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,26 @@ from evopolicygym.records.run_names import EXPERIMENT_FILE
 
 REVEALED_FILE = "revealed.json"
 SEED_BITS_KEY = "seed_bits"
+REVEALED_MARK = "revealed"
+"""In the state directory: a file of this name says that the secret was published, wherever that lies now."""
+LEDGER_FILE = "runs.jsonl"
+"""In the state directory: the runs that the experiment began on this machine, a line each.
+
+The first line says since when they are listed: from the experiment's beginning, where it began here and not before runs
+were listed. A line is on disk before its run's record is opened.
+"""
 MOST_BYTES = 64 << 20
 """Of such a file: it may hold the cases of some environments, 10 a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The runs that an experiment began on this machine."""
+
+    since: str
+    """A time: runs that were opened before may not be listed; empty where all are."""
+    runs: tuple[str, ...]
+    """Their ids, in the order in which they were opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +101,7 @@ def begin(runs: Path, name: str) -> Experiment:
         ) from error
     identity, secret = secrets.token_hex(16), secrets.token_bytes(SECRET_BYTES)
     _keep(identity, "secret.json", json.dumps({"secret": secret.hex(), SEED_BITS_KEY: SEED_BITS}))
+    _keep(identity, LEDGER_FILE, _ledger_line(since=""))
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
@@ -116,6 +136,36 @@ def recall(identity: str) -> Experiment:
         ) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{kept} can't be read as a secret: {error}") from error
+
+
+def list_run(opened: RunOpened) -> None:
+    """List a run among those that its experiment began here, before it is opened; may raise ``StorageError``."""
+    file = state_directory() / opened.experiment / LEDGER_FILE
+    if not file.exists():
+        _keep(opened.experiment, LEDGER_FILE, _ledger_line(since=opened.time))
+    try:
+        with regular_file.appender(file) as lines:
+            lines.write(_ledger_line(run_id=opened.run_id, time=opened.time).encode())
+            lines.flush()
+            durable.disk.flush(lines.fileno())
+    except OSError as error:
+        raise not_kept("The list of the experiment's runs", error) from error
+
+
+def ledger_of(identity: str) -> Ledger | None:
+    """Return the runs that an experiment began on this machine; None where they are not listed here.
+
+    Raises ``RecordError`` where the list can't be read, or the identity would lead elsewhere.
+    """
+    _check_name("an experiment's identity", identity)
+    file = state_directory() / identity / LEDGER_FILE
+    try:
+        first, *runs = [json.loads(line) for line in regular_file.read(file, MOST_BYTES).splitlines() if line]
+        return Ledger(str(first["since"]), tuple(str(run["run_id"]) for run in runs))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RecordError(f"{file} can't be read as the list of an experiment's runs: {error}") from error
 
 
 def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
@@ -163,8 +213,30 @@ def reveal(runs: Path, name: str) -> Path:
         SEED_BITS_KEY: experiment.seed_bits,
         "cases": {file.stem.removeprefix("cases-"): json.loads(file.read_text(encoding="utf-8")) for file in kept},
     }
+    _keep(experiment.identity, REVEALED_MARK, "")
     durable.write_text(directory / REVEALED_FILE, json.dumps(document, indent=2) + "\n")
     return directory / REVEALED_FILE
+
+
+def is_revealed(runs: Path, name: str) -> bool:
+    """Return whether the secret of an experiment that was begun before is published."""
+    directory = experiment_directory(runs, name)
+    marked = state_directory() / _identity(directory / EXPERIMENT_FILE) / REVEALED_MARK
+    return (directory / REVEALED_FILE).exists() or marked.exists()
+
+
+def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, int]]:
+    """Return how many runs of each experiment are not among those found, and how many it began on this machine.
+
+    Of experiments whose runs are not listed here, or that lack none, nothing is returned.
+    """
+    missing = {}
+    for identity, ids in found.items():
+        with suppress(RecordError, UsageError):
+            ledger = ledger_of(identity)
+            if ledger and (count := len(set(ledger.runs).difference(ids))):
+                missing[identity] = count, len(set(ledger.runs))
+    return missing
 
 
 def revealed(run: Path, identity: str) -> Experiment | None:
@@ -188,6 +260,10 @@ def _seed_bits(document: Mapping[str, Any]) -> int:
     if bits not in {SHORT_SEED_BITS, SEED_BITS}:
         raise ValueError(f"Invalid {SEED_BITS_KEY} {bits!r}: expected {SHORT_SEED_BITS} or {SEED_BITS}.")
     return int(bits)
+
+
+def _ledger_line(**fields: str) -> str:
+    return json.dumps(fields) + "\n"
 
 
 def _identity(file: Path) -> str:

@@ -16,6 +16,7 @@ from evopolicygym.core.places import not_kept, refuse_unwritable, state_director
 from evopolicygym.records import durable
 from evopolicygym.records.high_water import HighWaterMark
 from evopolicygym.records.reader import read_run
+from evopolicygym.runs import experiment
 
 KEY_FILE, KEY_BYTES = "key", 32
 _KEY = re.compile(f"[0-9a-f]{{{2 * KEY_BYTES}}}")
@@ -65,8 +66,25 @@ def finding(root: Path) -> Finding:
     except EvoPolicyGymError as error:
         return Finding(WHAT, ok=False, detail=str(error))
     if contradiction is None:
-        return Finding(WHAT, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept")
+        return _without_mark(read_run(root).state.opened)
     return Finding(WHAT, not contradiction, contradiction or "the record goes on from where it was left here")
+
+
+def _without_mark(opened: RunOpened) -> Finding:
+    """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+    try:
+        ledger = experiment.ledger_of(opened.experiment)
+    except EvoPolicyGymError as error:
+        return Finding(WHAT, ok=False, detail=str(error))
+    if ledger is None or opened.time < ledger.since:
+        return Finding(WHAT, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept")
+    known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
+    return Finding(
+        WHAT,
+        ok=False,
+        detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
+        f"was copied to",
+    )
 
 
 def _compared(root: Path) -> str | None:

@@ -3,18 +3,23 @@
 What was played is kept checkpoint by checkpoint, so that an interruption costs one of them.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from evopolicygym.core.cases import Split
+from evopolicygym.core.clock import now
 from evopolicygym.core.episode import Failure
+from evopolicygym.core.event import PostHocPlayed
 from evopolicygym.core.run import RunState
-from evopolicygym.records.lock import locked
-from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
+from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.writer import RunWriter
+from evopolicygym.runs.marks import is_marked, mark_of
 from evopolicygym.runs.revisit import ReplayMeans, revisited
+
+POST_HOC_SCHEMA = 2
+"""Journals of this schema have a line for each checkpoint that played post hoc."""
 
 
 def due(root: Path) -> tuple[str, ...]:
@@ -40,19 +45,23 @@ def play_post_hoc(root: Path, played: Callable[[], None], means: ReplayMeans = R
     """
     if not due(root):
         return Played()
-    with os.fdopen(locked(RunPaths(root).lock, str(root)), "rb"), revisited(root, means) as run:
+    opened = read_run(root).state.opened
+    mark = mark_of(opened) if is_marked(root) else None
+    with revisited(root, means) as run, RunWriter(root.resolve(), mark=mark) as writer:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})
         missing = _due(state, known)
         for checkpoint in missing:
             returns: dict[int, float] = {}
             failures: dict[int, Failure] = {}
-            for position, episode in run.held_out(checkpoint):
+            for position, episode in run.hidden(Split.HELD_OUT, checkpoint):
                 returns[position] = episode.episode_return
                 if episode.failure:
                     failures[position] = episode.failure
                 played()
             known[checkpoint] = PostHoc(tuple(returns[position] for position in sorted(returns)), failures)
+            if opened.schema >= POST_HOC_SCHEMA:  # before the file: who is killed in between plays it again
+                writer.record(PostHocPlayed(now(), checkpoint, post_hoc_sha256(known[checkpoint])))
             write_post_hoc(paths, known)
         return Played(len(missing), run.isolation)
 

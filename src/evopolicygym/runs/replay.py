@@ -1,4 +1,4 @@
-"""Plays a finished run's held-out cases again and compares every one."""
+"""Plays a finished run's hidden cases again, compares every one, and selects again from what validation came to."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +9,8 @@ from pathlib import Path
 from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.number_text import counted
+from evopolicygym.core.run import RunState
+from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.runs.revisit import ReplayMeans, revisited
 
 
@@ -32,7 +34,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One held-out case, as recorded and as it played now."""
+    """One hidden case, as recorded and as it played now."""
 
     position: int
     recorded: Episode
@@ -44,6 +46,8 @@ class Replayed:
     other_versions: tuple[str, ...] = ()
     """How versions and the simulator's code here differ from the run's, in words: no hindrance where both are the same
     all the same."""
+    split: Split = Split.HELD_OUT
+    checkpoint: str = ""
 
     @property
     def difference(self) -> float:
@@ -65,19 +69,57 @@ class Replayed:
         )
 
 
-def replay(root: Path, means: ReplayMeans = ReplayMeans()) -> Iterator[Replayed]:  # noqa: B008 - it is frozen
-    """Yield every held-out case of a run's selected checkpoint, played again; in any order.
+def replay(
+    root: Path,
+    means: ReplayMeans = ReplayMeans(),  # noqa: B008 - it is frozen
+    splits: Sequence[Split] = (Split.HELD_OUT,),
+) -> Iterator[Replayed]:
+    """Yield every case of the splits, played again: held-out's with the selected checkpoint, validation's with each.
 
-    Raises what ``revisited`` raises.
+    The cases of a checkpoint come in any order. Raises what ``revisited`` raises.
     """
     with revisited(root, means, any_versions=True) as run:
-        state = run.record.state
-        checkpoint = state.selected.checkpoint if state.selected else ""
-        recorded = state.rollout(Split.HELD_OUT, checkpoint).episodes
-        for position, again in run.held_out(checkpoint):
-            then = recorded[position]
-            if then is not None:
-                yield Replayed(position, then, again, run.isolation, run.reasons, run.other_versions)
+        state, how = run.record.state, (run.isolation, run.reasons, run.other_versions)
+        todo = [(split, checkpoint) for split in splits for checkpoint in checkpoints_of(state, split)]
+        for split, checkpoint in todo:
+            recorded = state.rollout(split, checkpoint).episodes
+            for position, again in run.hidden(split, checkpoint):
+                then = recorded[position]
+                if then is not None:
+                    yield Replayed(position, then, again, *how, split, checkpoint)
+
+
+def checkpoints_of(state: RunState, split: Split) -> tuple[str, ...]:
+    """Return the checkpoints that played a hidden split."""
+    if split is Split.VALIDATION:
+        return state.checkpoints
+    return (state.selected.checkpoint,) if state.selected else ()
+
+
+def selected_again(state: RunState, played: Sequence[Replayed]) -> int | None:
+    """Return the submission that is selected from validation as it played now; None where none can be."""
+    returns: dict[str, list[float]] = {}
+    for case in played:
+        if case.split is Split.VALIDATION:
+            returns.setdefault(case.checkpoint, []).append(case.again.episode_return)
+    choice = select(
+        Candidate(submission.index, estimate(returns[submission.charged.checkpoint]).mean)
+        for submission in state.candidates
+        if submission.charged.checkpoint in returns
+    )
+    return choice.submit_index if choice else None
+
+
+def verdict_of(state: RunState, played: Sequence[Replayed]) -> tuple[Verdict, str]:
+    """Return what a replay of both hidden splits says of the score, and why, in words."""
+    found = {
+        split: judged([case for case in played if case.split is split]) for split in (Split.VALIDATION, Split.HELD_OUT)
+    }
+    detail = "; ".join(f"{split.value}: {why}" for split, (_, why) in found.items())
+    again, then = selected_again(state, played), state.selected.submit_index if state.selected else None
+    if again != then:
+        return Verdict.DIFFERENT, f"validation selects submission {again}, the record has {then}; {detail}"
+    return max((verdict for verdict, _ in found.values()), key=list(Verdict).index), detail
 
 
 def judged(played: Sequence[Replayed]) -> tuple[Verdict, str]:

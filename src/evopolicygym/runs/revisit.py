@@ -47,10 +47,10 @@ class Revisit:
     other_versions: tuple[str, ...] = ()
     """How versions and the simulator's code here differ from the run's, in words; only where that was allowed."""
 
-    def held_out(self, checkpoint: str) -> Iterator[tuple[int, Episode]]:
-        """Yield the index of every held-out case with what a candidate's checkpoint makes of it; in any order."""
+    def hidden(self, split: Split, checkpoint: str) -> Iterator[tuple[int, Episode]]:
+        """Yield the index of every case of a hidden split, in any order, with what a checkpoint makes of it."""
         state = self.record.state
-        return self.play(Split.HELD_OUT, state.first_with(checkpoint), range(state.cases(Split.HELD_OUT)))
+        return self.play(split, state.first_with(checkpoint), range(state.cases(split)))
 
     def play(
         self, split: Split, submission: SubmissionState, cases: Iterable[int], files: Path | None = None

@@ -15,7 +15,7 @@ from evopolicygym.core.agent import Agent, Particular, rules_of
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
-from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.core.event import SCHEMA, Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
@@ -94,6 +94,7 @@ def play(
             _offer_packages(RunPaths(root), config.task, executor)
         config = replace(config, agent=replace(config.agent, program_sha256=sha256_of(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
+        experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
@@ -255,6 +256,8 @@ def _opening(
         action_schema=grounds.action_schema,
         price=price,
         simulator_code=grounds.simulator_code,
+        revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
+        schema=SCHEMA,
     )
 
 

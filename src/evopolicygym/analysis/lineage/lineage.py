@@ -15,6 +15,7 @@ the best so far. Of kinds that change nothing, go back or mend it isn't asked wh
 acts by the number of the episode, whose worth is that of several programs mixed.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -131,13 +132,8 @@ def _kind(index: int, parent: int, family: Family) -> EditKind | None:
 
 def _preserved(before: PolicyProgram, after: PolicyProgram) -> float | None:
     """Return the share of a program's functions that another has too."""
-    own, left = before.code.form.functions, list(after.code.form.functions)
-    kept = 0
-    for one in own:
-        if one in left:
-            left.remove(one)
-            kept += 1
-    return kept / len(own) if own else None
+    own, there = (Counter(program.code.form.functions) for program in (before, after))
+    return (own & there).total() / own.total() if own else None
 
 
 def _mended(found: Sequence[Descent], family: Family) -> list[Descent]:

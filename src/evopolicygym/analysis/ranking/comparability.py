@@ -13,6 +13,7 @@ from evopolicygym.core.task_settings import plain
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",
+    "revealed": "whether its cases were revealed before it began",
     "versions": "fingerprint, in versions of packages",
     "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
@@ -174,6 +175,8 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
         split, of = _cases(group[0])
         several = of and len({_cases(run) for run in runs if run.split == split}) > 1
         return f"{split} split" + (f" of experiment {group[0].experiment_name or of[:8]}" if several else "")
+    if name == "revealed":
+        return "cases revealed before" if group[0].revealed else "cases not revealed before"
     found = _distinct(group, name)
     if name in BY_NAME and found:
         return _shown(name, found[0][0], _distinct([run for run in runs if run.task == found[0][1].task], name))

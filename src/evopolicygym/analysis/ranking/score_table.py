@@ -236,6 +236,8 @@ def score_table(
     notes += _texts(runs, shipped)
     if any(run.split == "public" for run in runs):
         notes.append("Some runs played the public split: its cases are known to everybody.")
+    if any(run.revealed for run in runs):
+        notes.append("Some runs were begun after their cases were revealed.")
     if any(is_unverified(run.isolation) for run in runs):
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):

@@ -61,10 +61,10 @@ class CheckedRunOutcome:
 def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> CheckedRunOutcome:
     """Play in another process; it is stopped when the patience is over, and killed where that doesn't end it."""
     order.place.mkdir()
-    path = os.pathsep.join([str(Path.cwd()), *filter(None, sys.path)])
+    path = os.pathsep.join(filter(None, sys.path))
     with (order.place / "printed").open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-m", "evopolicygym.checks.agent_run.checked_run"],
+            [sys.executable, "-P", "-m", "evopolicygym.checks.agent_run.checked_run"],
             env={**os.environ, **environment, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=printed,

@@ -1,31 +1,34 @@
 """Which records a suite has, and what each says of its run.
 
 A record belongs to a planned run when it says so itself: same agent, task, seed and cases. So nothing is lost where a
-suite is killed between the opening of a run and the noting of it, for there is no such note.
+suite is killed between the opening of a run and the noting of it, for there is no such note. It counts only where this
+user played it on this machine, which its high-water mark says, and where a finished one verifies: whatever else lies in
+the experiment's directory may have been laid there, and its run is played.
 """
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
 
+from evopolicygym.analysis.audit import DOCUMENT, audit
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
-from evopolicygym.core.run import Stage
 from evopolicygym.core.run_options import AUTO, COMMAND
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run, record_of
-from evopolicygym.records.run_document import written_stage
+from evopolicygym.records.run_document import is_current
 from evopolicygym.records.run_names import find_runs
+from evopolicygym.runs import marks
 from evopolicygym.runs.config import COMMAND_S
 from evopolicygym.runs.suites.messages import PlannedRunStopped
 from evopolicygym.runs.suites.suite import PlannedRun
@@ -63,16 +66,28 @@ class PlannedRunResult:
     """Held-out, in the split's order."""
 
 
-def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, PlannedRunResult]:
+def is_own(record: RunRecord) -> bool:
+    """Return whether this user played a record's run on this machine, and a finished one is as it was played."""
+    root = record.paths.root
+    if not marks.known(root):
+        return False
+    if record.state.finished is None:
+        return True
+    return all(finding.ok or finding.settled_by_replay or finding.name == DOCUMENT for finding in audit(root))
+
+
+def found(
+    plan: Iterable[PlannedRun], directory: Path, counts: Callable[[RunRecord], bool] = is_own
+) -> dict[int, PlannedRunResult]:
     """Return what has come of each planned run by what lies in the directory of its experiment, by number.
 
-    Where several records are of one planned run, the one that was opened first counts. Raises ``RecordError`` where a
-    record can't be read: nobody knows which run it is of.
+    A record that doesn't count is passed over. Where several are of one planned run, the one that was opened first
+    counts. Raises ``RecordError`` where a record can't be read: nobody knows which run it is of.
     """
     records: dict[str, RunRecord] = {}
     for root in find_runs(directory):
         record = _read(root)
-        if record is None:
+        if record is None or not counts(record):
             continue
         for identity in _identities(record.state.opened):
             known = records.get(identity)
@@ -88,9 +103,12 @@ def found(plan: Iterable[PlannedRun], directory: Path) -> dict[int, PlannedRunRe
 
 
 def _found(run: PlannedRun, record: RunRecord) -> PlannedRunResult:
-    """Return what a record says of a run; one that was killed between its end and its ``run.json`` is to be resumed."""
+    """Return what a record says of a run; one whose ``run.json`` is not that of its journal is to be resumed.
+
+    So is one that was killed before it was written, and resuming a finished run writes it anew.
+    """
     said = result(run, record)
-    if said.verdict is PlannedRunVerdict.FINISHED and written_stage(record.paths) != Stage.FINISHED:
+    if said.verdict is PlannedRunVerdict.FINISHED and not is_current(record.paths):
         return replace(said, verdict=PlannedRunVerdict.INTERRUPTED)
     return said
 

@@ -43,8 +43,10 @@ MOST_RECORDS = 6
 MOST_INDEXES = 32
 MOST_FOLDERS = 2000
 """Of films, that are looked at for whether one was added."""
-KINDS = ("pulse", "runs", "suite", "task", "run", "edits", "compare")
-"""Of documents, by how their names begin; two of one kind are not made at once, and edits hold nothing else up."""
+OWN_KINDS = ("edits", "submission")
+"""Documents of a run whose making an agent's files can prolong: they hold up none but their like."""
+KINDS = ("pulse", "runs", "suite", "task", "run", "compare", *OWN_KINDS)
+"""Of documents, by how their names begin; two of one kind are not made at once."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
 Thing = TypeVar("Thing")
@@ -110,7 +112,7 @@ class Documents:
             if kept and kept[0] == tag:
                 self._documents.move_to_end(name)
                 return kept[1]
-            making = self._making.get("edits" if name.endswith("/edits") else name.partition("/")[0])
+            making = self._making.get(_kind(name))
         if making is None:
             raise NoSuchDocument(f"There is no document {name[:120]!r}.")
         with making:  # two pages that ask for the same leaderboard have it made once
@@ -254,6 +256,12 @@ class Documents:
     def _index(self, place: RunPlace) -> Index:
         path = below(place.root, place.paths.transcript)
         return self._indexes.get(place.id, _grown(place), lambda: transcript_index(path))
+
+
+def _kind(name: str) -> str:
+    """Return the kind of a document of this name."""
+    words = name.split("/")
+    return words[2] if words[0] == "run" and words[2:3] and words[2] in OWN_KINDS else words[0]
 
 
 def _added(place: RunPlace) -> str:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.viewer.documents.reading import below, read_bytes
 
@@ -25,7 +26,7 @@ class ModelUse:
 
 def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
     """Return all requests in the order of the log; empty where there is no such log."""
-    content = read_bytes(below(paths.root, paths.logs / "model.jsonl"), MOST_LOG)
+    content = read_bytes(below(paths.root, paths.logs / MODEL_LOG), MOST_LOG)
     found = []
     for line in (content or b"").splitlines():
         with suppress(ValueError, TypeError, RecursionError):

@@ -1,8 +1,7 @@
 """One submission: what it changed against the one before, and its feedback as the agent saw it."""
 
-import difflib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,16 @@ from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.paths import EPISODES, episode_name, submission_name
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.hidden import hidden_bundle
+from evopolicygym.viewer.documents.line_diff import BoundedMatcher, DiffBudget
 from evopolicygym.viewer.documents.reading import below, excerpt, read_bytes, shown, within
 from evopolicygym.viewer.documents.run import bundle_of, episode_line
 
 MOST_DIFFED = 256 * 1024
 """Bytes of a file that is compared line by line."""
 MOST_LINES = 4000
-"""Lines of a file that is compared line by line: the comparison's time grows with their square."""
+"""Lines of a file that is compared line by line."""
 MOST_ROWS = 3000
-"""Lines of a diff that a document holds."""
+"""Lines of a file's diff that a document holds."""
 MOST_FILES = 100
 LONGEST_LINE = 500
 MOST_PRINTED = 16 * 1024
@@ -54,10 +54,10 @@ def _change(record: RunRecord, before: str | None, after: str) -> dict[str, Any]
     if new is None or old is None:
         return {"files": None, "more_files": 0}
     paths = changed_paths(old, new)
-    files = []
+    files, budget = [], DiffBudget()
     for path in paths[:MOST_FILES]:
-        sides = [_content(record, name, path) for name in (before, after)]
-        files.append({"path": shown(path), "kind": _kind(path in old, path in new), **file_diff(*sides)})
+        difference = file_diff(_content(record, before, path), _content(record, after, path), budget)
+        files.append({"path": shown(path), "kind": _kind(path in old, path in new), **difference})
     return {"files": files, "more_files": max(0, len(paths) - MOST_FILES), "unchanged": len(new.keys() - set(paths))}
 
 
@@ -73,26 +73,37 @@ def _content(record: RunRecord, checkpoint: str | None, path: str) -> bytes | No
     return read_bytes(place, MOST_DIFFED + 1)
 
 
-def file_diff(before: bytes | None, after: bytes | None) -> dict[str, Any]:
-    """Return how two contents of a file differ, line by line; why not, where they can't be compared so."""
+def file_diff(before: bytes | None, after: bytes | None, budget: DiffBudget | None = None) -> dict[str, Any]:
+    """Return how two contents of a file differ, line by line; why not, where they can't be compared so.
+
+    What it takes is taken from ``budget``, which a document's files share.
+    """
+    budget = budget or DiffBudget()
     contents = [content or b"" for content in (before, after)]
     if any(len(content) > MOST_DIFFED for content in contents):
         return {"rows": [], "note": f"Larger than {MOST_DIFFED // 1024} KiB: not compared line by line.", "cut": 0}
     if any(b"\0" in content for content in contents):
         sizes = " to ".join(f"{len(content):,}" for content in contents)
         return {"rows": [], "note": f"Not text: from {sizes} bytes.", "cut": 0}
+    budget.bytes -= sum(map(len, contents))
+    if budget.bytes < 0:
+        return {"rows": [], "note": "The files before it were large: not compared line by line.", "cut": 0}
     lines = [shown(content).split("\n") if content else [] for content in contents]
     if any(len(side) > MOST_LINES for side in lines):
         return {"rows": [], "note": f"More than {MOST_LINES:,} lines: not compared line by line.", "cut": 0}
-    rows = list(_rows(*lines))
+    matcher = BoundedMatcher(lines[0], lines[1], budget)
+    rows = list(_rows(matcher))
     plus, minus = (sum(row[0] == sign for row in rows) for sign in "+-")
-    kept = [(sign, old, new, text[:LONGEST_LINE]) for sign, old, new, text in rows[:MOST_ROWS]]
-    return {"rows": kept, "note": "", "cut": max(0, len(rows) - MOST_ROWS), "added": plus, "removed": minus}
+    most = min(MOST_ROWS, budget.rows)
+    kept = [(sign, old, new, text[:LONGEST_LINE]) for sign, old, new, text in rows[:most]]
+    budget.rows -= len(kept)
+    note = "" if matcher.is_whole else "Too different to be compared line by line: shown as removed and added."
+    return {"rows": kept, "note": note, "cut": len(rows) - len(kept), "added": plus, "removed": minus}
 
 
-def _rows(before: Sequence[str], after: Sequence[str]) -> Iterator[Row]:
+def _rows(matcher: BoundedMatcher) -> Iterator[Row]:
     """Yield the lines of a unified diff."""
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    before, after = matcher.a, matcher.b
     for place, group in enumerate(matcher.get_grouped_opcodes(CONTEXT)):
         if place:
             yield "@", None, None, ""

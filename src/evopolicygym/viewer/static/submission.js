@@ -83,8 +83,8 @@ function diff(file) {
   }
   draw();
   return h("article", { class: "file" },
-    h("header", null, h("code", null, file.path), h("span", { class: "soft" }, file.kind === "changed" ? "" : file.kind), file.note ? null : h("span", { class: "tally" }, h("span", { class: "plus" }, `+${file.added}`), " ", h("span", { class: "minus" }, `−${file.removed}`))),
-    file.note ? h("p", { class: "soft" }, file.note) : [body, more], file.cut ? h("p", { class: "soft" }, `${count(file.cut)} more lines are not shown here.`) : null);
+    h("header", null, h("code", null, file.path), h("span", { class: "soft" }, file.kind === "changed" ? "" : file.kind), file.added === undefined ? null : h("span", { class: "tally" }, h("span", { class: "plus" }, `+${file.added}`), " ", h("span", { class: "minus" }, `−${file.removed}`))),
+    file.note ? h("p", { class: "soft" }, file.note) : null, file.rows.length ? [body, more] : null, file.cut ? h("p", { class: "soft" }, `${count(file.cut)} more lines are not shown here.`) : null);
 }
 
 export function text(found, label) {

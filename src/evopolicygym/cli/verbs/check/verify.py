@@ -29,13 +29,13 @@ Examples:
 
 evopolicygym verify RUN
 
-evopolicygym verify RUN --replay   (plays the held-out cases again and compares every trajectory)
+evopolicygym verify RUN --replay   (plays validation and held-out again, and selects again)
 """
 
 
 def verify(
     run: RunArgument,
-    replay: Annotated[bool, typer.Option("--replay", help="Play the held-out cases again.")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="Play the hidden cases again.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Episodes that play at once.")] = None,
     executor: Annotated[str, typer.Option(help="Where episodes play: local, ray, or package.module:Class.")] = "local",
     address: Annotated[str, typer.Option(help="The executor's cluster: host:port, ray://host:port or auto.")] = "",
@@ -70,7 +70,7 @@ def verify(
 
 
 def _watch(played: "Iterable[Replayed]", total: int, *, as_json: bool) -> "Iterable[Replayed]":
-    return track(played, "playing held-out again", total, console=err(), disable=as_json)
+    return track(played, "playing hidden cases again", total, console=err(), disable=as_json)
 
 
 def _document(one: "Finding") -> dict[str, object]:

@@ -111,7 +111,7 @@ def started(words: list[str], out: int | None = None) -> "subprocess.Popen[str]"
     """Start the program as the user whom policies and the agent have too."""
     home = {"HOME": str(RECORDS), "XDG_STATE_HOME": str(RECORDS / "state")}
     user = USER if is_root() else None
-    line = [sys.executable, "-m", "evopolicygym", *words]
+    line = [sys.executable, "-P", "-m", "evopolicygym", *words]
     return subprocess.Popen(
         line,
         stdout=out,
