@@ -241,7 +241,7 @@ def after(state: RunState | None, event: Event) -> RunState:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
         case RunResumed():
-            return replace(state, program_changes=(*state.program_changes, event)) if event.program_sha256 else state
+            return _resumed(state, event)
         case RunStopped() | EpisodeRepeated():
             return state
         case AgentStarted() | AgentMetered() | AgentEnded():
@@ -258,6 +258,10 @@ def after(state: RunState | None, event: Event) -> RunState:
             return _selected(state, event)
         case RunFinished():
             return _finished(state, event)
+
+
+def _resumed(state: RunState, event: RunResumed) -> RunState:
+    return replace(state, program_changes=(*state.program_changes, event)) if event.program_sha256 else state
 
 
 def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) -> RunState:
