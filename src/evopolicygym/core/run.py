@@ -240,10 +240,8 @@ def after(state: RunState | None, event: Event) -> RunState:
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
-        case RunResumed():
-            return _resumed(state, event)
-        case RunStopped() | EpisodeRepeated():
-            return state
+        case RunResumed() | RunStopped() | EpisodeRepeated():
+            return _interrupted(state, event)
         case AgentStarted() | AgentMetered() | AgentEnded():
             return _turned(state, event)
         case SubmissionCharged() | PolicyRestored() | FinishAsked():
@@ -260,8 +258,10 @@ def after(state: RunState | None, event: Event) -> RunState:
             return _finished(state, event)
 
 
-def _resumed(state: RunState, event: RunResumed) -> RunState:
-    return replace(state, program_changes=(*state.program_changes, event)) if event.program_sha256 else state
+def _interrupted(state: RunState, event: RunResumed | RunStopped | EpisodeRepeated) -> RunState:
+    if isinstance(event, RunResumed) and event.program_sha256:
+        return replace(state, program_changes=(*state.program_changes, event))
+    return state
 
 
 def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) -> RunState:
