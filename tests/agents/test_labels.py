@@ -61,7 +61,7 @@ def test_two_labels_of_one_script_are_two_entries(tmp_path: Path) -> None:
     agents = [{"command": ["python3", "/x/a.py"], "label": label} for label in ("one", "other")]
     first, second = plan(suite(tmp_path, agents=agents))
     root = lay(tmp_path / "runs" / "a", [opened(first)])
-    results = found([first, second], tmp_path / "runs")
+    results = found([first, second], tmp_path / "runs", lambda _record: True)
 
     assert (results[first.number].root, results[second.number].root) == (root, None)
 
@@ -72,7 +72,7 @@ def test_a_record_from_before_labels_is_still_the_suites(tmp_path: Path) -> None
     bare = replace(run.config.agent, label="")
     root = lay(tmp_path / "runs" / "a", [replace(opened(run), agent=bare)])
 
-    assert found([run], tmp_path / "runs")[run.number].root == root
+    assert found([run], tmp_path / "runs", lambda _record: True)[run.number].root == root
 
 
 def test_programs_that_differ_are_noted(tmp_path: Path) -> None:

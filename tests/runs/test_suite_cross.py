@@ -51,7 +51,7 @@ def test_no_cell_is_taken_for_another(tmp_path: Path, knob: str) -> None:
     """The record of one level's run is found for that level alone, whatever the knob is."""
     planned = plan(suite(tmp_path, "codex", cross={knob: EVERY[knob]}))
     lay(tmp_path / "records" / "run", [opened(planned[1])])
-    came = found(planned, tmp_path / "records")
+    came = found(planned, tmp_path / "records", lambda _record: True)
 
     assert [came[number].verdict for number in (0, 1)] == [PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED]
     assert list(came.values())[2:] == [PlannedRunResult(run) for run in planned[2:]]
@@ -61,7 +61,7 @@ def test_runs_that_were_played_without_a_cross_count(tmp_path: Path) -> None:
     """A record of exactly the same settings is a cell's, even if it was played before anything was crossed."""
     alone = plan(suite(tmp_path, "tuner", budget=6))[0]
     lay(tmp_path / "records" / "run", [opened(alone)])
-    came = found(plan(suite(tmp_path, "tuner", cross={"budget": [2, 6]})), tmp_path / "records")
+    came = found(plan(suite(tmp_path, "tuner", cross={"budget": [2, 6]})), tmp_path / "records", lambda _record: True)
 
     assert [one.verdict for one in came.values()] == [PlannedRunVerdict.WAITING, PlannedRunVerdict.INTERRUPTED]
 
