@@ -230,7 +230,7 @@ def machine_files() -> dict[str, str]:
         ),
         "loadavg": "0.00 0.00 0.00 1/1 1\n",
         "meminfo": "".join(f"{name}: {memory}\n" for name in ("MemTotal", "MemFree", "MemAvailable")),
-        "stat": "".join(f"cpu{number} 0 0 0 0 0 0 0 0 0 0\n" for number in (" ", *processors)),
+        "stat": "".join(f"cpu{number} 0 0 0 0 0 0 0 0 0 0\n" for number in (" ", *processors)) + "btime 0\n",
         "uptime": "1.00 1.00\n",
         "version": f"{platform.system()} version {platform.release()}\n",
     }
