@@ -60,9 +60,7 @@ def test_grounds_tell_what_was_found(pair: Playground) -> None:
     assert (grounds.isolation, grounds.workers) == ("bubblewrap", 2)
     assert [name.split("==")[0] for name in grounds.allowed_imports] == ["numpy", "scipy"]
     found = {"namespaces", "process numbers", "seccomp", "landlock", "addresses", "threads", "chosen", "case seeds"}
-    if os.geteuid() == 0:
-        found.add("user")  # a host user of its own for each sandbox, which only root can give
-    assert found | {"arithmetic", "processor"} == set(grounds.findings)
+    assert found | {"arithmetic", "processor", "user"} == set(grounds.findings)
 
 
 def test_a_rollout_may_be_left(pair: Playground) -> None:
