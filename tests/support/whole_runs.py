@@ -22,6 +22,8 @@ from evopolicygym.specs import catalog
 
 BUDGET, VALIDATION, HELD_OUT = 10, 2, 3
 STANDALONE_NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+MOST_DIGITS = 40
+"""Seeds of 128 bits have 39 digits; a longer number is no seed."""
 
 
 def config(runs: Path, agent: str = "players:make_evolver", budget: int = BUDGET, **changes: Any) -> RunConfig:
@@ -74,7 +76,7 @@ def events(paths: RunPaths) -> tuple[Event, ...]:
 
 def numbers(text: str) -> set[int]:
     """Return the whole numbers that stand alone in a text."""
-    return {int(found) for found in STANDALONE_NUMBER.findall(text) if len(found) < 20}
+    return {int(found) for found in STANDALONE_NUMBER.findall(text) if len(found) <= MOST_DIGITS}
 
 
 def all_seeds(cases: CaseSet) -> set[int]:
