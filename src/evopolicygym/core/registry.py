@@ -43,8 +43,11 @@ class Registry:
             return self._from_outside(name)
         if point := self.installed().get(name):
             return self._from_outside(f"{point.module}:{point.attr}")
-        if name not in self.names():
-            raise UnknownName(self.kind, name, self.names())
+        names = self.names()
+        if name not in names and (spelled := name.replace("-", "_")) in names:
+            name = spelled
+        if name not in names:
+            raise UnknownName(self.kind, name, names)
         try:
             return getattr(import_module(f"{self.package}.{name}"), self.attribute)
         except ModuleNotFoundError as error:

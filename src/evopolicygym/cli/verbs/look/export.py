@@ -36,6 +36,8 @@ evopolicygym export minari runs/default/tuner/acrobot -o data
 
 evopolicygym export atif latest -o trajectories
 
+evopolicygym export every-eval-ever runs -o scores
+
 evopolicygym export harbor tasks   (environments, not runs: evopolicygym export harbor --help)
 """
 
@@ -61,7 +63,11 @@ app = typer.Typer(rich_markup_mode="rich", add_completion=False)
 @app.command(cls=Export, epilog=EXAMPLES)
 def export(
     format_name: Annotated[
-        str, typer.Argument(metavar="FORMAT", help="parquet, csv, minari, atif, or an installed format.")
+        str,
+        typer.Argument(
+            metavar="FORMAT",
+            help="parquet, csv, minari, atif, every-eval-ever, hf-eval-results, or an installed format.",
+        ),
     ],
     runs: RunsArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The directory to write into.")],
