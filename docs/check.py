@@ -298,7 +298,7 @@ def _contract(name: str) -> dict[str, Any]:
 @cache
 def _known_paths() -> set[str]:
     """Return each path of the checkout, from the root and from each folder below."""
-    tops = [ROOT / top for top in ("src", "tests", "docs", "benchmarks", "examples", "results/README.md")]
+    tops = [ROOT / top for top in ("src", "tests", "docs", "benchmarks", "examples", "skills", "results/README.md")]
     tops += [path for path in ROOT.iterdir() if path.is_file()]
     paths = [path.relative_to(ROOT).parts for top in tops for path in [top, *top.rglob("*")]]
     return {"/".join(parts[start:]) for parts in paths for start in range(len(parts))}
