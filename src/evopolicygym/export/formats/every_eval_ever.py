@@ -5,12 +5,12 @@ these are known.
 """
 
 import json
-import time
 import uuid
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
+from evopolicygym.core.clock import unix_time
 from evopolicygym.core.score import Estimate
 from evopolicygym.export.evaluations import AgentEntry, EvaluationsExporter, TaskEvaluation, write_text
 from evopolicygym.export.exporters import WrittenFile
@@ -52,7 +52,7 @@ class Exporter(EvaluationsExporter):
 
 def record_of(entry: AgentEntry, tasks: list[TaskEvaluation], name: str) -> dict[str, Any]:
     """Return one agent's record."""
-    now = str(int(time.time()))
+    now = str(int(unix_time()))
     details = {"harness": entry.harness, "reasoning_effort": entry.effort or "not set", "label": entry.agent}
     developer = entry.model_id.split("/")[0]
     return {
