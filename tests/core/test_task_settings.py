@@ -6,9 +6,8 @@ import pytest
 
 from evopolicygym.core.environment import TaskText
 from evopolicygym.core.feedback import FeedbackProfile
-from evopolicygym.core.knobs import KNOBS
+from evopolicygym.core.options import KNOBS, changed_settings, plain
 from evopolicygym.core.task import BudgetRule, Limits, Task
-from evopolicygym.core.task_settings import changed_settings, plain
 from fakes import TOY
 
 

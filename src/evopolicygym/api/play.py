@@ -21,9 +21,9 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
+from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState
-from evopolicygym.core.run_options import LOCAL, RunArguments
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs

@@ -10,7 +10,7 @@ from rich.text import Text
 from evopolicygym.api.harbor import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import out, say_json
-from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.options import given_options, with_flags
 from evopolicygym.export.harbor.task_directory import HarborTask
 
 EXAMPLES = """

@@ -8,8 +8,8 @@ from pathlib import Path
 from evopolicygym.core.agent import Agent, ProgramAgent
 from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
-from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.task import Task
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make

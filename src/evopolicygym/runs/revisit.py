@@ -17,9 +17,9 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor, Recording
 from evopolicygym.core.run import Stage
-from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of

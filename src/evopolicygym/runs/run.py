@@ -16,11 +16,11 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.clock import now
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import SCHEMA, Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.core.options import LOCAL
 from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.protocol import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Executor, Grounds
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.run_options import LOCAL
 from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
 from evopolicygym.judge.dealer import Dealer

@@ -14,9 +14,9 @@ from evopolicygym.checks.executor_parity import crash_isolation
 from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
-from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.cluster.archive import Archive, pack

@@ -24,9 +24,9 @@ from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
+from evopolicygym.core.options import AUTO
 from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
-from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep

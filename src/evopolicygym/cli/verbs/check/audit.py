@@ -7,8 +7,8 @@ import typer
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
 from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.printing import print_table, tell_problems
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -52,7 +52,7 @@ def audit(
     It reads the transcript, the workspace and every checkpoint, and runs nothing of them. Grades: note (agents that
     keep the rules do it too), look (read what stands around it), serious (the words show what the rules forbid).
     """
-    found = evopolicygym.audit(runs, names(",".join(only or ())), runs_directory=below)
+    found = evopolicygym.audit(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
         say_json(found.document)
     else:

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_places, runs_meant

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
 

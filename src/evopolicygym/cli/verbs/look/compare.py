@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
 from evopolicygym.cli.console import err, out, say_json
+from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.printing import print_table, tell_problems
 from evopolicygym.cli.table_output import chosen_format, print_tables
 from evopolicygym.core.number_text import number
@@ -45,8 +45,8 @@ def compare(
         first,
         second,
         runs or None,
-        names(shipped),
-        by=names(by),
+        split_names(shipped),
+        by=split_names(by),
         mix=mix,
         runs_directory=below,
     )

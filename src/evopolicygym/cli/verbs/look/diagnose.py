@@ -8,8 +8,8 @@ from rich.text import Text
 
 import evopolicygym
 from evopolicygym.analysis.tables.formats import shown, written
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
 from evopolicygym.cli.console import err, out, say, say_json
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.printing import print_table, tell_problems
 from evopolicygym.cli.table_output import print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -47,7 +47,7 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Show how an agent improved: of one run by submission, of many by agent and kind of task."""
-    found = evopolicygym.diagnose(runs, names(",".join(only or ())), runs_directory=below)
+    found = evopolicygym.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
         say_json(found.document)
         return

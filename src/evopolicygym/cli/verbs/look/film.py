@@ -7,10 +7,9 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.number_text import number

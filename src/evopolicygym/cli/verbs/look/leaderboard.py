@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrShipped, names
 from evopolicygym.cli.console import err, say_json
+from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.printing import tell_problems
 from evopolicygym.cli.table_output import chosen_format, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -54,11 +54,11 @@ def leaderboard(
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
     form = chosen_format(form, as_json=as_json)
-    beside = names(shipped)
+    beside = split_names(shipped)
     found = evopolicygym.leaderboard(
         runs or None,
         beside,
-        by=names(by),
+        by=split_names(by),
         family=family,
         mix=mix,
         normalise=normalise,

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from evopolicygym.api.progress import submissions_table
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
 from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.core.places import DEFAULT_RUNS

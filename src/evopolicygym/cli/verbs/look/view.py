@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
 from evopolicygym.cli.console import say
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.run_names import named_places
 from evopolicygym.viewer.site.access import leading_to
@@ -36,7 +36,7 @@ def view(
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(named_places(runs or None, below), port, names(shipped)) as viewer,
+        ServedViewer(named_places(runs or None, below), port, split_names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
     ):
         say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")

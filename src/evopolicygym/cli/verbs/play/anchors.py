@@ -12,10 +12,10 @@ from rich.text import Text
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.console import err, out, say, say_json, warn
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.option_flags import pairs
+from evopolicygym.cli.options import parse_pairs
 from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.core.number_text import number, plus_minus
-from evopolicygym.core.run_options import LOCAL
+from evopolicygym.core.options import LOCAL
 from evopolicygym.runs.anchors.measured import CASES, AnchorKind, MeasuredAnchors, measured
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.runs.executor import capped
@@ -67,7 +67,7 @@ def anchors(
     Degenerate is a policy that ends episodes early; it is measured where one was found that gains by it. Reference is
     the policy that a person wrote, where there is one.
     """
-    arguments = pairs("--make", make or ())
+    arguments = parse_pairs("--make", make or ())
     specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
     count = capped(workers, LOCAL, warn)
     found: list[MeasuredAnchors] = []

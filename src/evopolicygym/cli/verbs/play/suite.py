@@ -12,13 +12,11 @@ from rich.text import Text
 
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
 from evopolicygym.cli.console import complain, out, say_json, warn
-from evopolicygym.cli.cross_flag import crossed
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_message, loudness, progress_console
-from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.options import given_options, parse_cross, with_flags
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
-from evopolicygym.core.option import nested
-from evopolicygym.core.run_options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS
+from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, nest_options
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
@@ -90,13 +88,13 @@ def suite(
     of_suite = {
         "agents": [entry(text) for text in agent] if agent else None,
         "environments": environment,
-        "cross": crossed(cross or []),
+        "cross": parse_cross(cross or []),
         "repeats": repeats,
         "jobs": jobs,
     }
-    common = nested(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
+    common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
-    asked = load(name, given, nested(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
+    asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
     workers = capped(asked.common["workers"], asked.common["executor"], warn)
     asked = replace(asked, common={**asked.common, "workers": workers})
     planned = plan(asked)
