@@ -32,6 +32,7 @@ from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, run, workspace
 from evopolicygym.sandbox.levels import choose
@@ -170,7 +171,9 @@ def attacked_run(
         paths = RunPaths(root / "run")
         workspace.lay(paths)
         spec = plain.task.environment
-        executor = stack.enter_context(LocalExecutor(spec, limits, level, paths.workers, paths.simulator_log, 1))
+        executor = stack.enter_context(
+            LocalExecutor(ExecutorConfig(spec, limits, level, paths.workers, paths.simulator_log, 1))
+        )
         opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))

@@ -19,6 +19,7 @@ from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import worker_process
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.levels import choose
 from places import SUPPORT
@@ -123,7 +124,8 @@ def local_executor(
             patch.setenv(changed_worker.VARIABLE, change)
             patch.setattr(worker_process, "MODULE", changed_worker.__name__)
         scratch, log = root / "scratch", root / "log"
-        with LocalExecutor(spec, limits, level, scratch, log, workers, policy_packages=packages) as executor:
+        config = ExecutorConfig(spec, limits, level, scratch, log, workers, policy_packages=packages)
+        with LocalExecutor(config) as executor:
             yield Playground(executor, spec, root)
 
 

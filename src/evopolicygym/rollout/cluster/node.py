@@ -25,6 +25,7 @@ from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.version import __version__
@@ -95,11 +96,12 @@ class Node:
         repeated: list[str] = []
         with self._replying(repeated) as replies:
             log = self._scratch / "simulators.log"
-            self._executor = LocalExecutor(
-                *(*self._task, self._scratch / "workers", log, 1, [self._claim.core]),
+            config = ExecutorConfig(
+                *(*self._task, self._scratch / "workers", log, 1),
                 pinned=self._pinned,
                 policy_packages=self._policy_packages,
             )
+            self._executor = LocalExecutor(config, [self._claim.core])
             grounds = self._executor.grounds
             here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
             replies.append(NodeReply(here, said=self._said()))

@@ -18,6 +18,7 @@ from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Space, from_schema
 from evopolicygym.core.task import Limits
 from evopolicygym.judge.dealer import Dealer
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 
 REPEATING_POLICY = """\
@@ -55,7 +56,9 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
 
     def __enter__(self) -> Self:
         place = Path(self._place.name)
-        self._executor = LocalExecutor(self.spec, Limits(), AUTO, place / "workers", place / "log", self.workers)
+        self._executor = LocalExecutor(
+            ExecutorConfig(self.spec, Limits(), AUTO, place / "workers", place / "log", self.workers)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
