@@ -28,11 +28,11 @@ PROGRAM = """
 import contextlib, io, json, sys, patient
 patient.add()
 import evopolicygym
-from evopolicygym.cli import console
+from evopolicygym.cli import output
 from evopolicygym.cli.main import main
 printed = {}
 for name, words in json.load(sys.stdin).items():
-    console.out.cache_clear()
+    output.out.cache_clear()
     sys.argv = ["evopolicygym", *words]
     with contextlib.redirect_stdout(io.StringIO()) as out:
         try:

@@ -1,6 +1,6 @@
 """The one writer of tables: CSV, Markdown and LaTeX, each with its own escaping.
 
-What stands in a table is described in ``contents.py``; terminals are served by ``cli/printing.py``, JSON by
+What stands in a table is described in ``contents.py``; terminals are served by ``cli/tables.py``, JSON by
 ``records/jsontext.py``.
 """
 

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
+from evopolicygym.cli.output import err, out, print_json, print_warning
 from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
 
@@ -58,10 +58,10 @@ def verify(
             trust=trust,
             runs_directory=below,
             watch=partial(_watch, as_json=as_json),
-            on_note=warn,
+            on_note=print_warning,
         )
     if as_json:
-        say_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})
+        print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})
     else:
         _print(found)
     if not found.ok:

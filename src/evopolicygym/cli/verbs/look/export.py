@@ -12,10 +12,10 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from evopolicygym.cli import harbor_tasks
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.hub_push import PushPublic, PushTo, ReallyPush, asked_repository, pushed
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
+from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
@@ -110,7 +110,7 @@ def export(
         upload = tables_upload(exported.written, output, repository, exported.runs, is_private=not public)
         document["push"] = pushed(upload, really=yes, quiet=as_json)
     if as_json:
-        say_json(document)
+        print_json(document)
 
 
 def _print(exported: "ExportResult", directory: Path) -> None:

@@ -16,10 +16,10 @@ from evopolicygym.analysis.published.beside import beside as shipped_beside
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.analysis.ranking.score_table import Choice
 from evopolicygym.analysis.results import load_results
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
-from evopolicygym.cli.printing import tell_problems
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -95,7 +95,7 @@ def report(
             )
             results = load_results(found)
             if not as_json:
-                tell_problems(err(), results.problems)
+                print_problems(err(), results.problems)
             contents = write_report(
                 output, results, beside, parts, command=_command(), choice=Choice(mix=mix), force=force, follow=follow,
             )  # fmt: skip
@@ -109,7 +109,7 @@ def report(
         if single_file is not None:
             document["single_file"] = _held(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
     if as_json:
-        say_json(document)
+        print_json(document)
 
 
 def _episodes(name: str) -> "Episodes":

@@ -8,9 +8,8 @@ import typer
 
 import evopolicygym
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.loudness import Quiet, Verbose
 from evopolicygym.cli.options import FailOnAgentError, given_options, with_flags
-from evopolicygym.cli.play_and_show import play_and_show
+from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.core.options import RUN_OPTIONS
 
 EXAMPLES = """
