@@ -23,10 +23,8 @@ from typing import Any
 
 import gymnasium
 
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor

@@ -13,9 +13,9 @@ from evopolicygym.analysis.tables.formats import in_markdown, shown, written
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.headroom import headroom
-from evopolicygym.core.environment import Anchor
-from evopolicygym.core.number_text import plus_minus
 from evopolicygym.core.options import RUN_OPTIONS, Option
+from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.suites.contents import SuiteTask, suite_task
 from evopolicygym.runs.suites.suite import load as load_suite

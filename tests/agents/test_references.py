@@ -12,9 +12,8 @@ from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.agent import AgentConfig, Particular
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.task import BudgetRule, Limits, Task
+from evopolicygym.core.task import BudgetRule, Limits, PolicyContext, Task
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor

@@ -13,12 +13,11 @@ import pytest
 
 from evopolicygym.analysis.ranking.comparability import comparability_notes, comparable
 from evopolicygym.analysis.results import load_results
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.core.event import Event, RunOpened, SubmissionPublished
+from evopolicygym.core.rollout import other_code
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.simulator_code import other_code
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import code_of, simulator_code
 from evopolicygym.records.run_names import find_runs

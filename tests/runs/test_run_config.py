@@ -8,9 +8,8 @@ from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
 from evopolicygym.cli.options import parse_pairs
-from evopolicygym.core.agent import IN_WORKSPACE, Allowance
+from evopolicygym.core.agent import IN_WORKSPACE, Allowance, Rates
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.price import Rates
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig, configured_run, duration, merge_tables, read_table
 from evopolicygym.runs.run import play

@@ -22,10 +22,9 @@ from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
 from evopolicygym.checks.attack_suite.suite import HONEST, LIMITS
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.cases import CaseSet
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import JudgeSession

@@ -11,13 +11,10 @@ from typing import Any
 import pytest
 
 import changed_worker
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording, Trial
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import worker_process
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
-from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
 from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
-from evopolicygym.core.printable import printable
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
+from evopolicygym.core.task import Anchor, TaskKind
+from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs

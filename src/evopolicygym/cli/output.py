@@ -12,7 +12,7 @@ import typer
 
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.core.errors import AgentError, UsageError
-from evopolicygym.core.printable import printable_lines
+from evopolicygym.core.text import printable_lines
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from evopolicygym.core.printable import printable_lines
+from evopolicygym.core.text import printable_lines
 
 
 class PrintingConsole(Console):

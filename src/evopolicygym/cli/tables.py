@@ -10,7 +10,7 @@ from rich.text import Text
 from evopolicygym.cli.output import err, out, print_text
 from evopolicygym.cli.printing import PrintingConsole
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.results import Problem

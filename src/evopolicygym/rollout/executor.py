@@ -8,9 +8,8 @@ no record holds it: a run that was begun on one executor may be resumed on anoth
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.registry import Registry
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits
 
 EXECUTORS = Registry(
     kind="executor",

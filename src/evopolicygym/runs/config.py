@@ -18,13 +18,19 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
 from evopolicygym.agents.kit.function_agent import NAME, AgentFunction, FunctionAgent, function_name
-from evopolicygym.core.agent import IN_WORKSPACE, INTERACTIVE, SHELL, Agent, AgentConfig, Allowance
+from evopolicygym.core.agent import (
+    IN_WORKSPACE,
+    INTERACTIVE,
+    SHELL,
+    Agent,
+    AgentConfig,
+    Allowance,
+    PriceSnapshot,
+    Rates,
+)
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.clock import now
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
-from evopolicygym.core.environment import TaskText
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.isolation import written
 from evopolicygym.core.options import (
     AUTO,
@@ -40,9 +46,8 @@ from evopolicygym.core.options import (
     nest_options,
 )
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.price import PriceSnapshot, Rates
-from evopolicygym.core.printable import printable
-from evopolicygym.core.task import BudgetRule, Limits, Task
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
+from evopolicygym.core.text import now, printable
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.rollout import Executor, Recording
-from evopolicygym.core.run import Stage
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.rollout import Episode, Executor, Recording
+from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name

@@ -11,18 +11,15 @@ from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, Particular, rules_of
-from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.clock import now
+from evopolicygym.core.agent import Agent, Particular, PriceSnapshot, rules_of
+from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import SCHEMA, Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.core.options import LOCAL
-from evopolicygym.core.price import PriceSnapshot
-from evopolicygym.core.protocol import PROTOCOL_VERSION
-from evopolicygym.core.rollout import Executor, Grounds
+from evopolicygym.core.rollout import Executor, Grounds, other_code
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
+from evopolicygym.core.text import now
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.http import JudgeServer

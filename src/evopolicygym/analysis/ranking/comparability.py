@@ -8,7 +8,7 @@ from typing import Any
 from evopolicygym.analysis.results import FURTHER, RunResult
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import RUN_OPTIONS, plain
-from evopolicygym.core.simulator_code import brief
+from evopolicygym.core.rollout import brief
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.number_text import decimals
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import decimals, printable
 
 FORMATS = ("csv", "markdown", "latex")
 _LATEX = {

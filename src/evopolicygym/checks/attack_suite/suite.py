@@ -13,11 +13,9 @@ from tempfile import TemporaryDirectory
 from evopolicygym.checks.attack_suite.attack import LEAK, OK, Attack, attack, attacks
 from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
 from evopolicygym.checks.inspection import leftover_processes
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.levels import choose

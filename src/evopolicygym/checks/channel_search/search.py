@@ -22,11 +22,9 @@ from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.confinement.allowed import Allowed, allowed

@@ -11,14 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evopolicygym.checks.executor_parity import crash_isolation
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Grounds, Recording
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, pack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig

@@ -16,13 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.executor import ExecutorConfig

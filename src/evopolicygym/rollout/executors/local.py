@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds, Trial
-from evopolicygym.core.simulator_code import other_code
+from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, Grounds, Trial, other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
+from evopolicygym.core.task import PolicyContext
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.cores import Claim, claim
 from evopolicygym.rollout.executor import ExecutorConfig

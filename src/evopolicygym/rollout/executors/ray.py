@@ -20,14 +20,12 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.options import AUTO
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
+from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities

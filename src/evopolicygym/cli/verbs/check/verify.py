@@ -13,8 +13,8 @@ import evopolicygym
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_json, print_warning
-from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:
     from evopolicygym.api.verification import Verification

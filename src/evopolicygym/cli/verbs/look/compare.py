@@ -8,8 +8,8 @@ import evopolicygym
 from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import chosen_format, print_problems, print_table, print_tables
-from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import number
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.ranking.leaderboard import Score

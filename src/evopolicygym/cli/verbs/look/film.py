@@ -12,8 +12,8 @@ from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
 from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import number
 from evopolicygym.records.films import document
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.film import FilmOptions, films

@@ -21,8 +21,8 @@ from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
 from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
 from evopolicygym.records.run_names import named_places
 from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import wanted, write_report

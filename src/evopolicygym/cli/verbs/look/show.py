@@ -10,7 +10,7 @@ from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 

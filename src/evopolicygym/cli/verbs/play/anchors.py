@@ -13,9 +13,9 @@ from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import parse_pairs
 from evopolicygym.cli.output import err, out, print_json, print_text, print_warning
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
-from evopolicygym.core.number_text import number, plus_minus
 from evopolicygym.core.options import LOCAL
+from evopolicygym.core.task import EnvironmentSpec, TaskText
+from evopolicygym.core.text import number, plus_minus
 from evopolicygym.runs.anchors.measured import CASES, AnchorKind, MeasuredAnchors, measured
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.runs.executor import capped

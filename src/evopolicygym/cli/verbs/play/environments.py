@@ -10,8 +10,8 @@ from rich.text import Text
 
 from evopolicygym.cli import add_environment
 from evopolicygym.cli.output import out, print_json
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.number_text import number
+from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import number
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs.catalog import load, names
 

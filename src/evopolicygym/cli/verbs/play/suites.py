@@ -10,8 +10,8 @@ from rich.text import Text
 
 from evopolicygym.cli.completion import complete_suite
 from evopolicygym.cli.output import out, print_json
-from evopolicygym.core.environment import Anchor
-from evopolicygym.core.number_text import plus_minus
+from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import plus_minus
 from evopolicygym.runs.suites.contents import SuiteTask, suite_task
 from evopolicygym.runs.suites.cross import level_text
 from evopolicygym.runs.suites.suite import SuiteConfig, load, names

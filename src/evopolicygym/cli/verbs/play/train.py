@@ -18,7 +18,7 @@ from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.output import err, out, print_json
-from evopolicygym.core.number_text import number
+from evopolicygym.core.text import number
 from evopolicygym.specs import catalog
 
 EXAMPLES = """
