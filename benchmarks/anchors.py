@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import track
 
 from evopolicygym.analysis.published.score_tables import ANCHOR, paper
-from evopolicygym.core.environment import Anchor, EnvironmentSpec
+from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.runs.anchors.measured import CASES, AnchorKind, measured, repeated
 from evopolicygym.specs import catalog
 from evopolicygym.specs.anchor_lines import anchor_line

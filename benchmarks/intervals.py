@@ -24,8 +24,8 @@ from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.score import normalised, rank_scores
+from evopolicygym.core.task import TaskKind
 
 TASKS, CASES, REPLICATES = 16, 32, 500
 ANCHOR = -6.0

@@ -23,11 +23,10 @@ from typing import Any
 
 import gymnasium
 
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.guest import layout
 from evopolicygym.specs import catalog
@@ -109,7 +108,8 @@ class Bench:
         """Open workers that have loaded the policy once."""
         spec = replace(self.spec, max_steps=max_steps or self.spec.max_steps)
         name = f"{level}-{workers}-{max_steps}"
-        with LocalExecutor(spec, Limits(), level, self._root / name, self._root / "log", workers) as executor:
+        config = ExecutorConfig(spec, Limits(), level, self._root / name, self._root / "log", workers)
+        with LocalExecutor(config) as executor:
             executor.load(self.checkpoint, self.context(executor, spec))
             self.ours(executor, 2 * workers, max_steps)
             yield executor

@@ -18,8 +18,8 @@ from pathlib import Path
 from anchors import Measured, digits_of, rated, shown, write_anchors, write_tables
 from evopolicygym.analysis.published.score_tables import AGENT, paper
 from evopolicygym.analysis.results import RunResult, load_results
-from evopolicygym.core.environment import Anchor
 from evopolicygym.core.score import estimate
+from evopolicygym.core.task import Anchor
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.specs import catalog
 

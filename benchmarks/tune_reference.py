@@ -30,8 +30,8 @@ from cmaes import CMA
 
 from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.core.spaces import action_reader, to_schema
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.environment import Environment
 from evopolicygym.runs.asked_environment import asked_environment
 

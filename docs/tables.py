@@ -13,10 +13,9 @@ from evopolicygym.analysis.tables.formats import in_markdown, shown, written
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
 from evopolicygym.analysis.tables.table import Table
 from evopolicygym.api.headroom import headroom
-from evopolicygym.core.environment import Anchor
-from evopolicygym.core.number_text import plus_minus
-from evopolicygym.core.option import DeclaredOption
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.core.options import RUN_OPTIONS, Option
+from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.suites.contents import SuiteTask, suite_task
 from evopolicygym.runs.suites.suite import load as load_suite
@@ -47,11 +46,11 @@ COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit",
 TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 
 
-def options_table(options: Iterable[DeclaredOption]) -> str:
+def options_table(options: Iterable[Option]) -> str:
     """Return the table of options, a row each: its flag, its key in a TOML file, its default, what it is."""
     rows = [
-        f"| {_code(one.flag)} | `{'.'.join([*one.option.tables, one.key])}` | {one.default_shown} "
-        f"| {one.option.details or _phrase(one.option.help)} |\n"
+        f"| {_code(one.flag)} | `{'.'.join([*one.tables, one.key])}` | {one.default_shown} "
+        f"| {one.details or _phrase(one.help)} |\n"
         for one in options
     ]
     return "".join(["| option | in a file | default | |\n", "|---|---|---|---|\n", *rows])

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from browsers import browser
 from busy import busy
-from evopolicygym.cli import console
+from evopolicygym.cli import output
 from fakes import RunMaker
 from ordinary_user import ordinary_user
 from played_runs import PlayedRun, play_at
@@ -79,9 +79,9 @@ def _data_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def _consoles() -> None:
     """Have each test print as wide as it says, and with warnings, not as the test before did."""
-    console.out.cache_clear()
-    console.err.cache_clear()
-    console.hush(warnings=False)
+    output.out.cache_clear()
+    output.err.cache_clear()
+    output.set_quiet(warnings=False)
 
 
 @pytest.fixture

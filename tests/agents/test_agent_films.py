@@ -14,8 +14,8 @@ import pytest
 from asking import refusal, submit
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import EnvironmentFault, MissingExtra, StorageError, UsageError
-from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.film import NoFilm
+from evopolicygym.core.task import FeedbackProfile
 from evopolicygym.judge import films
 from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records.films import read_film

@@ -12,10 +12,10 @@ from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.agent import AgentConfig, Particular
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
-from evopolicygym.core.task import BudgetRule, Limits, Task
+from evopolicygym.core.task import BudgetRule, Limits, PolicyContext, Task
 from evopolicygym.judge.dealer import Dealer
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog, pack_catalog
 from specs import CORE16
@@ -49,7 +49,7 @@ def mean_return(name: str, root: Path, cases: int) -> float:
     """Play a reference on train cases of the public split in the real sandbox; none may fail."""
     spec = catalog.load(name)
     system = laid(name, root)
-    with LocalExecutor(spec, Limits(), "auto", root / "workers", root / "log", workers=1) as executor:
+    with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", root / "workers", root / "log", workers=1)) as executor:
         grounds = executor.grounds
         context = PolicyContext(name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
         dealer = Dealer(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)

@@ -7,7 +7,7 @@ import pytest
 
 from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.rollout import Episode
 from evopolicygym.specs import catalog
 from playground import one_worker
 

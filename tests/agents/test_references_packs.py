@@ -6,8 +6,8 @@ import pytest
 
 from evopolicygym.agents.builtin.reference import lay
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.environment import TaskText
 from evopolicygym.core.rollout import Recording
+from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.specs import pack_catalog

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.rollout import Failure, FailureReason
 from fakes import TOY, OpenRun, RunMaker
 from workspace_client import lay_client, run_client
 

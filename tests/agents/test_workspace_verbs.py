@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asking import charges
-from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.rollout import Failure, FailureReason
 from fakes import OpenRun, RunMaker
 from workspace_client import lay_client, run_client
 

@@ -17,9 +17,9 @@ from evopolicygym.analysis.diagnostics import (
     topologies,
 )
 from evopolicygym.analysis.submission_history import submission_history
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError, UnknownName
 from evopolicygym.core.event import RunClosed, SubmissionCharged
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.score import estimate
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc

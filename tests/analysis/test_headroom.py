@@ -20,7 +20,7 @@ from evopolicygym.analysis.published.other_protocol import (
 )
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import TaskKind
+from evopolicygym.core.task import TaskKind
 from records_of_runs import changed, real_document, write
 
 WAVE = np.array([0.0, 0.1, 0.2, 0.1])

@@ -12,9 +12,8 @@ from evopolicygym.analysis.published.score_tables import paper, shipped, shipped
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.scale import scale_of
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.run import fold
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import EnvironmentSpec, Task
 from evopolicygym.specs import catalog
 from evopolicygym.specs.game_identity import GameIdentity, game_of
 from fakes import opening, whole_run

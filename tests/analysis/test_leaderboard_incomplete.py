@@ -11,7 +11,7 @@ from evopolicygym.analysis.ranking.pairing import pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.contents import IN_BRACKETS, leaderboard_document, task_tables
-from evopolicygym.core.environment import Anchor
+from evopolicygym.core.task import Anchor
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
 

@@ -6,8 +6,8 @@ import pytest
 from evopolicygym.analysis.ranking.bootstrap import Block, Resampler, Sample
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.score import normalised, rank_scores
+from evopolicygym.core.task import TaskKind
 
 AGENTS, TASKS, CASES = ("a", "b", "c", "d"), 16, 32
 ANCHOR = -5.0

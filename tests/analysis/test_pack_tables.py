@@ -3,7 +3,7 @@
 import pytest
 
 from evopolicygym.analysis.tables import packs as tables
-from evopolicygym.core.pack_record import CheckedTask, PackRecord
+from evopolicygym.core.pack import CheckedTask, PackRecord
 from evopolicygym.specs import pack_catalog
 
 PACK = pack_catalog.decode(

@@ -11,7 +11,7 @@ import pytest
 
 from evopolicygym.analysis.results import RunResult, load_result, load_results
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from records_of_runs import changed, real_document, write
 
 

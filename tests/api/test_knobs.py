@@ -14,10 +14,8 @@ from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import CloseReason
-from evopolicygym.core.knobs import KNOBS
-from evopolicygym.core.option import DeclaredOption, Spelling
+from evopolicygym.core.options import KNOBS, Option, Spelling, plain, setting
 from evopolicygym.core.task import Limits
-from evopolicygym.core.task_settings import plain, setting
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.config import configured
 from played_runs import PlayedRun
@@ -40,16 +38,16 @@ SMALL: dict[str, Any] = {"budget": 6, "validation": 1, "held_out": 2, "split": "
 each = pytest.mark.parametrize("knob", KNOBS, ids=lambda one: one.name)
 
 
-def words(knob: DeclaredOption) -> list[str]:
+def words(knob: Option) -> list[str]:
     """Return how the command line spells a knob's chosen value."""
     value = CHOSEN[knob.name]
     if value is True:
         return [knob.flag]
-    many = [f"{name}={of}" for name, of in value.items()] if knob.option.spelling is Spelling.PAIRS else [str(value)]
+    many = [f"{name}={of}" for name, of in value.items()] if knob.spelling is Spelling.PAIRS else [str(value)]
     return [word for one in many for word in (knob.flag, one)]
 
 
-def toml(knob: DeclaredOption) -> str:
+def toml(knob: Option) -> str:
     """Return a run's file that holds a knob's chosen value."""
     value = CHOSEN[knob.name]
     line = f"{knob.key} = {json.dumps(value)}"
@@ -58,7 +56,7 @@ def toml(knob: DeclaredOption) -> str:
     return f'task = "cartpole"\n{line}\n'
 
 
-def expected(knob: DeclaredOption) -> object:
+def expected(knob: Option) -> object:
     value = CHOSEN[knob.name]
     return plain(Limits(**value)) if isinstance(value, dict) else plain(value)
 
@@ -94,18 +92,18 @@ def feedback_files(root: Path) -> set[str]:
 
 
 @each
-def test_a_file_and_an_argument_set_it(knob: DeclaredOption, tmp_path: Path) -> None:
+def test_a_file_and_an_argument_set_it(knob: Option, tmp_path: Path) -> None:
     """The key of a file and the argument of `run` both come to the value, and neither to the default."""
     (tmp_path / "run.toml").write_text(toml(knob), encoding="utf-8")
     by_file, _ = configured(None, None, {}, tmp_path / "run.toml")
     by_argument, _ = configured("cartpole", None, {knob.name: CHOSEN[knob.name]})
 
     assert setting(by_file.task, knob) == setting(by_argument.task, knob) == expected(knob)
-    assert expected(knob) != setting(configured("cartpole", None, {})[0].task, knob) == plain(knob.option.default)
+    assert expected(knob) != setting(configured("cartpole", None, {})[0].task, knob) == plain(knob.default)
 
 
 @each
-def test_what_was_chosen_is_not_pooled_with_the_default(knob: DeclaredOption, result: Callable[..., RunResult]) -> None:
+def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Callable[..., RunResult]) -> None:
     """Runs that differ in it stand in tables of their own, whose titles say so, or are entries of their own."""
     runs = [result(), result(**{knob.name: CHOSEN[knob.name]})]
     titles = [one.title for one in comparable(runs, ())]
@@ -114,7 +112,7 @@ def test_what_was_chosen_is_not_pooled_with_the_default(knob: DeclaredOption, re
     assert all(title.removeprefix("no ").startswith(knob.name.replace("_", " ")) for title in titles)
     assert knob.name in SPLIT_BY
     assert len([one for one in score_table(runs, [], Choice(by=(knob.name,))).entries if one.kind == "agent"]) == 2
-    with pytest.raises(UsageError, match=knob.option.compared_as):
+    with pytest.raises(UsageError, match=knob.comparability_label):
         score_table(runs, [])
 
 

@@ -13,13 +13,12 @@ import pytest
 
 from dying import play_toy, take_up_toy
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, RequestRefused, StorageError
 from evopolicygym.core.event import RunStopped, StopReason
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.rollout import Episode, EpisodeJob
 from evopolicygym.core.run import RunState
 from evopolicygym.core.submission import LoadError
+from evopolicygym.core.task import PolicyContext
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 from evopolicygym.records.paths import RunPaths

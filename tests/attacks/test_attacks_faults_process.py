@@ -187,7 +187,7 @@ def test_nobody_measures_by_the_wall_clock() -> None:
     ours = [path for path in SOURCE.rglob("*.py") if path.parent.name != "attacks"]
     found = {str(path.relative_to(SOURCE)) for path in ours if reads.search(path.read_text())}
 
-    assert found == {"core/clock.py", "runs/run.py"}
+    assert found == {"core/text.py", "runs/run.py"}
 
 
 # An agent's program

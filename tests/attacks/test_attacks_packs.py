@@ -9,7 +9,7 @@ import pytest
 import own_pack
 from attacked import AttackedRun, attacked_run
 from evopolicygym.checks.attack_suite.attack import Attack, attacks
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.runs.asked_environment import asked_environment
 from installed_packs import installed_packs
 

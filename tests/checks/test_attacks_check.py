@@ -14,7 +14,7 @@ from evopolicygym.checks.attack_suite.attack import OK, attack, attacks
 from evopolicygym.checks.attack_suite.suite import run_attacks
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.checks.sandbox import _word as shown
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.backends import bubblewrap, none

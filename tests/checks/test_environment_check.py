@@ -13,9 +13,9 @@ import pytest
 from evopolicygym.checks.environment import check
 from evopolicygym.checks.environment_contract.contract import examine
 from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
-from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind
 from evopolicygym.environments.environment import Environment
 from evopolicygym.specs import catalog
 from places import ROOT

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import (
     AgentEnded,
     AgentStarted,
@@ -21,6 +20,7 @@ from evopolicygym.core.event import (
     RunStopped,
     StopReason,
 )
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import BudgetRule
 from evopolicygym.records.paths import RunPaths

@@ -16,7 +16,7 @@ LOADED = "import time:"
 """How each line begins that the interpreter prints of a module that it has loaded."""
 MOMENTS = (
     "typer",
-    "evopolicygym.cli.option_flags",
+    "evopolicygym.cli.options",
     "evopolicygym.api.progress",
     *(
         pytest.param(module, marks=pytest.mark.nightly)

@@ -8,7 +8,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import complain, err, out, say, say_json
+from evopolicygym.cli.output import err, out, print_error, print_json, print_text
 from hostile_records import ESCAPES
 
 RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
@@ -22,8 +22,8 @@ def test_a_console_prints_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
     for one in (Text(ESCAPES), table, Panel(Text(ESCAPES))):
         out().print(one)
     err().print(Text(ESCAPES))
-    complain(ESCAPES)
-    say(ESCAPES)
+    print_error(ESCAPES)
+    print_text(ESCAPES)
     printed = capsys.readouterr()
 
     assert RAW.findall(printed.out + printed.err) == []
@@ -33,7 +33,7 @@ def test_a_console_prints_no_escape(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_is_the_same_value_without_escapes(capsys: pytest.CaptureFixture[str]) -> None:
     """What a terminal would act on is escaped in JSON, and read back as it was."""
     value = {ESCAPES: [ESCAPES, "grün", 1]}
-    say_json(value)
+    print_json(value)
     printed = capsys.readouterr().out
 
     assert RAW.findall(printed) == []

@@ -13,8 +13,8 @@ from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.api.progress import RunView, submissions_table
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.core.agent import AgentConfig, Allowance
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed, RunFinished, RunStatus
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.paths import RunPaths

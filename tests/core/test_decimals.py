@@ -10,7 +10,7 @@ import pytest
 import evopolicygym
 from evopolicygym.analysis.tables.formats import Number, shown
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
-from evopolicygym.core.number_text import decimals, number, plus_minus
+from evopolicygym.core.text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings

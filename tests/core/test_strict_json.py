@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asking import ask, assert_unharmed, refusal, submit
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.strict_json import MOST_NESTING, NotStrict, decode
 from fakes import RunMaker
 from playground import Playground, local_executor, policy

@@ -4,11 +4,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.environment import TaskText
-from evopolicygym.core.feedback import FeedbackProfile
-from evopolicygym.core.knobs import KNOBS
-from evopolicygym.core.task import BudgetRule, Limits, Task
-from evopolicygym.core.task_settings import changed_settings, plain
+from evopolicygym.core.options import KNOBS, changed_settings, plain
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
 from fakes import TOY
 
 

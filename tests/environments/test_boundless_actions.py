@@ -8,9 +8,8 @@ import pytest
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.errors import EnvironmentFault
-from evopolicygym.core.rollout import ATTEMPTS
+from evopolicygym.core.rollout import ATTEMPTS, FailureReason
 from evopolicygym.core.spaces import (
     Box,
     Dict,

@@ -13,8 +13,8 @@ import pytest
 from gymnasium import spaces as theirs
 
 from evopolicygym.core import spaces as ours
-from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
 from evopolicygym.specs import catalog

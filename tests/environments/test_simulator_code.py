@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,15 @@ import pytest
 
 from evopolicygym.analysis.ranking.comparability import comparability_notes, comparable
 from evopolicygym.analysis.results import load_results
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.core.event import Event, RunOpened, SubmissionPublished
+from evopolicygym.core.rollout import other_code
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.simulator_code import other_code
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import code_of, simulator_code
 from evopolicygym.records.run_names import find_runs
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs.replay import Verdict, judged, replay
 from evopolicygym.runs.revisit import ReplayMeans
@@ -152,7 +151,7 @@ def test_a_replay_says_that_the_code_is_another(beside: Path, tmp_path: Path) ->
 def test_code_that_changes_while_it_is_played(beside: Path, tmp_path: Path) -> None:
     """A worker that comes in the place of another and finds other code stops the run."""
     spec, log = catalog.load(beside / "own_walk.toml"), tmp_path / "log"
-    with closing(LocalExecutor(spec, Limits(), "auto", tmp_path / "workers", log, 1)) as executor:
+    with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", tmp_path / "workers", log, 1)) as executor:
         assert executor.grounds.simulator_code.keys() == {"own_walk", "own_rewards"}
         (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
         executor._replace(executor._seats[0])

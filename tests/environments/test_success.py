@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.analysis.results import load_result
-from evopolicygym.core.environment import Success, SuccessRule
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import EpisodePlayed
+from evopolicygym.core.rollout import Failure, FailureReason
+from evopolicygym.core.task import Success, SuccessRule
 from evopolicygym.environments.environment import Environment
 from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.paths import RunPaths

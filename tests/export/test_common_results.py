@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.environment import TaskText
+from evopolicygym.core.task import TaskText
 from evopolicygym.export.exporters import export
 from exported import recorded
 from fakes import opening, whole_run

@@ -14,8 +14,8 @@ import pytest
 
 from asking import SUBMIT, charged, charges, refusal, submit
 from evopolicygym.core.cases import Split
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Recording
+from evopolicygym.core.task import PolicyContext
 from evopolicygym.judge.rollouts import RolloutStopped
 from evopolicygym.records import journal
 from fakes import PATIENCE_S, RunMaker, open_run

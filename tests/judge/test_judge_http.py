@@ -13,7 +13,7 @@ import pytest
 from asking import SUBMIT, Json, ask, charges, submit
 from evopolicygym.core import cases
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Failure, FailureReason
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.judge.finalize import finalize
 from fakes import PATIENCE_S, SECRET, FakeExecutor, RunMaker, open_run
 from removal import remove

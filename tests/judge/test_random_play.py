@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.cli.outcome import random_play
-from evopolicygym.core.environment import Anchor
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
+from evopolicygym.core.task import Anchor
 from fakes import TIME, TOY, held_out, opening, submitted, task, validated
 from shell import Shell
 

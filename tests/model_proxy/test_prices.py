@@ -12,10 +12,9 @@ from evopolicygym.agents.base import make
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.cli.main import app
-from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import AgentConfig, PriceSnapshot, Rates, Tier
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunClosed, RunOpened
-from evopolicygym.core.price import PriceSnapshot, Rates, Tier
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage

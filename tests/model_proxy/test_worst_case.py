@@ -14,7 +14,7 @@ from evopolicygym.agents.kit.neutral_harness.provider import Provider
 from evopolicygym.agents.kit.neutral_harness.wires import Chat
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Json, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.core.price import PriceSnapshot, Rates, Tier
+from evopolicygym.core.agent import PriceSnapshot, Rates, Tier
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.log import ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream

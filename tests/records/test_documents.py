@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import (
     AgentEnded,
@@ -27,6 +26,7 @@ from evopolicygym.core.event import (
     RunStopped,
     StopReason,
 )
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.spaces import Box, Dict, Discrete, to_schema
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.records.documents import KINDS, decode_event, encode_event

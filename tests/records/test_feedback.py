@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from evopolicygym.core import cases
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import SubmissionPublished
-from evopolicygym.core.feedback import FeedbackProfile
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.run import fold
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import BudgetRule, Limits
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits
 from evopolicygym.judge.feedback import summary
 from evopolicygym.judge.request import SubmitRequest
 from evopolicygym.judge.task_text import info, task_text

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.core.episode import Episode, Failure, FailureReason
+from evopolicygym.core.rollout import Episode, Failure, FailureReason
 from evopolicygym.runs.replay import Replayed, Verdict, judged
 from evopolicygym.specs import catalog
 from whole_runs import config, played

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from evopolicygym.core.episode import Failure, FailureReason
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import Failure, FailureReason, Recording
 from evopolicygym.records import steps
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, printable, write_episode

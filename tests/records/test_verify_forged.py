@@ -12,7 +12,6 @@ import pytest
 import evopolicygym
 from dying import play_toy
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import (
     SCHEMA,
     CheckpointSelected,
@@ -21,6 +20,7 @@ from evopolicygym.core.event import (
     RunFinished,
     RunOpened,
 )
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, after
 from evopolicygym.records.documents import decode_event
 from evopolicygym.records.feedback import feedback_sha256, log_sha256

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
 from playground import local_executor, policy
 from simulators import spec
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from busy import busy
-from evopolicygym.core.episode import Failure
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.event import EpisodePlayed
+from evopolicygym.core.rollout import Failure
 from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

@@ -20,7 +20,7 @@ from evopolicygym.rollout.cluster import node
 from evopolicygym.rollout.cluster.archive import name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
-from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog
 from fakes import GROUNDS
@@ -119,7 +119,8 @@ def opened(temporary: Path) -> Iterator[Node]:  # noqa: ARG001 - where it works
 
 def test_a_node_plays_as_a_local_executor_does(opened: Node, tmp_path: Path, temporary: Path) -> None:
     """The episode and its files that come home as bytes are those that are written at home; nothing is left."""
-    with LocalExecutor(catalog.load("cartpole"), ROOMY, "auto", tmp_path / "s", tmp_path / "log", 1) as executor:
+    config = ExecutorConfig(catalog.load("cartpole"), ROOMY, "auto", tmp_path / "s", tmp_path / "log", 1)
+    with LocalExecutor(config) as executor:
         ground = Playground(executor, catalog.load("cartpole"), tmp_path)
         checkpoint = ground.checkpoint(policy(act="print(obs)\nreturn int(obs[2] > 0)"))
         job = EpisodeJob(0, 7, 8, tmp_path / "episode")
@@ -165,7 +166,7 @@ def test_the_local_executor_has_no_address(tmp_path: Path) -> None:
     told = ExecutorConfig(catalog.load("cartpole"), ROOMY, "auto", tmp_path / "a", tmp_path / "b", address="a:1")
 
     with pytest.raises(UsageError, match="--executor ray"):
-        make("local", told)
+        EXECUTORS.load("local")(told)
 
 
 def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
@@ -177,7 +178,7 @@ def make_forgetful(config: ExecutorConfig) -> LocalExecutor:
             for job, episode in super().play(checkpoint, context, list(others), repeated):
                 yield others[job], episode
 
-    return Forgetful(config.spec, config.limits, config.isolation, config.scratch, config.log, 1)
+    return Forgetful(replace(config, workers=1))
 
 
 @pytest.mark.nightly

@@ -18,7 +18,7 @@ from evopolicygym.core.errors import NodeError, UsageError
 from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated, Event
 from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.rollout.executor import ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.replay import replay
 from evopolicygym.runs.revisit import ReplayMeans
@@ -76,7 +76,9 @@ def on(nodes: TwoNodes, home: Path) -> RunConfig:
 
 def executor_on(nodes: TwoNodes, place: Path) -> Any:
     spec = catalog.load("cartpole")
-    return make("ray", ExecutorConfig(spec, ROOMY, "auto", place / "scratch", place / "log", address=nodes.address))
+    return EXECUTORS.load("ray")(
+        ExecutorConfig(spec, ROOMY, "auto", place / "scratch", place / "log", address=nodes.address)
+    )
 
 
 def evidence(paths: RunPaths) -> dict[str, bytes]:
@@ -221,7 +223,7 @@ def test_an_address_that_is_none(address: str, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="ray is not installed")
     told = ExecutorConfig(catalog.load("cartpole"), ROOMY, "auto", tmp_path / "a", tmp_path / "b", address=address)
     with pytest.raises(UsageError, match=r"host:port, ray://host:port or auto"):
-        make("ray", told)
+        EXECUTORS.load("ray")(told)
 
 
 def test_an_address_where_nobody_answers(tmp_path: Path) -> None:
@@ -231,6 +233,8 @@ def test_an_address_where_nobody_answers(tmp_path: Path) -> None:
         port = server.getsockname()[1]
     began, spec = time.monotonic(), catalog.load("cartpole")
     with pytest.raises(UsageError, match=f"127.0.0.1:{port}"):
-        make("ray", ExecutorConfig(spec, ROOMY, "auto", tmp_path / "a", tmp_path / "b", address=f"127.0.0.1:{port}"))
+        EXECUTORS.load("ray")(
+            ExecutorConfig(spec, ROOMY, "auto", tmp_path / "a", tmp_path / "b", address=f"127.0.0.1:{port}")
+        )
 
     assert time.monotonic() - began < 60

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evopolicygym.core.episode import FailureReason
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import FailureReason, Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.attendant import CUT_MARK

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
 from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.judge.rollouts import STOPPED_MESSAGE, RolloutStopped
 from evopolicygym.rollout.executors import local
 from fakes import PATIENCE_S

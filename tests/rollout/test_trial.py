@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 from playground import Playground, one_worker, policy
 from simulators import spec

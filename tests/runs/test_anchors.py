@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmark_module import load
-from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete
+from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.runs.anchors.early_ending import candidates
 from evopolicygym.runs.anchors.measured import AnchorKind, measured, repeated
 from evopolicygym.specs import catalog, pack_catalog

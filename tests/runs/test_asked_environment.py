@@ -3,8 +3,8 @@
 import pytest
 
 import own_pack
-from evopolicygym.core.environment import Anchor, TaskText
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UnregisteredId, UsageError
+from evopolicygym.core.task import Anchor, TaskText
 from evopolicygym.runs.asked_environment import _of_pack, asked_environment
 from evopolicygym.specs import pack_catalog
 

@@ -14,6 +14,7 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.task import Limits
 from evopolicygym.records.paths import RunPaths, run_directory
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, verify
 from evopolicygym.runs.config import split_named
@@ -148,8 +149,9 @@ def test_a_reveal_looks_before_it_asks(
 def test_a_level_that_there_is_not_is_told_in_a_sentence(tmp_path: Path) -> None:
     """A worker that is asked for an isolation level that there isn't answers with that, and no traceback."""
     log = tmp_path / "log"
+    config = ExecutorConfig(catalog.load("cartpole"), Limits(), "chroot", tmp_path / "workers", log, 1)
     with (
-        LocalExecutor(catalog.load("cartpole"), Limits(), "chroot", tmp_path / "workers", log, 1) as executor,
+        LocalExecutor(config) as executor,
         pytest.raises(UsageError) as refused,
     ):
         executor.grounds  # noqa: B018 - reading it is the trial

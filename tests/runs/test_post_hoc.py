@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from evopolicygym.analysis.diagnostics import generalisation
 from evopolicygym.cli.main import app
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.score import estimate
 from evopolicygym.records.lock import locked
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc

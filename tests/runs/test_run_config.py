@@ -7,14 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
-from evopolicygym.cli.option_flags import pairs
-from evopolicygym.core.agent import IN_WORKSPACE, Allowance
+from evopolicygym.cli.options import parse_pairs
+from evopolicygym.core.agent import IN_WORKSPACE, Allowance, Rates
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.price import Rates
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs.config import RunConfig, configured_run, duration
+from evopolicygym.runs.config import RunConfig, configured_run, duration, merge_tables, read_table
 from evopolicygym.runs.run import play
-from evopolicygym.runs.tables import overlaid, read_table
 from evopolicygym.runs.workspace import lay
 
 WHOLE = """
@@ -47,7 +45,7 @@ def asked(text: str, directory: Path, **given: Any) -> RunConfig:
     """Return the run that a file asks for, with what the command line says over it."""
     file = directory / "run.toml"
     file.write_text(text, encoding="utf-8")
-    return configured_run(overlaid(read_table(file), given), "run.toml")
+    return configured_run(merge_tables(read_table(file), given), "run.toml")
 
 
 def test_whole_file(tmp_path: Path) -> None:
@@ -169,11 +167,11 @@ def test_durations(text: float | str, seconds: float) -> None:
 
 def test_options_of_an_agent() -> None:
     """Options are NAME=VALUE; whole numbers and fractions become numbers, and all else stays a text."""
-    assert pairs("--option", ["quiet_s=9", "program=/opt/a=b", "x=0.5"]) == {
+    assert parse_pairs("--option", ["quiet_s=9", "program=/opt/a=b", "x=0.5"]) == {
         "quiet_s": 9, "program": "/opt/a=b", "x": 0.5,
     }  # fmt: skip
     with pytest.raises(UsageError, match="NAME=VALUE"):
-        pairs("--option", ["quiet_s"])
+        parse_pairs("--option", ["quiet_s"])
 
 
 def test_option_that_an_agent_does_not_know(tmp_path: Path) -> None:

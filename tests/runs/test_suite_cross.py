@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.cli.cross_flag import crossed
+from evopolicygym.cli.options import parse_cross
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
@@ -115,8 +115,8 @@ def test_a_file_and_the_flag(tmp_path: Path) -> None:
     """``--cross`` overrides what a file says of a knob, crossed or not, and leaves the file's other knobs crossed."""
     file = tmp_path / "mine.toml"
     file.write_text('environments = ["cartpole"]\nfilms = 1\n[cross]\nbudget = [2, 6]\n')
-    loaded = suites.load(str(file), {"cross": crossed(["films=0,3"])})
-    part = suites.load(str(file), {"cross": crossed(["budget=6"])})
+    loaded = suites.load(str(file), {"cross": parse_cross(["films=0,3"])})
+    part = suites.load(str(file), {"cross": parse_cross(["budget=6"])})
 
     assert loaded.cross == {"budget": (2, 6), "films": (0, 3)}
     assert [one.config.task.budget.episodes for one in plan(part)] == [6]
@@ -135,14 +135,14 @@ def test_a_file_and_the_flag(tmp_path: Path) -> None:
 )
 def test_levels_that_are_typed(typed: str, levels: dict[str, list[Any]]) -> None:
     """A level that is typed is of its option's type."""
-    assert crossed([typed]) == levels
+    assert parse_cross([typed]) == levels
 
 
 @pytest.mark.parametrize("typed", ["budget", "budget=", "bugdet=1,2", "policy_packages=a,b"])
 def test_levels_that_can_not_be_typed(typed: str) -> None:
     """What is no NAME=LEVEL,LEVEL of a knob is refused with what would work."""
     with pytest.raises((UsageError, UnknownName), match=r"NAME=LEVEL|bugdet|policy_packages"):
-        crossed([typed])
+        parse_cross([typed])
 
 
 def test_levels_may_be_added(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import own_pack
 from evopolicygym.cli import main as cli
-from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
+from evopolicygym.core.task import TaskKind
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
 from evopolicygym.runs.suites.contents import suite_task

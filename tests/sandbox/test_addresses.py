@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec
 from playground import one_worker, policy
 from simulators import spec
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.run_options import AUTO
+from evopolicygym.core.options import AUTO
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
 from evopolicygym.sandbox import host, levels

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.specs import catalog
 from specs import CARTPOLE, CORE16, MINIGRID, every
 

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 
 import pytest
 
-from evopolicygym.core.environment import Anchor
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.pack import Challenge, Difficulty, PackText, TaskAnchors, task_name
+from evopolicygym.core.task import Anchor
 from evopolicygym.specs import catalog, pack_catalog
 from terse_texts import said_too_much
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.pack_record import CheckedTask, PackRecord
+from evopolicygym.core.pack import CheckedTask, PackRecord
 from evopolicygym.specs.pack_records import decode, encode
 
 TASK = CheckedTask("A-v0", "A-v0", ok=True, repeats=True, steps_per_second=7, random_mean=-0.5, random_episodes=8)

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from evopolicygym.core.pack import Pack
-from evopolicygym.core.pack_record import PackRecord
+from evopolicygym.core.pack import Pack, PackRecord
 from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_records import shipped
 

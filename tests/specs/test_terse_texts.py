@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from evopolicygym.analysis.published.score_tables import shipped
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import fold
 from evopolicygym.core.spaces import to_schema
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import EnvironmentSpec, Task, TaskText
 from evopolicygym.environments.environment import Environment
 from evopolicygym.judge.task_text import task_text
 from evopolicygym.specs import catalog

@@ -22,16 +22,16 @@ from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
 from evopolicygym.checks.attack_suite.suite import HONEST, LIMITS
 from evopolicygym.checks.inspection import leftover_processes
 from evopolicygym.core.cases import CaseSet
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.task import EnvironmentSpec, Limits
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, run, workspace
 from evopolicygym.sandbox.levels import choose
@@ -170,7 +170,9 @@ def attacked_run(
         paths = RunPaths(root / "run")
         workspace.lay(paths)
         spec = plain.task.environment
-        executor = stack.enter_context(LocalExecutor(spec, limits, level, paths.workers, paths.simulator_log, 1))
+        executor = stack.enter_context(
+            LocalExecutor(ExecutorConfig(spec, limits, level, paths.workers, paths.simulator_log, 1))
+        )
         opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
         rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))

@@ -11,8 +11,6 @@ from typing import Any
 
 from bundles import Files, lay_out
 from evopolicygym.core.cases import Split
-from evopolicygym.core.environment import Anchor, EnvironmentSpec
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import (
     AgentEnded,
     AgentStarted,
@@ -24,10 +22,11 @@ from evopolicygym.core.event import (
     RunStatus,
     SubmissionCharged,
 )
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.run import fold
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.core.task import Anchor, BudgetRule, EnvironmentSpec, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.writer import RunWriter

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.event import Event
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import Box, to_schema
-from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.core.task import BudgetRule, EnvironmentSpec, Task
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.records.writer import RunWriter

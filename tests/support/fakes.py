@@ -12,9 +12,7 @@ import numpy as np
 
 from evopolicygym.core import cases
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule, TaskKind
-from evopolicygym.core.episode import Episode, Failure
+from evopolicygym.core.cases import PROTOCOL_VERSION, Split, SplitSource
 from evopolicygym.core.event import (
     CheckpointSelected,
     CloseReason,
@@ -28,12 +26,19 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.film import FilmJob, Sheet, Shot
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.protocol import PROTOCOL_VERSION
-from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Failure, Grounds, Trial
 from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.core.task import (
+    Anchor,
+    BudgetRule,
+    EnvironmentSpec,
+    PolicyContext,
+    Success,
+    SuccessRule,
+    Task,
+    TaskKind,
+)
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts

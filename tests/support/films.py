@@ -8,11 +8,11 @@ import av
 import numpy as np
 import pytest
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.film import Shot
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.spaces import sample, to_schema
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode

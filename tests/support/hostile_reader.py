@@ -47,9 +47,9 @@ def commands(runs: Path, out: Path, run: Path) -> dict[str, list[list[object]]]:
 
 def typed(*arguments: object) -> tuple[int, str]:
     """Return how the program left, and all that it printed."""
-    from evopolicygym.cli import console, main
+    from evopolicygym.cli import main, output
 
-    for cached in (console.out, console.err):
+    for cached in (output.out, output.err):
         cached.cache_clear()
     printed, code = io.TextIOWrapper(io.BytesIO(), "utf-8"), 0
     sys.argv = ["evopolicygym", *map(str, arguments)]

@@ -18,7 +18,6 @@ from typing import Any
 from evopolicygym.core import cases
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.event import (
     AgentEnded,
     AgentStarted,
@@ -30,6 +29,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.environments.versions import versions
 from evopolicygym.records import journal

@@ -16,7 +16,7 @@ import httpx2
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
 from evopolicygym.agents.kit.scripted_model.server import ReceivedRequest, ScriptedModel
-from evopolicygym.core.price import PriceSnapshot, Rates
+from evopolicygym.core.agent import PriceSnapshot, Rates
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.wire import Wire

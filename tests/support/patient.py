@@ -2,20 +2,18 @@
 
 import sys
 
-from evopolicygym.core import run_options, task_options
-from evopolicygym.core.option import DeclaredOption, Option
+from evopolicygym.core import options
+from evopolicygym.core.options import Option
 
-PATIENCE = DeclaredOption(
-    "patience",
-    int,
-    Option(help="How patient the judge is.", default=3, group=task_options.CASES, compared_as="patience of the judge"),
+PATIENCE = Option(
+    3, "How patient the judge is.", comparability_label="patience of the judge", name="patience", type=int
 )
 
 
 def add() -> None:
     """Declare the option, before anything of the program is loaded that asks which options there are."""
-    run_options.COMMON_OPTIONS = (*run_options.COMMON_OPTIONS, PATIENCE)
-    run_options.RUN_OPTIONS = (*run_options.RUN_OPTIONS, PATIENCE)
+    options.COMMON_OPTIONS = (*options.COMMON_OPTIONS, PATIENCE)
+    options.RUN_OPTIONS = (*options.RUN_OPTIONS, PATIENCE)
 
 
 if __name__ == "__main__":

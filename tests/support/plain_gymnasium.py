@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 
 

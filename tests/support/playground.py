@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 
 import changed_worker
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Recording, Trial
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import worker_process
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.levels import choose
 from places import SUPPORT
@@ -123,7 +121,8 @@ def local_executor(
             patch.setenv(changed_worker.VARIABLE, change)
             patch.setattr(worker_process, "MODULE", changed_worker.__name__)
         scratch, log = root / "scratch", root / "log"
-        with LocalExecutor(spec, limits, level, scratch, log, workers, policy_packages=packages) as executor:
+        config = ExecutorConfig(spec, limits, level, scratch, log, workers, policy_packages=packages)
+        with LocalExecutor(config) as executor:
             yield Playground(executor, spec, root)
 
 

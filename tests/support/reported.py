@@ -9,10 +9,9 @@ import numpy as np
 from bundles import Files
 from diagnosed import FROM_NOTHING, closing, failing, recorded, submitted
 from evopolicygym.core.agent import AgentConfig
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import FailureReason
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event
-from evopolicygym.core.task import BudgetRule, Task
+from evopolicygym.core.rollout import FailureReason
+from evopolicygym.core.task import BudgetRule, EnvironmentSpec, Task
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.specs import catalog

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec, TaskKind
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
 
 STEPS = 5
 RAISES, RAISES_ONCE, HANGS, EXITS, GIVES_NAN, GIVES_NONSENSE, SEGFAULTS, IS_KILLED, IS_KILLED_TWICE = range(100, 109)

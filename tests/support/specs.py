@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evopolicygym.core import spaces as ours
-from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.specs import catalog
 

@@ -3,7 +3,7 @@
 import pytest
 
 import own_pack
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.packs.installation import InstalledPack
 from evopolicygym.runs.asked_environment import asked_environment
 

@@ -14,10 +14,9 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import RunFinished, RunStatus
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.spaces import from_schema
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.jsontext import dumps

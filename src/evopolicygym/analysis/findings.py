@@ -16,7 +16,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
 from evopolicygym.analysis.ranking.score_table import Choice, ScoreTable, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import read_run
 
 

@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.agent import OUTSIDE, SHELL, Allowance
-from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunStatus
-from evopolicygym.core.printable import printable
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.core.options import RUN_OPTIONS, Setting, changed_settings
 from evopolicygym.core.run_summary import RunSummary
 from evopolicygym.core.score import estimate
-from evopolicygym.core.task_settings import Setting, changed_settings
+from evopolicygym.core.task import Anchor, TaskKind
+from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
 from evopolicygym.specs.game_identity import GameIdentity, game_of
 
-FURTHER = tuple(one for one in RUN_OPTIONS if one.option.compared_as and not one.option.recorded_as)
+FURTHER = tuple(one for one in RUN_OPTIONS if one.comparability_label and not one.record_field)
 """Options that runs must agree in and that a result holds among its choices."""
 
 

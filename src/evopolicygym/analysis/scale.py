@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.score import normalised
+from evopolicygym.core.task import EnvironmentSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ Worth is the mean over the hidden validation cases; a mean that is no number is 
 from dataclasses import dataclass
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import Estimate, best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
 
 
 @dataclass(frozen=True, slots=True)

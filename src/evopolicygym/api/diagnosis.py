@@ -12,8 +12,8 @@ from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 from evopolicygym.api.table_set import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.printable import printable
 from evopolicygym.core.run import Stage
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_names import Places, named_places, runs_meant
 from evopolicygym.records.run_summary import summary_of

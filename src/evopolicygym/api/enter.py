@@ -17,9 +17,9 @@ from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, watched
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import OUTSIDE, SHELL, AgentConfig
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.options import LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.run_options import LOCAL
 from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

@@ -13,7 +13,7 @@ from evopolicygym.agents.builtin import reference
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.export.harbor.judge_image import wheel
 from evopolicygym.export.harbor.task_directory import HarborTask, anchors, write_task
 from evopolicygym.runs.config import RunConfig, configured

@@ -16,8 +16,8 @@ from evopolicygym.agents.kit.hosted_agent import HostedAgent
 from evopolicygym.api.play import OnEvent, OnOpen, watched
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import AgentEnd
+from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.run_options import LOCAL, RunArguments
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import run as runs

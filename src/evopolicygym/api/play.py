@@ -18,12 +18,12 @@ from evopolicygym.api.run import Run
 from evopolicygym.checks.environment import check as check_environment
 from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
+from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState
-from evopolicygym.core.run_options import LOCAL, RunArguments
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs

@@ -25,13 +25,11 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.isolation import AND, is_unverified, parted
-from evopolicygym.core.number_text import counted, duration, number, plus_minus
 from evopolicygym.core.places import state_directory
-from evopolicygym.core.printable import printable
-from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.text import counted, duration, number, plus_minus, printable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.progress import Clock, Pace, progress_of, validation_played
 

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.number_text import number, plus_minus
+from evopolicygym.core.text import number, plus_minus
 from evopolicygym.export.schema.tables import RunTables, tables_of
 from evopolicygym.records.run_summary import held_out_returns, summary_of
 

@@ -21,9 +21,9 @@ from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, spec_notes,
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import RunState
-from evopolicygym.core.run_options import LOCAL, RunArguments
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs

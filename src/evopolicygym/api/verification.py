@@ -7,8 +7,8 @@ from pathlib import Path
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.executor import capped

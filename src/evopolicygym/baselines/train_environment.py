@@ -11,9 +11,9 @@ from gymnasium import spaces
 
 from evopolicygym.baselines.deal import Deal
 from evopolicygym.baselines.project.policy import see
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, to_schema
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 
 PICTURE, VECTOR = "picture", "vector"

@@ -13,8 +13,8 @@ from evopolicygym.baselines.budget import TrainingBudget, Unit
 from evopolicygym.baselines.deal import Deal
 from evopolicygym.baselines.settings import Algorithm, settings_of
 from evopolicygym.baselines.train_environment import TrainEnvironment
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.core.task import EnvironmentSpec
 
 EXTRA = "baselines"
 ENDLESS = 10**12

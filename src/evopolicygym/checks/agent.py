@@ -25,8 +25,8 @@ from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.isolation import parted
+from evopolicygym.core.options import AUTO
 from evopolicygym.core.run import RunState
-from evopolicygym.core.run_options import AUTO
 from evopolicygym.core.task import BudgetRule, Task
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths

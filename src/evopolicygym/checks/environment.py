@@ -17,9 +17,9 @@ from dataclasses import asdict
 from tempfile import TemporaryFile
 
 from evopolicygym.checks.environment_contract.contract import examine
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.packs.interpreter import command
 from evopolicygym.specs import catalog
 

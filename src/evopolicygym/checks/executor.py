@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from evopolicygym.checks.executor_parity import crash_isolation
 from evopolicygym.checks.executor_parity.comparison import POLICIES, STEPS, compared
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.versions import versions
 from evopolicygym.specs import catalog
 

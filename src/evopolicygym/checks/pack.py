@@ -15,11 +15,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from evopolicygym.checks.pack_recording import PackRecording
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.pack import Pack, PackTask
-from evopolicygym.core.pack_record import CheckedTask
+from evopolicygym.core.pack import CheckedTask, Pack, PackTask
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.packs.installation import installed, needed
 from evopolicygym.packs.interpreter import PACKAGE, command

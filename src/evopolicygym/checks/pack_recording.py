@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from evopolicygym.core.clock import now
-from evopolicygym.core.pack import Pack
-from evopolicygym.core.pack_record import CheckedTask, PackRecord
+from evopolicygym.core.pack import CheckedTask, Pack, PackRecord
+from evopolicygym.core.text import now
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import needed

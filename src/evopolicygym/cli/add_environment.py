@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.output import out
 from evopolicygym.core.errors import UsageError
 
 EXAMPLES = """

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from evopolicygym.api.harbor import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.console import out, say_json
-from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.options import given_options, with_flags
+from evopolicygym.cli.output import out, print_json
 from evopolicygym.export.harbor.task_directory import HarborTask
 
 EXAMPLES = """
@@ -46,7 +46,7 @@ def harbor(
     given = given_options(TASK_OPTIONS, flags)
     written = export_harbor(directory, suite=suite, environments=environments or (), force=force, **given)
     if as_json:
-        say_json([{"name": one.name, "path": str(one.directory), "files": one.files} for one in written])
+        print_json([{"name": one.name, "path": str(one.directory), "files": one.files} for one in written])
         return
     for one in written:
         out().print(Text(f"{one.name}  {one.directory}"), soft_wrap=True)

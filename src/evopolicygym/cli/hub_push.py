@@ -7,7 +7,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import out
+from evopolicygym.cli.output import out
 from evopolicygym.core.errors import UsageError
 from evopolicygym.export.hub import HubUpload, push, repository_of, total_bytes
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from evopolicygym.cli.console import complain
 from evopolicygym.cli.interruption import INTERRUPTED
+from evopolicygym.cli.output import print_error
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.version import __version__
 
@@ -175,10 +175,10 @@ def main() -> None:
     try:
         app()
     except EvoPolicyGymError as error:
-        complain(str(error))
+        print_error(str(error))
         sys.exit(error.exit_code)
     except OSError as error:
-        complain(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
+        print_error(f"{error.filename}: {error.strerror}." if error.filename and error.strerror else str(error))
         sys.exit(EvoPolicyGymError.exit_code)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

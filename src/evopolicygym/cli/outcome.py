@@ -13,16 +13,14 @@ from rich.text import Text
 from evopolicygym.analysis.comparison import Row, compare
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import failures
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped
 from evopolicygym.core.isolation import is_unverified
-from evopolicygym.core.knobs import KNOBS
-from evopolicygym.core.number_text import counted, number, plus_minus
-from evopolicygym.core.printable import printable
+from evopolicygym.core.options import KNOBS, changed_settings
+from evopolicygym.core.rollout import failures
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.task import Task
-from evopolicygym.core.task_settings import changed_settings
+from evopolicygym.core.text import counted, number, plus_minus, printable
 from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.analysis.ranking.bootstrap import HELD_OUT, held_out_sample
-from evopolicygym.core.number_text import duration, plus_minus
 from evopolicygym.core.run import Stage
+from evopolicygym.core.text import duration, plus_minus
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
 from evopolicygym.runs.suites.cross import level_text

@@ -112,3 +112,7 @@ def salt(secret: bytes, environment: str) -> bytes:
 def _number(secret: bytes, label: str, bits: int) -> int:
     digest = hmac.digest(secret, label.encode(), "sha256")
     return int.from_bytes(digest, "big") >> (8 * len(digest) - bits)
+
+
+PROTOCOL_VERSION = "1.0"
+"""Of ``docs/reference/protocol.md``: the first number changes when an agent written before would break."""

@@ -15,7 +15,7 @@
     │   └── NodeError       a machine of a cluster is unfit to play, or all are gone  (exit code 4)
     └── AgentError          an agent can't be started, or failed where that counts    (exit code 5)
 
-A policy that fails is not an error of ours: it is data (``core.episode.Failure``) and goes into the episode.
+A policy that fails is not an error of ours: it is data (``core.rollout.Failure``) and goes into the episode.
 """
 
 import traceback

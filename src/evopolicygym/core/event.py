@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from evopolicygym.core.agent import AgentConfig
+from evopolicygym.core.agent import AgentConfig, PriceSnapshot
 from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.core.episode import Episode
-from evopolicygym.core.price import PriceSnapshot
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
@@ -82,7 +81,7 @@ class RunOpened:
     price: PriceSnapshot | None = None
     """What the agent's model costs; None where that isn't known, or where it asks none."""
     simulator_code: Mapping[str, str] = field(default_factory=dict)
-    """The modules that make the environment, each with a hash of its files (``core.simulator_code``); empty where
+    """The modules that make the environment, each with a hash of its files (``core.rollout``); empty where
     gymnasium alone makes it, and in records from before they were hashed."""
     revealed: bool = False
     """Whether the experiment's secret had been published, so that its cases were hidden no more."""

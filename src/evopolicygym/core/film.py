@@ -39,7 +39,7 @@ class Shot:
     """Steps played."""
     episode_return: float
     trajectory_sha256: str
-    """As in ``core.episode.Episode``, of what was seen while it was filmed."""
+    """As in ``core.rollout.Episode``, of what was seen while it was filmed."""
     sheet: Sheet | None = None
 
 

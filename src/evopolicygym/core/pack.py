@@ -1,4 +1,4 @@
-"""A pack: a family of environments as data, with what they are installed from and in which Python they play."""
+"""A pack: a family of environments as data, how it is installed and played, and the record of its check."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from evopolicygym.core.environment import Anchor, Success, TaskKind
+from evopolicygym.core.task import Anchor, Success, TaskKind
 
 
 class TaskWeight(StrEnum):
@@ -160,3 +160,53 @@ def task_name(gymnasium_id: str, variant: str = "") -> str:
     """Return what a run calls an id: ``ALE/Pong-v5`` is ``ALE-Pong-v5``, its variant ``ram`` ``ALE-Pong-v5-ram``."""
     bare = re.sub(r"[^A-Za-z0-9._-]+", "-", gymnasium_id.rpartition(":")[2]).strip("-.")
     return f"{bare}-{variant}" if variant else bare
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTask:
+    """What came of one task of a pack."""
+
+    name: str
+    id: str
+    ok: bool
+    wrong: str = ""
+    """What failed, in words; empty where nothing did."""
+    repeats: bool | None = None
+    """Whether two resets and the same actions repeat bit for bit; None where it couldn't be played."""
+    steps_per_second: int | None = None
+    """Of the environment alone, in processor time."""
+    random_mean: float | None = None
+    """Mean return of the whole episodes of random actions; None where there was time for none."""
+    random_episodes: int = 0
+    """How many of them there were."""
+    idle_mean: float | None = None
+    """The same of idle play; None where there was time for none, or where no action is idle."""
+    max_steps: int | None = None
+    """An episode is truncated after so many steps."""
+    observation: str = ""
+    """The space of observations in a few words."""
+    action: str = ""
+    """The space of actions in a few words."""
+    left: tuple[str, ...] = ()
+    """Files that stay when its process has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackRecord:
+    """What ``packs check`` found of a pack, task by task."""
+
+    pack: str
+    evopolicygym: str
+    """Our version."""
+    date: str
+    """The day on which the last of its tasks was played, as 2026-11-23."""
+    processor: str
+    requirements: tuple[str, ...]
+    """What the pack named then."""
+    versions: Mapping[str, str]
+    """Of Python, and of the distributions that numbers depend on, by name."""
+    tasks: tuple[CheckedTask, ...]
+
+    def task(self, name: str) -> CheckedTask | None:
+        """Return what came of a task; None where it wasn't played."""
+        return next((one for one in self.tasks if one.name == name), None)

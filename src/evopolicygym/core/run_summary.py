@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from evopolicygym.core.agent import AgentConfig, AgentEnd
+from evopolicygym.core.agent import AgentConfig, AgentEnd, PriceSnapshot
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import CloseReason, RunStatus, StopReason
-from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.core.run import Stage
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.submission import SubmissionStatus

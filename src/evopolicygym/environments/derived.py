@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 from evopolicygym.core.pack import Pack, PackTask, PackText, TaskAnchors, task_name
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, Text, Tuple, from_schema
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.environments import docstring
 from evopolicygym.environments.description import Description, describe
 from evopolicygym.environments.draft import GUESSED_STEPS, MOST_MEANINGS, idle_action, shown_space

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UnregisteredId, UsageError
 from evopolicygym.core.spaces import to_schema
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.packs.interpreter import command
 from evopolicygym.sandbox.confinement.own_memory import bound_memory

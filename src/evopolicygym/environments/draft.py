@@ -2,7 +2,7 @@
 
 Spaces, limits and names are taken from the simulator, which is made and stepped for that, or asked where it plays on
 the Python of its pack; no text says more than these. An id that a pack has needs no module to be named.
-What a whole spec needs is described in ``core/environment.py``.
+What a whole spec needs is described in ``core/task.py``.
 """
 
 import json
@@ -15,7 +15,6 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError
 from evopolicygym.core.spaces import (
     Box,
@@ -30,6 +29,7 @@ from evopolicygym.core.spaces import (
     sample,
     to_schema,
 )
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.environments.description import describe
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.simulator_code import registered_in

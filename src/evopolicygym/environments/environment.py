@@ -18,9 +18,9 @@ from typing import Any
 import gymnasium
 
 from evopolicygym.core.cases import SEED_BITS, SHORT_SEED_BITS, short_seed
-from evopolicygym.core.environment import EnvironmentSpec, SuccessRule
 from evopolicygym.core.errors import UnregisteredId
 from evopolicygym.core.spaces import Space, action_reader
+from evopolicygym.core.task import EnvironmentSpec, SuccessRule
 from evopolicygym.environments import fast
 from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from evopolicygym.core.decoding import Undecodable, decoder
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.places import data_directory
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.description import Description, describe
 from evopolicygym.environments.pack_walls import pack_walls
 from evopolicygym.environments.versions import versions

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, UsageError
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.packs.interpreter import interpreter
 

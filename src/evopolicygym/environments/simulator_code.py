@@ -14,7 +14,7 @@ from importlib.metadata import distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from evopolicygym.core.environment import EnvironmentSpec
+from evopolicygym.core.task import EnvironmentSpec
 
 MOST_FILES, MOST_BYTES = 20_000, 512 << 20
 """What is read of one module. Of files beyond so many bytes only the size counts, files beyond so many don't."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.core.spaces import sample
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.rendering import Picture, rendering_variables
 from evopolicygym.packs.interpreter import command

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, version
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.packs.installation import installed
 
 _RIVALS = {"pygame": ("pygame", "pygame-ce")}

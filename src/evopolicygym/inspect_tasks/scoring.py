@@ -10,10 +10,10 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import sandbox
 
 from evopolicygym.api.run import Run
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.number_text import plus_minus
 from evopolicygym.core.score import normalised
+from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import plus_minus
 from evopolicygym.inspect_tasks.sandbox import NAME, RunSandbox
 from evopolicygym.inspect_tasks.settings import ENVIRONMENT
 from evopolicygym.records.reader import read_run

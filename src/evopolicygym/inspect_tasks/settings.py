@@ -2,9 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run_options import AUTO
-from evopolicygym.core.task_options import DEFAULT_EXPERIMENT
 
 ENVIRONMENT, SPEC = "environment", "spec"
 """What a sample's metadata names the environment by: its name, and where its spec is found."""

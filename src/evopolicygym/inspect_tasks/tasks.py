@@ -13,10 +13,9 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import SandboxEnvironmentSpec
 
-from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.run_options import AUTO
-from evopolicygym.core.task_options import DEFAULT_EXPERIMENT
+from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
+from evopolicygym.core.task import TaskKind
 from evopolicygym.inspect_tasks.sandbox import NAME
 from evopolicygym.inspect_tasks.scoring import NORMALISED, run_sandbox, run_score
 from evopolicygym.inspect_tasks.settings import ENVIRONMENT, SPEC, RunSettings

@@ -7,14 +7,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.core.episode import Episode, FailureReason
 from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
-from evopolicygym.core.feedback import FeedbackProfile
-from evopolicygym.core.rollout import Recording
-from evopolicygym.core.run import RunState
+from evopolicygym.core.rollout import Episode, FailureReason, Recording
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import total
 from evopolicygym.core.submission import STARTER, LoadError, SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.task import FeedbackProfile
 from evopolicygym.judge.films import FilmReply, film_notes
 from evopolicygym.judge.request import STARTER_WORD
 from evopolicygym.records.documents import SCHEMA_VERSION

@@ -14,7 +14,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import StorageError, UsageError
 from evopolicygym.core.film import Film, FilmJob, NoFilm, RecordedEpisode
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
 from evopolicygym.records.films import put_film
 from evopolicygym.records.paths import EPISODES, FILM, SHEET, episode_name

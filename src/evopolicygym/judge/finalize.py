@@ -1,11 +1,11 @@
 """What follows the last submission: validation of every candidate, selection, held-out, the score."""
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import CheckpointSelected, RunFinished, RunStatus
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.run import Stage
+from evopolicygym.core.text import now
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.records.writer import RunWriter
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.printable import printable
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.score import estimate
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.text import printable
 from evopolicygym.judge.feedback import said_with, summary
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import SUMMARY, RunPaths

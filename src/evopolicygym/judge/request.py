@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
-from evopolicygym.core.printable import well_formed
 from evopolicygym.core.submission import STARTER, Setting
+from evopolicygym.core.text import well_formed
 
 MAX_KEY = 200
 """The most characters of a key."""

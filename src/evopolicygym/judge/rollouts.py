@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.clock import now
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated
 from evopolicygym.core.film import Camera
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Executor
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.task import PolicyContext
+from evopolicygym.core.text import now
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.writer import RunWriter
 

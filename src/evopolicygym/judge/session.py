@@ -12,13 +12,12 @@ from typing import Any, Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import NO_RULES, AgentRules, Turn
-from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, PolicyRestored, RunClosed
 from evopolicygym.core.rollout import Trial
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.submission import Setting, parse_env_instances, parse_films
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.text import now
 from evopolicygym.judge import submit
 from evopolicygym.judge.request import SubmitRequest, parse_parent
 from evopolicygym.judge.rollouts import Rollouts, RolloutStopped

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import EPISODES, FILM, RunPaths, episode_name
 from evopolicygym.rollout.films.stills import stills

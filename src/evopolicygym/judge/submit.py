@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from time import monotonic
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.clock import now
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.event import SubmissionCharged, SubmissionPublished
 from evopolicygym.core.rollout import EpisodeJob
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.text import now
 from evopolicygym.judge import feedback
 from evopolicygym.judge.films import FilmReply, make_films
 from evopolicygym.judge.request import SubmitRequest

@@ -4,13 +4,12 @@ from dataclasses import asdict
 from typing import Any
 
 from evopolicygym.core.agent import NO_RULES, AgentRules
-from evopolicygym.core.environment import TaskText
-from evopolicygym.core.protocol import PROTOCOL_VERSION
+from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import Task, TaskText
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.paths import FILM, SHEET
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.event import SubmissionCharged
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Trial
-from evopolicygym.core.run import RunState
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.task import PolicyContext
 from evopolicygym.judge.rollouts import Rollouts
 
 MOST_TRIALS = 1000

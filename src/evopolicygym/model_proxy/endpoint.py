@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from evopolicygym.core.clock import now
+from evopolicygym.core.text import now
 from evopolicygym.model_proxy.call import ModelRequest, RequestKind, likely, read_query, recognise
 from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Exchange
 from evopolicygym.model_proxy.forward import Forwarder

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.clock import now
+from evopolicygym.core.text import now
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.wire import Wire
 

@@ -7,9 +7,8 @@ import os
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from evopolicygym.core.agent import Workspace
+from evopolicygym.core.agent import PriceSnapshot, Workspace
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.price import PriceSnapshot
 from evopolicygym.model_proxy.wire import Wire
 
 

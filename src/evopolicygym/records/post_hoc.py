@@ -20,8 +20,8 @@ from pydantic import BaseModel
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.decoding import Undecodable, decoder
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import RecordError
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.records import durable
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths

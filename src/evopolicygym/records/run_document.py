@@ -15,10 +15,10 @@ from typing import Any
 from evopolicygym.core import regular_file
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError, UsageError
-from evopolicygym.core.printable import printable, printable_lines
 from evopolicygym.core.run import Stage
 from evopolicygym.core.run_summary import RunSummary, Timing, UsageSummary
 from evopolicygym.core.task import Task
+from evopolicygym.core.text import printable, printable_lines
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths

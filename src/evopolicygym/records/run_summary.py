@@ -6,7 +6,6 @@ How it is spelled in ``run.json`` is described in ``run_document.py``.
 from collections.abc import Iterator, Mapping, Sequence
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import (
     AgentEnded,
     AgentMetered,
@@ -16,6 +15,7 @@ from evopolicygym.core.event import (
     RunStopped,
     SubmissionPublished,
 )
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState
 from evopolicygym.core.run_summary import (
     AgentTurn,

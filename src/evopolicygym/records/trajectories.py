@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.episode import Failure
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import Failure, Recording
 from evopolicygym.records import durable, steps
 from evopolicygym.records.jsontext import dumps
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from evopolicygym.analysis.tables.formats import in_markdown
-from evopolicygym.core.number_text import counted
+from evopolicygym.core.text import counted
 from evopolicygym.report.contents import INDEX, MARK, Part, ReportContents
 
 MOST_LINES = 40

@@ -18,10 +18,10 @@ from evopolicygym.analysis.published.beside import Beside
 from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.ranking.score_table import Choice, comparable_runs
 from evopolicygym.analysis.results import Results
+from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.follow import Follow, unseen
-from evopolicygym.core.printable import printable
-from evopolicygym.core.protocol import PROTOCOL_VERSION
+from evopolicygym.core.text import printable
 from evopolicygym.report.contents import (
     FIGURES,
     MARK,

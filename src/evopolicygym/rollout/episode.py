@@ -14,13 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode, Failure, FailureReason
 from evopolicygym.core.errors import EnvironmentFault
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob
+from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, Failure, FailureReason
 from evopolicygym.core.spaces import InvalidAction, action_reader, sample
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
 from evopolicygym.records.trajectories import EpisodeFiles, write_episode
 from evopolicygym.rollout.guest import frames, layout

@@ -8,10 +8,8 @@ no record holds it: a run that was begun on one executor may be resumed on anoth
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.registry import Registry
-from evopolicygym.core.rollout import Executor
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits
 
 EXECUTORS = Registry(
     kind="executor",
@@ -40,9 +38,3 @@ class ExecutorConfig:
     """Whether arithmetic is kept to what every processor has (``rollout/arithmetic.py``)."""
     policy_packages: tuple[str, ...] = ()
     """Distributions that policies may import besides those that all may."""
-
-
-def make(name: str, config: ExecutorConfig) -> Executor:
-    """Return the executor that a name stands for, open; raise ``UnknownName``, ``MissingExtra`` or ``UsageError``."""
-    executor: Executor = EXECUTORS.load(name)(config)
-    return executor

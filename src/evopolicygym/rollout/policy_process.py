@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from evopolicygym.core import strict_json
-from evopolicygym.core.episode import Failure, FailureReason
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.printable import well_formed
+from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.submission import LoadError, SubmissionStatus
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import Limits, PolicyContext
+from evopolicygym.core.text import well_formed
 from evopolicygym.rollout.attendant import Attendant
 from evopolicygym.rollout.guest import frames, layout
 from evopolicygym.rollout.watchdog import Watchdog

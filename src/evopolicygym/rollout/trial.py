@@ -7,12 +7,10 @@ import time
 
 import numpy as np
 
-from evopolicygym.core.episode import Failure, FailureReason
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import MOST_PRINTED, Trial
+from evopolicygym.core.rollout import MOST_PRINTED, Failure, FailureReason, Trial
 from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, sample
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.records.trajectories import printable
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, load_error
 from evopolicygym.rollout.watchdog import Watchdog

@@ -15,9 +15,8 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Grounds, Trial
+from evopolicygym.core.rollout import Episode, Grounds, Trial
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout import arithmetic

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from evopolicygym.core.isolation import parted
-from evopolicygym.core.run_options import AUTO
+from evopolicygym.core.options import AUTO
 from evopolicygym.environments.pack_walls import pack_walls
 from evopolicygym.packs.interpreter import command
 from evopolicygym.sandbox.confinement.simulator_walls import SimulatorWalls, no_walls

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
 from evopolicygym.core.errors import UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
+from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.derived import anchored, bare_spec, completed, derived, pack_spec
 from evopolicygym.environments.kept_description import kept_description
 from evopolicygym.packs.installation import needed

@@ -1,39 +1,64 @@
-"""A run as it is configured: by a TOML file, by arguments, or by both; and what its options come to, once decoded.
+"""The configuration of a run: its options, from a TOML file or from arguments, and the task and the agent they make.
 
-Which options there are is declared in ``core/run_options.py``; how a TOML file holds them, in ``tables.py``; where a
-price comes from that nobody gave, in ``prices.py``.
+The pydantic models of a run's and a suite's TOML file follow from the options' declarations. Prices that nobody gave
+are looked up elsewhere.
 """
 
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast, get_args, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
 from evopolicygym.agents.kit.function_agent import NAME, AgentFunction, FunctionAgent, function_name
-from evopolicygym.core.agent import IN_WORKSPACE, INTERACTIVE, SHELL, Agent, AgentConfig, Allowance
+from evopolicygym.core.agent import (
+    IN_WORKSPACE,
+    INTERACTIVE,
+    SHELL,
+    Agent,
+    AgentConfig,
+    Allowance,
+    PriceSnapshot,
+    Rates,
+)
 from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.clock import now
-from evopolicygym.core.environment import TaskText
+from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.feedback import FeedbackProfile
 from evopolicygym.core.isolation import written
-from evopolicygym.core.option import flat, nested
+from evopolicygym.core.options import (
+    AUTO,
+    COMMAND,
+    DEFAULT_AGENT,
+    DEFAULT_EXPERIMENT,
+    LOCAL,
+    RUN_OPTIONS,
+    AgentOptions,
+    Option,
+    RunOptions,
+    flatten_options,
+    nest_options,
+)
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.price import PriceSnapshot, Rates
-from evopolicygym.core.printable import printable
-from evopolicygym.core.run_options import AUTO, COMMAND, DEFAULT_AGENT, LOCAL, RUN_OPTIONS, AgentOptions, RunOptions
-from evopolicygym.core.task import BudgetRule, Limits, Task
-from evopolicygym.core.task_options import DEFAULT_EXPERIMENT
+from evopolicygym.core.task import BudgetRule, FeedbackProfile, Limits, Task, TaskText
+from evopolicygym.core.text import now, printable
 from evopolicygym.runs.asked_environment import asked_environment
-from evopolicygym.runs.tables import NO_KEYS, SECRET, decode, overlaid, read_table, table_of
 from evopolicygym.sandbox.levels import waivable
 from evopolicygym.sandbox.packages import normalised
 from evopolicygym.specs import catalog
 
+SECRET = re.compile(r"(?:^|_)(?:api_?)?(?:keys?|secrets?|token|passwords?)$", re.IGNORECASE)
+"""Names below which somebody might put a key."""
+NO_KEYS = (
+    "Keys are never given to a run as they are: put yours into an environment variable and name that in model_key "
+    "(--model-key VARIABLE)."
+)
 COMMAND_S = 86_400.0
 """Wall time after which a program of the user's is ended by default: nothing else tells one that sleeps for ever."""
 UNLIMITED = "none"
@@ -48,6 +73,54 @@ LONGEST_LABEL = 80
 IN_SECONDS = (86_400, 3_600, 60, 1)
 EFFORT = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,127}", re.ASCII)
+
+
+class TomlTable(BaseModel):
+    """A table of a TOML file: what it doesn't know, it refuses. Fields that may be left out have a default."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PriceTable(TomlTable):
+    """``[agent.price]``: US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cached_input: float | None = None
+    cache_write: float | None = None
+
+
+Decoded = TypeVar("Decoded", bound=TomlTable)
+_LIMITS: dict[str, Any] = {limit.name: (get_type_hints(Limits)[limit.name], limit.default) for limit in fields(Limits)}
+LimitsTable = create_model("LimitsTable", __base__=TomlTable, **_LIMITS)
+"""``[policy_limits]``."""
+TABLES_OF = {"price": PriceTable | None, "policy_limits": LimitsTable}
+"""Options whose value is a table with keys of its own."""
+
+
+def table_of(name: str, options: Iterable[Option], **further: Any) -> type[TomlTable]:  # noqa: ANN401 - pydantic's
+    """Return the table that holds declared options, each where it says; ``further`` are fields as pydantic has them."""
+    own: dict[str, Any] = {}
+    inner: dict[str, list[Option]] = {}
+    for option in options:
+        if option.tables:
+            inner.setdefault(option.tables[0], []).append(option)
+        else:
+            own[option.key] = _field(option)
+    own |= further
+    for title, options_below in inner.items():
+        below = table_of(f"{name}.{title}", [option.in_table for option in options_below])
+        own[title] = (below, Field(default_factory=below))
+    return create_model(name, __base__=TomlTable, **own)
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    kind, default = TABLES_OF.get(option.name, option.type), option.default
+    if isinstance(kind, type) and issubclass(kind, TomlTable):
+        return kind, Field(default_factory=kind)
+    return kind, Field(default_factory=lambda: copy(default))
+
+
 RunTable = table_of("Run", RUN_OPTIONS, task=(str, ...))
 """A whole run, as a TOML file holds it. Paths are as seen from where the program starts."""
 
@@ -80,7 +153,7 @@ class RunConfig:
 
 
 def config_of(task: str, options: RunOptions) -> RunConfig:
-    """Return the run of a task with all options, as ``whole`` fills them in; raise ``UsageError`` where one is invalid.
+    """Return the run of a task with all options, defaults included; raise ``UsageError`` where one is invalid.
 
     ``task`` is an environment's name, or the path of a spec's ``.toml`` file.
     """
@@ -129,7 +202,7 @@ def configured(
 
     ``config`` is a TOML file that holds a run; what is given besides overrides it.
     """
-    names = [one.name for one in RUN_OPTIONS]
+    names = [option.name for option in RUN_OPTIONS]
     if unknown := sorted(options.keys() - set(names)):
         raise UnknownName("option of a run", unknown[0], names)
     given = {name: _plain(value) for name, value in options.items() if value is not None}
@@ -138,7 +211,7 @@ def configured(
         given = {"label": function_name(function), **given, "agent": NAME}
     elif agent is not None:
         given["agent"] = agent
-    document = overlaid(read_table(Path(config)) if config else {}, nested(RUN_OPTIONS, given))
+    document = merge_tables(read_table(Path(config)) if config else {}, nest_options(RUN_OPTIONS, given))
     if task is not None:
         document["task"] = str(task)
     if "task" not in document:
@@ -154,19 +227,17 @@ def configured(
 def configured_run(document: Mapping[str, Any], origin: str) -> RunConfig:
     """Return the run that a document asks for, as a TOML file holds it; ``UsageError`` names its ``origin``."""
     table = decode(RunTable, document, origin).model_dump()
-    return config_of(table["task"], whole(table))
+    return config_of(table["task"], cast("RunOptions", flatten_options(RUN_OPTIONS, table)))
 
 
 def choices_of(options: RunOptions) -> dict[str, Any]:
     """Return the options that runs must agree in and that have no field of their own, where they aren't the default."""
-    declared = [one for one in RUN_OPTIONS if one.option.compared_as and not one.option.held_as]
     values: Mapping[str, Any] = options
-    return {one.name: values[one.name] for one in declared if values[one.name] != one.option.default}
-
-
-def whole(document: Mapping[str, Any]) -> RunOptions:
-    """Return the options that a decoded table holds."""
-    return cast("RunOptions", flat(RUN_OPTIONS, document))
+    return {
+        option.name: values[option.name]
+        for option in RUN_OPTIONS
+        if option.comparability_label and not option.task_field and values[option.name] != option.default
+    }
 
 
 def agent_of(options: AgentOptions) -> AgentConfig:
@@ -279,3 +350,51 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any option's
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """Return what a TOML file holds; raise ``UsageError`` where it can't be read."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"The configuration {file} can't be read: {error.strerror}.") from error
+    except ValueError as error:  # of TOML as of UTF-8
+        raise UsageError(f"The configuration {file} is no TOML: {error}.") from error
+
+
+def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two tables as one, in which ``above`` overrides; tables that both have are laid over each other."""
+    result = dict(below)
+    for name, value in above.items():
+        under = result.get(name)
+        both = isinstance(value, Mapping) and isinstance(under, Mapping)
+        result[name] = merge_tables(under, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
+    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
+    try:
+        return decoder(kind).value(document)
+    except Undecodable as error:
+        raise UsageError(f"{origin}: {_wrong(kind, error.problems[0])}") from None
+
+
+def _wrong(kind: type[TomlTable], problem: DecodingProblem) -> str:
+    """Return what is wrong. No value is ever quoted: there might be a key in it."""
+    if problem.is_missing:
+        return f"Missing {problem.where}."
+    if not problem.is_unknown:
+        return f"Invalid {problem.where}: {problem.message[:1].lower()}{problem.message[1:]}."
+    *path, name = problem.path
+    keys = f" {NO_KEYS}" if SECRET.search(name) else ""
+    return f"{problem.where} is not known here. Known: {', '.join(_names(kind, path))}.{keys}"
+
+
+def _names(kind: type[TomlTable], path: list[str]) -> Iterator[str]:
+    """Yield the names that a table within a table may hold."""
+    for step in path:
+        field = kind.model_fields.get(step)
+        inner = [field.annotation, *get_args(field.annotation)] if field else []
+        kind = next((table for table in inner if isinstance(table, type) and issubclass(table, TomlTable)), kind)
+    yield from kind.model_fields

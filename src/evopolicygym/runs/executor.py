@@ -1,18 +1,18 @@
 """The executor of a run: the one that its config names, or another when it is played on; results are the same."""
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from evopolicygym.core.agent import Agent, ProgramAgent
 from evopolicygym.core.errors import SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
+from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Executor
-from evopolicygym.core.run_options import AUTO, LOCAL
 from evopolicygym.core.task import Task
 from evopolicygym.rollout.arithmetic import ARITHMETIC
-from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.policy_packages import refuse_other_packages
 from evopolicygym.sandbox.levels import BACKENDS, named, program_sandbox
@@ -37,10 +37,10 @@ def refuse_program(config: RunConfig, agent: Agent) -> None:
             raise UsageError(f"The agent {config.agent.name!r} is a program. {error}") from error
 
 
-def taken_up(
+def config_for_resume(
     opened: RunOpened, workers: int | None, executor: str, address: str, isolation: str | None = None
 ) -> RunConfig:
-    """Return what is asked for when a run that was opened before is played on: all that results depend on stays.
+    """Return the configuration to resume or replay a run with: all that results depend on is as it was.
 
     The level is the recorded one where none is named: whoever plays what somebody else recorded names one. Raises
     ``RecordError`` where what its policies may import isn't here as it was.
@@ -62,11 +62,28 @@ def is_pinned(opened: RunOpened) -> bool:
     return ARITHMETIC in opened.findings
 
 
-def opened_executor(config: RunConfig, scratch: Path, log: Path) -> AbstractContextManager[Executor]:
-    """Return the executor that a config names, open; it is closed when its context ends."""
-    task, by = config.task, (config.workers, config.executor_address, config.pinned)
-    settings = ExecutorConfig(task.environment, task.limits, config.isolation, scratch, log, *by, task.policy_packages)
-    return closing(make(config.executor, settings))
+@contextmanager
+def open_executor(config: RunConfig, scratch: Path, log: Path) -> Iterator[Executor]:
+    """Make the executor that a run's options name, and close it when the context ends.
+
+    ``scratch`` is a directory that it makes and removes, ``log`` the file that simulators and sandboxes print into.
+    """
+    task = config.task
+    executor: Executor = EXECUTORS.load(config.executor)(
+        ExecutorConfig(
+            spec=task.environment,
+            limits=task.limits,
+            isolation=config.isolation,
+            scratch=scratch,
+            log=log,
+            workers=config.workers,
+            address=config.executor_address,
+            pinned=config.pinned,
+            policy_packages=task.policy_packages,
+        )
+    )
+    with closing(executor):
+        yield executor
 
 
 def capped(

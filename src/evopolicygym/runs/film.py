@@ -12,13 +12,12 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RequestRefused, UsageError
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.film import Film, RecordedEpisode
-from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.submission import parse_env_instances
-from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.environments.simulator_code import code_of
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import installed

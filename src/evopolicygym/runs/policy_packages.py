@@ -8,9 +8,8 @@ from pathlib import Path
 
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import Executor
-from evopolicygym.core.task import Task
+from evopolicygym.core.task import PolicyContext, Task
 from evopolicygym.environments.simulator_code import simulators_of
 from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import installed_version, modules_of, refuse_simulators

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.clock import now
-from evopolicygym.core.episode import Failure
 from evopolicygym.core.event import PostHocPlayed
+from evopolicygym.core.rollout import Failure
 from evopolicygym.core.run import RunState
+from evopolicygym.core.text import now
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter

@@ -1,6 +1,6 @@
 """Where the price of an agent's model comes from when a run is opened: from ``genai-prices``, where that is installed.
 
-Nothing is fetched. What a price is, and how a record is read that holds one, is described in ``core/price.py``.
+Nothing is fetched. What a price is, and how a record is read that holds one, is described in ``core/agent.py``.
 """
 
 from datetime import datetime
@@ -8,10 +8,9 @@ from importlib.metadata import version
 from typing import Any
 
 from evopolicygym.agents.base import make
-from evopolicygym.core.agent import Agent, AgentConfig
-from evopolicygym.core.clock import now
+from evopolicygym.core.agent import Agent, AgentConfig, PriceSnapshot, Rates, Tier
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.price import PriceSnapshot, Rates, Tier
+from evopolicygym.core.text import now
 from evopolicygym.runs.config import RunConfig
 
 SOURCE = "genai-prices"

@@ -7,8 +7,8 @@ from time import monotonic
 from typing import Literal
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.number_text import duration
 from evopolicygym.core.run import RunState, Stage
+from evopolicygym.core.text import duration
 
 EVERY_S = 30.0
 """Seconds from one line to the next where there is no terminal."""

@@ -9,10 +9,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.printable import printable
+from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import printable
 from evopolicygym.environments.derived import pack_spec
 from evopolicygym.runs import marks
 from evopolicygym.specs import catalog, pack_catalog

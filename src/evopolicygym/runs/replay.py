@@ -7,10 +7,10 @@ from math import fsum
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
-from evopolicygym.core.number_text import counted
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState
 from evopolicygym.core.score import Candidate, estimate, select
+from evopolicygym.core.text import counted
 from evopolicygym.runs.revisit import ReplayMeans, revisited
 
 

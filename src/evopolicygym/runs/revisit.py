@@ -14,20 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.rollout import Executor, Recording
-from evopolicygym.core.run import Stage
-from evopolicygym.core.run_options import AUTO, LOCAL
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.options import AUTO, LOCAL
+from evopolicygym.core.rollout import Episode, Executor, Recording
+from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.runs import experiment
-from evopolicygym.runs.executor import opened_executor, refuse_unknown, taken_up
+from evopolicygym.runs.executor import config_for_resume, open_executor, refuse_unknown
 from evopolicygym.runs.provenance import check_simulator
 from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
 from evopolicygym.specs.catalog import import_from
@@ -103,11 +101,11 @@ def revisited(root: Path, means: ReplayMeans, *, any_versions: bool = False) -> 
     owner = experiment.of_run(root, state.opened)
     check_simulator(root, state.opened, trusted=means.trusted)
     import_from(Path.cwd(), state.opened.task.environment)
-    config = taken_up(state.opened, means.workers, means.executor, means.address, means.isolation)
+    config = config_for_resume(state.opened, means.workers, means.executor, means.address, means.isolation)
     refuse_unknown(config)
     with tempfile.TemporaryDirectory(prefix="evopolicygym-revisit-") as scratch:
         place = Path(scratch)
-        with opened_executor(config, place / "workers", place / "simulators.log") as executor:
+        with open_executor(config, place / "workers", place / "simulators.log") as executor:
             if any_versions:
                 check_protocol(state.opened)
             else:

@@ -3,7 +3,7 @@
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,18 +11,15 @@ from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, Particular, rules_of
-from evopolicygym.core.cases import SplitSource
-from evopolicygym.core.clock import now
+from evopolicygym.core.agent import Agent, Particular, PriceSnapshot, rules_of
+from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import SCHEMA, Event, RunOpened, RunResumed, RunStopped, StopReason
-from evopolicygym.core.price import PriceSnapshot
-from evopolicygym.core.protocol import PROTOCOL_VERSION
-from evopolicygym.core.rollout import Executor, Grounds
+from evopolicygym.core.options import LOCAL
+from evopolicygym.core.rollout import Executor, Grounds, other_code
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.core.run_options import LOCAL
-from evopolicygym.core.simulator_code import other_code
 from evopolicygym.core.task import Task
+from evopolicygym.core.text import now
 from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.http import JudgeServer
@@ -36,7 +33,7 @@ from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.agent_workspace import opened_workspace, refuse_occupied
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.executor import is_pinned, opened_executor, refuse_program, refuse_unknown, taken_up
+from evopolicygym.runs.executor import config_for_resume, is_pinned, open_executor, refuse_program, refuse_unknown
 from evopolicygym.runs.marks import mark_of, refuse_unkept
 from evopolicygym.runs.policy_packages import refuse_packages, try_packages
 from evopolicygym.runs.prices import price_of
@@ -88,10 +85,11 @@ def play(
         experiment.keep_cases(owner, config.split_directory, config.task)
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
-        workspace.lay(RunPaths(root), config.task.films, config.task.policy_packages)
-        executor = stack.enter_context(_executor(RunPaths(root), config))
+        paths = RunPaths(root)
+        workspace.lay(paths, config.task.films, config.task.policy_packages)
+        executor = stack.enter_context(open_executor(config, paths.workers, paths.simulator_log))
         if config.task.policy_packages:
-            _offer_packages(RunPaths(root), config.task, executor)
+            _offer_packages(paths, config.task, executor)
         config = replace(config, agent=replace(config.agent, program_sha256=sha256_of(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         experiment.list_run(opening)
@@ -145,8 +143,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
             if isinstance(agent, Particular):
                 agent.refuse(state.opened.task.environment.name)
             program = changed_program(root, state, agent, allowed=allow_changed_program)
-        config = taken_up(state.opened, workers, executor_name, executor_address)
-        executor = stack.enter_context(_executor(writer.paths, config))
+        config = config_for_resume(state.opened, workers, executor_name, executor_address)
+        executor = stack.enter_context(open_executor(config, writer.paths.workers, writer.paths.simulator_log))
         check_fingerprint(state.opened, executor.grounds)
         dealer(state, owner)
         writer.record(RunResumed(now(), program))
@@ -285,10 +283,6 @@ def _forget_unopened(root: Path) -> None:
     journal = RunPaths(root).journal
     if not journal.exists() or journal.stat().st_size == 0:
         shutil.rmtree(root, ignore_errors=True)
-
-
-def _executor(paths: RunPaths, config: RunConfig) -> AbstractContextManager[Executor]:
-    return opened_executor(config, paths.workers, paths.simulator_log)
 
 
 def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:

@@ -18,7 +18,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.agent import Agent, AgentEnd, Allowance, Turn, Workspace, reached, used_of
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError, SandboxError
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.printable import well_formed
+from evopolicygym.core.text import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.session import JudgeSession

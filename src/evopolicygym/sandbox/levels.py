@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import parted, written
+from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
-from evopolicygym.core.run_options import AUTO
 from evopolicygym.sandbox.base import Backend, ProgramBackend
 from evopolicygym.sandbox.confinement.walls import Wall, lacking
 from evopolicygym.sandbox.guarantee import Guarantee

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 
-from evopolicygym.core.environment import Anchor
+from evopolicygym.core.task import Anchor
 
 
 def anchor_line(key: str, anchor: Anchor) -> str:

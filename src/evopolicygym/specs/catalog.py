@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
-from evopolicygym.core.environment import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
 from evopolicygym.specs.outside import brought, file_of
 
 GROUP = "evopolicygym.environments"

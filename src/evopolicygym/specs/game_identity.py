@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec, Success, SuccessRule
+from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule
 from evopolicygym.specs import catalog
 
 

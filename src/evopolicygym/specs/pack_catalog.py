@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.decoding import Undecodable, decoder
-from evopolicygym.core.environment import Success, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.pack import (
     Challenge,
@@ -33,6 +32,7 @@ from evopolicygym.core.pack import (
     Unavailable,
     task_name,
 )
+from evopolicygym.core.task import Success, TaskKind
 from evopolicygym.specs.outside import SUFFIX, brought, file_of
 
 GROUP = "evopolicygym.packs"

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.pack_record import PackRecord
+from evopolicygym.core.pack import PackRecord
 
 TASKS = "tasks"
 

@@ -9,11 +9,9 @@ from dataclasses import dataclass
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
-from evopolicygym.core.knobs import KNOBS
-from evopolicygym.core.run import RunState
+from evopolicygym.core.options import KNOBS, setting
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
-from evopolicygym.core.submission_state import SubmissionState
-from evopolicygym.core.task_settings import setting
 from evopolicygym.tracking.tracker import Configured
 
 

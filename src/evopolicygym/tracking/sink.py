@@ -17,8 +17,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from evopolicygym.core.event import CheckpointSelected, Event, RunFinished, SubmissionPublished
-from evopolicygym.core.printable import printable
 from evopolicygym.core.run import RunState
+from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.tracking.notes import Note, note_of, places_of
 from evopolicygym.tracking.points import (

@@ -9,7 +9,7 @@ from evopolicygym.agents.base import refuse_choices
 from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.judge_client import JudgeClient, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
-from evopolicygym.core.number_text import counted
+from evopolicygym.core.text import counted
 
 ABOUT = About("changes nothing: plays the random policy that it finds")
 EPISODES_PER_SUBMISSION = 16

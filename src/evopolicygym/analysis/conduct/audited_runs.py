@@ -10,7 +10,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard
 from evopolicygym.analysis.results import Problem
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import read_run
 
 GRAVEST_FIRST: Sequence[Grade] = (Grade.SERIOUS, Grade.LOOK, Grade.NOTE)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 
 MOST_WORDS = 160
 """Characters of evidence that are kept."""

@@ -13,7 +13,7 @@ from evopolicygym.analysis.conduct.transcript_calls import follow_transcript
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.transcripts.readers import READERS, WITHOUT, read_transcript
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean, share
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
-from evopolicygym.core.run import RunState
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.records.reader import RunRecord
 
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
 from evopolicygym.records.reader import RunRecord
 
 

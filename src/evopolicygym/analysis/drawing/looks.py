@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 
 Line = Literal["-"] | tuple[float, tuple[float, ...]]
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

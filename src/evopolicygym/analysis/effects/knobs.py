@@ -10,14 +10,14 @@ from typing import Any
 from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, differences, property_of
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.core.options import RUN_OPTIONS
 
 HARNESS, MODEL = "harness", "model"
 ALLOWANCE = {"max_cost": "cost", "max_tokens": "tokens", "max_time": "seconds", "max_turns": "turns"}
 """Knobs of an agent's allowance, and what an allowance calls them."""
-RECORDED = {one.name: one.option.recorded_as or one.name for one in RUN_OPTIONS if one.is_knob}
+RECORDED = {one.name: one.record_field or one.name for one in RUN_OPTIONS if one.is_knob}
 """The property of a run that holds a knob's level."""
-DEFAULTS = {one.name: one.option.default for one in RUN_OPTIONS if one.is_knob}
+DEFAULTS = {one.name: one.default for one in RUN_OPTIONS if one.is_knob}
 KNOBS = (*RECORDED, HARNESS)
 """What effects can be asked of."""
 UNASKED = {HARNESS, MODEL}

@@ -8,7 +8,7 @@ from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foo
 from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.drawing.looks import COLOURS, HATCHES, names
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 
 TITLE = "Failures"

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from evopolicygym.analysis.lineage.difference import Difference, difference
 from evopolicygym.analysis.lineage.program import PolicyProgram
 from evopolicygym.analysis.lineage.starter import starter
-from evopolicygym.core.episode import FailureReason
+from evopolicygym.core.rollout import FailureReason
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.core.submission import STARTER, SubmissionStatus
-from evopolicygym.core.submission_state import SubmissionState
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.core.options import RUN_OPTIONS
 
-OURS = {one.name: one.option.default for one in RUN_OPTIONS if one.name in {"budget", "validation", "held_out"}}
+OURS = {one.name: one.default for one in RUN_OPTIONS if one.name in {"budget", "validation", "held_out"}}
 """What our protocol has by default, which is the paper's."""
 HOUR_S = 3600
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from evopolicygym.analysis.published.other_protocol import other_names
 from evopolicygym.analysis.results import RunResult, result_of
-from evopolicygym.core.environment import EnvironmentSpec, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.game_identity import GameIdentity, game_named, game_of
 

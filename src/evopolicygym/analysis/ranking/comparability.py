@@ -7,9 +7,8 @@ from typing import Any
 
 from evopolicygym.analysis.results import FURTHER, RunResult
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.run_options import RUN_OPTIONS
-from evopolicygym.core.simulator_code import brief
-from evopolicygym.core.task_settings import plain
+from evopolicygym.core.options import RUN_OPTIONS, plain
+from evopolicygym.core.rollout import brief
 
 COMPARED: Mapping[str, str] = {
     "commitment": "commitment to the cases",
@@ -18,7 +17,7 @@ COMPARED: Mapping[str, str] = {
     "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
-    **{one.option.recorded_as or one.name: one.option.compared_as for one in RUN_OPTIONS if one.option.compared_as},
+    **{one.record_field or one.name: one.comparability_label for one in RUN_OPTIONS if one.comparability_label},
 }
 """What runs on a task must agree in: a property, and what it is called. The last are what was declared of options."""
 OPTIONS = {one.name: one for one in FURTHER}
@@ -29,7 +28,7 @@ HASHES = frozenset({"commitment", "spec_sha256"})
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish"})
 """Those of them that a run may leave open, which is no difference."""
 OF_ENTRIES = frozenset(
-    one.option.recorded_as or one.name for one in RUN_OPTIONS if one.option.compared_as and not one.option.of_cases
+    one.record_field or one.name for one in RUN_OPTIONS if one.comparability_label and not one.affects_cases
 )
 """Those of them that entries may be split by."""
 CASES_BY = frozenset({"experiment", "split"})
@@ -86,7 +85,7 @@ def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any propert
     """Return a run's property by its name; an option's that is among the choices, or its default."""
     if name not in OPTIONS:
         return getattr(run, name)
-    return run.choices.get(name, plain(OPTIONS[name].option.default))
+    return run.choices.get(name, plain(OPTIONS[name].default))
 
 
 def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:

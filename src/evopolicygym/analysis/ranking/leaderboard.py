@@ -15,9 +15,9 @@ import numpy as np
 from evopolicygym.analysis.published.score_tables import AGENT
 from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Resampler, covered, joint_freedom, stretched
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
-from evopolicygym.core.environment import TaskKind
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, normalised, rank, rank_scores
+from evopolicygym.core.task import TaskKind
 
 UNIT = (0.0, 1.0)
 ONE_CASE = "Scores over a single held-out case have no standard error and no interval."

@@ -22,10 +22,10 @@ from evopolicygym.analysis.ranking.comparability import (
     shared_seeds,
 )
 from evopolicygym.analysis.results import RunResult
-from evopolicygym.core.environment import Anchor, TaskKind
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.isolation import is_unverified, parted
 from evopolicygym.core.score import mean
+from evopolicygym.core.task import Anchor, TaskKind
 
 RANDOM = "Uniform random"
 SHORT = 8

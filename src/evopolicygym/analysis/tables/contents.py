@@ -13,7 +13,7 @@ from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standi
 from evopolicygym.analysis.ranking.pairing import Pairing, Verdict
 from evopolicygym.analysis.ranking.score_table import Entry, TaskRow
 from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
-from evopolicygym.core.number_text import decimals
+from evopolicygym.core.text import decimals
 
 IN_BRACKETS = "In brackets: the rank of an entry that lacks tasks, against those that have all. It has no place."
 NO_SCORE = "no score"

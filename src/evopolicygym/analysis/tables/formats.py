@@ -1,6 +1,6 @@
 """The one writer of tables: CSV, Markdown and LaTeX, each with its own escaping.
 
-What stands in a table is described in ``contents.py``; terminals are served by ``cli/printing.py``, JSON by
+What stands in a table is described in ``contents.py``; terminals are served by ``cli/tables.py``, JSON by
 ``records/jsontext.py``.
 """
 
@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from evopolicygym.analysis.tables.table import Cell, Column, Ends, Number, Table
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.number_text import decimals
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import decimals, printable
 
 FORMATS = ("csv", "markdown", "latex")
 _LATEX = {

@@ -8,8 +8,7 @@ from statistics import median
 
 from evopolicygym.analysis.tables.formats import shown
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
-from evopolicygym.core.pack import Pack, PackTask
-from evopolicygym.core.pack_record import CheckedTask, PackRecord
+from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.specs.pack_records import shipped
 
 OF_PACKS = (

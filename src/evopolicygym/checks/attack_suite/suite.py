@@ -13,11 +13,10 @@ from tempfile import TemporaryDirectory
 from evopolicygym.checks.attack_suite.attack import LEAK, OK, Attack, attack, attacks
 from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
 from evopolicygym.checks.inspection import leftover_processes
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.levels import choose
 
@@ -93,7 +92,9 @@ def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ())
         TemporaryDirectory(prefix="evopolicygym-suite-") as place,
         leftover_processes.orphans_adopted(),
         decoys_laid(Path(place)) as decoys,
-        LocalExecutor(spec, LIMITS, level, Path(place, "workers"), Path(place, "simulators.log"), 1) as executor,
+        LocalExecutor(
+            ExecutorConfig(spec, LIMITS, level, Path(place, "workers"), Path(place, "simulators.log"), 1)
+        ) as executor,
     ):
         stage = _Stage(executor, spec, decoys, Path(place))
         stage.honest()  # so that all processes are there which are there between policies

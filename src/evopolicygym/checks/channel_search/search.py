@@ -22,11 +22,10 @@ from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.core.policy import PolicyContext
 from evopolicygym.core.rollout import EpisodeJob, Recording
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.sandbox.confinement.allowed import Allowed, allowed
 from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
@@ -244,7 +243,7 @@ def search(
         def player(name: str) -> _Player:
             (place / name).mkdir()
             workers, log = place / name / "workers", place / name / "simulators.log"
-            executor = stack.enter_context(LocalExecutor(spec, LIMITS, level, workers, log, 1))
+            executor = stack.enter_context(LocalExecutor(ExecutorConfig(spec, LIMITS, level, workers, log, 1)))
             return _Player(spec, place / name, executor)
 
         plan = [one for one in _plan(allowed(program, platform.machine())) if not only or one.system_call in only]

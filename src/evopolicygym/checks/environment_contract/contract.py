@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.spaces import sample
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.packs.interpreter import command
 from evopolicygym.specs import catalog

@@ -11,17 +11,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from evopolicygym.checks.executor_parity import crash_isolation
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Executor, Grounds, Recording
-from evopolicygym.core.run_options import AUTO, LOCAL
+from evopolicygym.core.options import AUTO, LOCAL
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Grounds, Recording
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, pack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
-from evopolicygym.rollout.executor import ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 
 CASES, STEPS = 4, 200
 LIMITS = Limits(act_s=1.0)
@@ -92,7 +89,7 @@ def _outcomes(
         config = ExecutorConfig(
             spec, LIMITS, AUTO, Path(place, "workers"), Path(place, "simulators.log"), address=address
         )
-        with closing(make(name, config)) as executor:
+        with closing(EXECUTORS.load(name)(config)) as executor:
             yield executor.grounds
             for number, text in enumerate(policies.values()):
                 checkpoint = Path(place, f"checkpoint-{number}")

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.core.environment import EnvironmentSpec, TaskKind
+from evopolicygym.core.task import EnvironmentSpec, TaskKind
 
 ID = "CrashIsolation-v0"
 STEPS, FATAL_STEP = 6, 3

@@ -17,9 +17,9 @@ import numpy as np
 
 from evopolicygym.checks.environment_contract.trace import trace
 from evopolicygym.checks.pack_task.processor_time import children_seconds
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.pack import PackText
 from evopolicygym.core.spaces import from_schema, sample
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.derived import completed, meanings
 from evopolicygym.environments.description import described
 from evopolicygym.environments.environment import Environment

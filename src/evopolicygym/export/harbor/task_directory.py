@@ -13,8 +13,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.export.harbor.judge_image import WHEEL, constraints, version_of
 from evopolicygym.version import __version__
 

@@ -10,13 +10,12 @@ from itertools import chain
 from pathlib import Path
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.printable import printable
-from evopolicygym.core.run import RunState
+from evopolicygym.core.rollout import Episode
+from evopolicygym.core.run import RunState, SubmissionState
 from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.score import Estimate, estimate
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.text import printable
 from evopolicygym.export.schema.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.schema.steps import json_text, step_rows
 from evopolicygym.records.reader import RunRecord, read_run

@@ -16,15 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.version import __version__
@@ -95,11 +93,12 @@ class Node:
         repeated: list[str] = []
         with self._replying(repeated) as replies:
             log = self._scratch / "simulators.log"
-            self._executor = LocalExecutor(
-                *(*self._task, self._scratch / "workers", log, 1, [self._claim.core]),
+            config = ExecutorConfig(
+                *(*self._task, self._scratch / "workers", log, 1),
                 pinned=self._pinned,
                 policy_packages=self._policy_packages,
             )
+            self._executor = LocalExecutor(config, [self._claim.core])
             grounds = self._executor.grounds
             here = NodeDescription(grounds, __version__, os.getpid(), self._claim.core)
             replies.append(NodeReply(here, said=self._said()))

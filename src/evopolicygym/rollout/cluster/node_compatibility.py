@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evopolicygym.core.rollout import Grounds
-from evopolicygym.core.simulator_code import other_code
+from evopolicygym.core.rollout import Grounds, other_code
 from evopolicygym.rollout.arithmetic import PROCESSOR
 
 HOW_CHOSEN = ("chosen", "not ")

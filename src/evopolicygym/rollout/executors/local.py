@@ -14,17 +14,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import ATTEMPTS, EpisodeJob, Grounds, Trial
-from evopolicygym.core.simulator_code import other_code
+from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, Grounds, Trial, other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import PolicyContext
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.cores import claim
+from evopolicygym.rollout.cores import Claim, claim
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.log_bound import bound
 from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
@@ -62,49 +58,46 @@ class WorkerSeat:
 class LocalExecutor:
     """Plays rollouts of one environment on this machine's cores."""
 
-    def __init__(  # noqa: PLR0913 - all that a worker is given stands here once
-        self,
-        spec: EnvironmentSpec,
-        limits: Limits,
-        isolation: str,
-        scratch: Path,
-        log: Path,
-        workers: int | None = None,
-        cores: Sequence[int | None] | None = None,
-        *,
-        pinned: bool = True,
-        policy_packages: tuple[str, ...] = (),
-    ) -> None:
-        """Start the workers; they get ready while the caller does other things.
+    def __init__(self, config: ExecutorConfig, cores: Sequence[int | None] | None = None) -> None:
+        """Start the workers; they get ready while the caller does other things. Nothing is kept where one can't start.
 
-        ``scratch`` is a directory that this executor makes and removes, ``log`` the file that simulators and zygotes
-        print into, ``workers`` how many play at once (by default one for each core that this process may use),
-        ``cores`` what they are pinned to, one after another (by default a core each that no other program has claimed,
-        and none where there isn't one, so that programs side by side don't crowd one core), ``pinned`` whether
-        arithmetic is the same on every processor, ``policy_packages`` what policies may import besides.
+        ``cores`` are those that workers are pinned to, one after another. By default each has a core that no other
+        program has claimed, and none where there isn't one, so that programs side by side don't crowd one core.
         """
-        scratch, log = scratch.resolve(), log.resolve()  # workers have working directories of their own
-        self._spec, self._log, self._scratch = spec, log, scratch
+        scratch, log = config.scratch.resolve(), config.log.resolve()  # workers have working directories of their own
+        self._spec, self._log, self._scratch = config.spec, log, scratch
         self._closed = False
         self._code: Mapping[str, str] = {}
         """The simulator's, as the first worker to be ready has imported it."""
         self._workers: list[int] = []
         """The process number of every worker that was started."""
-        shutil.rmtree(scratch, ignore_errors=True)
-        scratch.mkdir(parents=True)
-        self._walls = walls_of(spec.pack, isolation, scratch)
-        there = len(cores or os.sched_getaffinity(0))
-        count = workers or there
-        self._claims = [claim() for _ in range(count)] if count <= there and not cores else []
-        usable = cores or [one.core for one in self._claims]
-        places = [usable[place] if count <= len(usable) else None for place in range(count)]
+        self._claims: list[Claim] = []
+        self._seats: list[WorkerSeat] = []
+        try:
+            self._open(config, cores)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, config: ExecutorConfig, cores: Sequence[int | None] | None) -> None:
+        """Claim cores and start a worker on each."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        self._walls = walls_of(config.spec.pack, config.isolation, self._scratch)
+        available = len(cores or os.sched_getaffinity(0))
+        count = config.workers or available
+        if count <= available and not cores:
+            self._claims.extend(claim() for _ in range(count))
+        usable = cores or [claimed.core for claimed in self._claims]
         walls = {FINDING: self._walls.finding} if self._walls else {}
-        offered = policy_library(policy_packages), versions_of(policy_packages), walls
-        configs = (
-            WorkerConfig(spec, limits, isolation, core, scratch / f"worker-{place}", HANG_S, pinned, *offered)
-            for place, core in enumerate(places)
-        )
-        self._seats = [self._start(config) for config in configs]
+        packages = config.policy_packages
+        offered = policy_library(packages), versions_of(packages), walls
+        for place in range(count):
+            core, root = usable[place] if count <= len(usable) else None, self._scratch / f"worker-{place}"
+            worker = WorkerConfig(
+                *(config.spec, config.limits, config.isolation, core, root, HANG_S, config.pinned, *offered)
+            )
+            self._seats.append(self._start(worker))
 
     def __enter__(self) -> Self:
         return self
@@ -176,8 +169,8 @@ class LocalExecutor:
         for seat in self._seats:
             self._stop(seat)
         cgroup.clear(self._workers, GONE_S)
-        for one in self._claims:
-            one.release()
+        for claimed in self._claims:
+            claimed.release()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _start(self, config: WorkerConfig) -> WorkerSeat:
@@ -335,16 +328,7 @@ def make(config: ExecutorConfig) -> LocalExecutor:
             f"The executor 'local' plays on this machine and was given the address {config.address!r}; --executor ray "
             f"plays on a cluster."
         )
-    return on_this_machine(config, config.workers)
-
-
-def on_this_machine(config: ExecutorConfig, workers: int | None) -> LocalExecutor:
-    """Return an executor with so many workers on this machine, whatever its address."""
-    return LocalExecutor(
-        *(config.spec, config.limits, config.isolation, config.scratch, config.log, workers),
-        pinned=config.pinned,
-        policy_packages=config.policy_packages,
-    )
+    return LocalExecutor(config)
 
 
 def _next(seat: WorkerSeat) -> Any:  # noqa: ANN401 - whatever a worker says

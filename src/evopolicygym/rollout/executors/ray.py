@@ -10,7 +10,7 @@ import shutil
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -20,21 +20,19 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import parted
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import EpisodeJob, Grounds, Trial
-from evopolicygym.core.run_options import AUTO
+from evopolicygym.core.options import AUTO
+from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
+from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
 from evopolicygym.rollout.cluster.node_packs import check_nodes, pack_here
 from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
 from evopolicygym.rollout.executor import ExecutorConfig
-from evopolicygym.rollout.executors.local import LocalExecutor, on_this_machine
+from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.rollout.messages import fault_of
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.version import __version__
@@ -94,7 +92,7 @@ class RayExecutor:
                 self._check_packs(config.spec)
             self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
             self._muster()
-            with closing(self._driver()) as driver:
+            with LocalExecutor(replace(config, workers=1)) as driver:
                 self._grounds = driver.grounds
             self._settle()
         except BaseException:
@@ -191,9 +189,6 @@ class RayExecutor:
                 self._kill(seat, left_by_itself=one in left)
             self._sweep()
         shutil.rmtree(self._config.scratch, ignore_errors=True)
-
-    def _driver(self) -> LocalExecutor:
-        return on_this_machine(self._config, 1)
 
     def _ready(self) -> list[ActorSeat]:
         return [seat for seat in self._seats if seat.here]

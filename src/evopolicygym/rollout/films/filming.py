@@ -18,9 +18,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO, Any
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import EnvironmentFault, MissingExtra
 from evopolicygym.core.film import FilmJob, Shot
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.rendering import rendering_variables
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Fault

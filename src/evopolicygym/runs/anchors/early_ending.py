@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import estimate
 from evopolicygym.core.spaces import Box, Discrete, Space
 from evopolicygym.runs.anchors.player import AnchorPlayer, repeating, starter

@@ -11,9 +11,9 @@ from typing import Any
 
 from evopolicygym import references
 from evopolicygym.core.cases import SIZES, Split
-from evopolicygym.core.environment import Anchor, EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate, total
+from evopolicygym.core.task import Anchor, EnvironmentSpec
 from evopolicygym.runs.anchors.early_ending import early_ending
 from evopolicygym.runs.anchors.player import AnchorPlayer, PlayedAnchor, repeating, starter
 

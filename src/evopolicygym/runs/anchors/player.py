@@ -10,14 +10,12 @@ from time import perf_counter
 from typing import Any, Self
 
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.policy import PolicyContext
-from evopolicygym.core.rollout import Recording
+from evopolicygym.core.rollout import Episode, Recording
 from evopolicygym.core.spaces import Space, from_schema
-from evopolicygym.core.task import Limits
+from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.judge.dealer import Dealer
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 
 REPEATING_POLICY = """\
@@ -55,7 +53,9 @@ class AnchorPlayer(AbstractContextManager["AnchorPlayer"]):
 
     def __enter__(self) -> Self:
         place = Path(self._place.name)
-        self._executor = LocalExecutor(self.spec, Limits(), AUTO, place / "workers", place / "log", self.workers)
+        self._executor = LocalExecutor(
+            ExecutorConfig(self.spec, Limits(), AUTO, place / "workers", place / "log", self.workers)
+        )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from evopolicygym.core.environment import Anchor
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Challenge, Pack, PackTask
+from evopolicygym.core.task import Anchor
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import needed
 from evopolicygym.specs import catalog, pack_catalog

@@ -1,6 +1,6 @@
 """``[cross]`` of a suite: the knobs whose levels are crossed, and the cells that come of it.
 
-A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/option.py`` says
+A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/options.py`` says
 which are. What a cell's runs are is described in ``suite.py``.
 """
 
@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import Field
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.option import DeclaredOption
-from evopolicygym.core.run_options import AGENT_OPTIONS, COMMON_OPTIONS
-from evopolicygym.runs.tables import TABLES_OF, table_of
+from evopolicygym.core.options import AGENT_OPTIONS, COMMON_OPTIONS, Option
+from evopolicygym.runs.config import TABLES_OF, table_of
 
 CROSSABLE = tuple(one for one in (*COMMON_OPTIONS, *AGENT_OPTIONS) if one.is_knob)
 """What a suite can cross, each by its name."""
@@ -22,7 +21,7 @@ Levels = Mapping[str, Any]
 CrossTable = table_of(
     "Cross",
     (),
-    **{one.name: (list[TABLES_OF.get(one.name, one.kind)] | None, Field(default=None)) for one in CROSSABLE},  # type: ignore[misc]
+    **{one.name: (list[TABLES_OF.get(one.name, one.type)] | None, Field(default=None)) for one in CROSSABLE},  # type: ignore[misc]
 )
 """``[cross]``: for each knob that is crossed, its levels."""
 
@@ -72,9 +71,9 @@ def without(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]
     found = dict(document)
     for one in given:
         if one not in AGENT_OPTIONS:
-            found = _less(found, one.option.tables, one.key)
+            found = _less(found, one.tables, one.key)
         elif "agents" in found:
-            path = one.in_table.option.tables
+            path = one.in_table.tables
             found["agents"] = [_less(agent, path, one.key) for agent in found["agents"]]
     return found
 
@@ -88,11 +87,11 @@ def _less(table: Mapping[str, Any], path: Sequence[str], key: str) -> dict[str, 
     return {**table, step: _less(inner, rest, key)} if isinstance(inner, Mapping) else dict(table)
 
 
-def _set_in(crossed: Iterable[DeclaredOption], document: Mapping[str, Any]) -> Iterator[tuple[DeclaredOption, str]]:
+def _set_in(crossed: Iterable[Option], document: Mapping[str, Any]) -> Iterator[tuple[Option, str]]:
     for one in crossed:
-        path, agents = one.option.tables, [document]
+        path, agents = one.tables, [document]
         if one in AGENT_OPTIONS:
-            path, agents = one.in_table.option.tables, document.get("agents") or []
+            path, agents = one.in_table.tables, document.get("agents") or []
         for table in agents:
             if _holds(table, path, one.key):
                 name = table.get("label") or table.get("name")

@@ -20,7 +20,7 @@ from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
-from evopolicygym.core.run_options import AUTO, COMMAND
+from evopolicygym.core.options import AUTO, COMMAND
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal
 from evopolicygym.records.jsontext import dumps

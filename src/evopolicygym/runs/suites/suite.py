@@ -17,8 +17,7 @@ from pydantic import Field
 from evopolicygym.agents.base import AGENTS, make
 from evopolicygym.core.agent import Particular
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.option import flat, nested
-from evopolicygym.core.run_options import (
+from evopolicygym.core.options import (
     AGENT_OPTIONS,
     COMMON_OPTIONS,
     DEFAULT_AGENT,
@@ -26,8 +25,10 @@ from evopolicygym.core.run_options import (
     AgentOptions,
     CommonOptions,
     RunOptions,
+    flatten_options,
+    nest_options,
 )
-from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of
+from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of, decode, merge_tables, read_table, table_of
 from evopolicygym.runs.executor import refuse_program, refuse_unknown
 from evopolicygym.runs.policy_packages import refuse_packages
 from evopolicygym.runs.prices import price_of, unpriced
@@ -41,7 +42,6 @@ from evopolicygym.runs.suites.cross import (
     refuse_set_besides,
     without,
 )
-from evopolicygym.runs.tables import decode, overlaid, read_table, table_of
 
 ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
@@ -83,10 +83,10 @@ class SuiteConfig:
     def document(self) -> dict[str, Any]:
         """Return the suite as a TOML file holds it; a knob that is crossed has no value of its own."""
         return {
-            **nested(COMMON_OPTIONS, self._uncrossed(self.common)),
+            **nest_options(COMMON_OPTIONS, self._uncrossed(self.common)),
             "description": self.description,
             "environments": list(self.environments),
-            "agents": [nested(ENTRY_OPTIONS, self._uncrossed(entry)) for entry in self.agents],
+            "agents": [nest_options(ENTRY_OPTIONS, self._uncrossed(entry)) for entry in self.agents],
             **({"cross": {name: list(levels) for name, levels in self.cross.items()}} if self.cross else {}),
             "repeats": self.repeats,
             "jobs": self.jobs,
@@ -111,8 +111,8 @@ def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
     refuse_set_besides(cross, document, origin)
     return SuiteConfig(
         environments=tuple(table["environments"]),
-        agents=tuple(cast("AgentOptions", flat(ENTRY_OPTIONS, one)) for one in table["agents"]),
-        common=cast("CommonOptions", flat(COMMON_OPTIONS, table)),
+        agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, one)) for one in table["agents"]),
+        common=cast("CommonOptions", flatten_options(COMMON_OPTIONS, table)),
         repeats=table["repeats"],
         jobs=table["jobs"],
         description=table["description"],
@@ -168,10 +168,10 @@ def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None =
     ``every`` is what each of its agents has that says nothing else itself.
     """
     in_file = without(read_table(_file(asked)), given.get("cross", {}))
-    document = overlaid({"experiment": Path(asked).stem, **in_file}, given)
+    document = merge_tables({"experiment": Path(asked).stem, **in_file}, given)
     if every:
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
-        entries = [overlaid(every, one) if isinstance(one, Mapping) else one for one in agents]
+        entries = [merge_tables(every, one) if isinstance(one, Mapping) else one for one in agents]
         document = {**document, "agents": entries}
     return suite_of(document, str(asked))
 

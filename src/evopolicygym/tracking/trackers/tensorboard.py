@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from evopolicygym.core.clock import unix_time
+from evopolicygym.core.text import unix_time
 from evopolicygym.tracking.tracker import TrackedRun
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode, Failure
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.film import Film
+from evopolicygym.core.rollout import Episode, Failure
 from evopolicygym.core.run import RunState
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import FILM, RunPaths, film_name

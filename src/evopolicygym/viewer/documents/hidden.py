@@ -3,9 +3,8 @@
 from typing import Any
 
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Failure
-from evopolicygym.core.run import Stage
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.rollout import Failure
+from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.records.post_hoc import PostHoc
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.episode_names import film_named, post_hoc_known

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.core.environment import EnvironmentSpec
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Space, Tuple, from_schema
+from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.playback import Step, steps
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.episode_names import EpisodePlace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.printable import printable_lines
+from evopolicygym.core.text import printable_lines
 
 MOST_TEXT = 64 * 1024
 """Bytes of one text that a document holds; the rest is reported by its size, or comes by the page."""

@@ -12,8 +12,8 @@ from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.scale import scale_of
 from evopolicygym.analysis.submission_history import Milestone, submission_history
 from evopolicygym.core.cases import Split
-from evopolicygym.core.episode import Episode
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
+from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import estimate
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_summary import held_out_returns

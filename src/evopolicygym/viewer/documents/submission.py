@@ -7,7 +7,7 @@ from typing import Any
 
 from evopolicygym.analysis.policy_files import changed_paths
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.submission_state import SubmissionState
+from evopolicygym.core.run import SubmissionState
 from evopolicygym.records.paths import EPISODES, episode_name, submission_name
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.hidden import hidden_bundle

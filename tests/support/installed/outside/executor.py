@@ -2,11 +2,11 @@
 
 from evopolicygym.core.rollout import Executor
 from evopolicygym.rollout.executor import ExecutorConfig
-from evopolicygym.rollout.executors.local import on_this_machine
+from evopolicygym.rollout.executors.local import LocalExecutor
 
 
 def make(config: ExecutorConfig) -> Executor:
     """Return the executor, open."""
     with config.log.open("a", encoding="utf-8") as log:
         log.write("played next door\n")
-    return on_this_machine(config, config.workers)
+    return LocalExecutor(config)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.clock import now
+from evopolicygym.core.text import now
 
 MOST_BYTES = 64 << 20
 """The most that is kept of what a run's agent says."""

@@ -7,9 +7,9 @@ import typer
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
-from evopolicygym.cli.console import err, out, say_json
-from evopolicygym.cli.printing import print_table, tell_problems
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_problems, print_table
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def audit(
     It reads the transcript, the workspace and every checkpoint, and runs nothing of them. Grades: note (agents that
     keep the rules do it too), look (read what stands around it), serious (the words show what the rules forbid).
     """
-    found = evopolicygym.audit(runs, names(",".join(only or ())), runs_directory=below)
+    found = evopolicygym.audit(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
-        say_json(found.document)
+        print_json(found.document)
     else:
         _print(found)
     if fail_on and found.has(fail_on.value):
@@ -62,7 +62,7 @@ def audit(
 
 
 def _print(found: "Audit") -> None:
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     for table in found.tables:
         if table.rows:
             print_table(out(), table)

@@ -11,9 +11,9 @@ from evopolicygym.checks.executor import check as check_executor
 from evopolicygym.checks.sandbox import check as check_sandbox
 from evopolicygym.checks.sandbox import check_channels
 from evopolicygym.cli.completion import KINDS, complete_kind, complete_part
-from evopolicygym.cli.console import say_json
-from evopolicygym.cli.findings import show_findings
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.output import print_json
+from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.runs.config import from_anywhere
@@ -104,7 +104,7 @@ def check(
         found = show_findings(begun, name, as_json=as_json)
     ok = all(one.ok for one in found)
     if as_json:
-        say_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(one) for one in found]})
+        print_json({"kind": kind, "name": name, "ok": ok, "findings": [_document(one) for one in found]})
     if not ok:
         raise typer.Exit(1)
 

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 from rich.progress import Progress
 
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow
-from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.options import Isolation, RunsArgument, RunsBelow, Trust
+from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_places, runs_meant
@@ -47,14 +46,14 @@ def post_hoc(
             for root in roots:
                 played[root] = play_post_hoc(root, lambda: progress.advance(bar), means)
     except KeyboardInterrupt:
-        complain("interrupted; what was played is kept. The same command continues.")
+        print_error("interrupted; what was played is kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         found = [
             {"run": str(root), "checkpoints_played": one.checkpoints, "isolation": one.isolation or None}
             for root, one in played.items()
         ]
-        say_json({"runs": found})
+        print_json({"runs": found})
     else:
         for root, one in played.items():
             at = f" at isolation {one.isolation}" if one.isolation else ""

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.console import say
+from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.runs.experiment import begun
 from evopolicygym.runs.experiment import reveal as publish
@@ -26,4 +26,4 @@ def reveal(
     begun(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its cases will no longer be hidden.", abort=True)
-    say(str(publish(runs, experiment)))
+    print_text(str(publish(runs, experiment)))

@@ -10,12 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
-from evopolicygym.cli.console import err, out, say_json, warn
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
-from evopolicygym.core.number_text import counted
+from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
+from evopolicygym.cli.output import err, out, print_json, print_warning
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:
     from evopolicygym.api.verification import Verification
@@ -59,10 +58,10 @@ def verify(
             trust=trust,
             runs_directory=below,
             watch=partial(_watch, as_json=as_json),
-            on_note=warn,
+            on_note=print_warning,
         )
     if as_json:
-        say_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})
+        print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})
     else:
         _print(found)
     if not found.ok:

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
-from evopolicygym.cli.console import err, out, say_json
-from evopolicygym.cli.printing import print_table, tell_problems
-from evopolicygym.cli.table_output import chosen_format, print_tables
-from evopolicygym.core.number_text import number
+from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import chosen_format, print_problems, print_table, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import number
 
 if TYPE_CHECKING:
     from evopolicygym.analysis.ranking.leaderboard import Score
@@ -45,15 +44,15 @@ def compare(
         first,
         second,
         runs or None,
-        names(shipped),
-        by=names(by),
+        split_names(shipped),
+        by=split_names(by),
         mix=mix,
         runs_directory=below,
     )
     if form == "json":
-        say_json(found.document)
+        print_json(found.document)
         return
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     pair = found.pair
     if form != "table":
         print_tables(found.csv_tables if form == "csv" else found.tables, form)

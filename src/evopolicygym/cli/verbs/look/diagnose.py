@@ -8,10 +8,9 @@ from rich.text import Text
 
 import evopolicygym
 from evopolicygym.analysis.tables.formats import shown, written
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
-from evopolicygym.cli.console import err, out, say, say_json
-from evopolicygym.cli.printing import print_table, tell_problems
-from evopolicygym.cli.table_output import print_tables
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
+from evopolicygym.cli.output import err, out, print_json, print_text
+from evopolicygym.cli.tables import print_problems, print_table, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
@@ -47,11 +46,11 @@ def diagnose(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is measured as JSON.")] = False,
 ) -> None:
     """Show how an agent improved: of one run by submission, of many by agent and kind of task."""
-    found = evopolicygym.diagnose(runs, names(",".join(only or ())), runs_directory=below)
+    found = evopolicygym.diagnose(runs, split_names(",".join(only or ())), runs_directory=below)
     if as_json:
-        say_json(found.document)
+        print_json(found.document)
         return
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     if form is Format.CSV:
         print_tables(found.csv_tables, form.value)
     else:
@@ -62,14 +61,14 @@ def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
     """Print tables, each with what is to be said in short of the same, where there is that."""
     for place, (table, short) in enumerate(parts):
         if place:
-            say("")
+            print_text("")
         if form is Format.TABLE:
             print_table(out(), table)
             if short:
                 _print_line(short)
         else:
             tables = (table, short) if short else (table,)
-            say(written(tables, form.value), end="")
+            print_text(written(tables, form.value), end="")
 
 
 def _print_line(short: "Table") -> None:

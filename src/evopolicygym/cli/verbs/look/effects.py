@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
-from evopolicygym.cli.console import err, say_json
-from evopolicygym.cli.printing import tell_problems
-from evopolicygym.cli.table_output import chosen_format, print_tables
+from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
+from evopolicygym.cli.output import err, print_json
+from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -33,9 +32,9 @@ def effects(
 ) -> None:
     """Say what knobs do: means of levels, and paired differences with intervals and adjusted p-values."""
     form = chosen_format(form, as_json=as_json)
-    found = evopolicygym.effects(runs or None, names(knobs), runs_directory=below)
+    found = evopolicygym.effects(runs or None, split_names(knobs), runs_directory=below)
     if form == "json":
-        say_json(found.document)
+        print_json(found.document)
         return
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     print_tables(found.arranged(one_each=form == "csv"), form, noted=found.arranged())

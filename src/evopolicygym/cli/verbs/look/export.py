@@ -12,10 +12,10 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from evopolicygym.cli import harbor_tasks
-from evopolicygym.cli.arguments import RunsArgument, RunsBelow, names
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.hub_push import PushPublic, PushTo, ReallyPush, asked_repository, pushed
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
+from evopolicygym.cli.output import err, out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.export.exporters import EXPORTERS, ExportResult
 from evopolicygym.export.exporters import export as write
@@ -93,7 +93,7 @@ def export(
     repository = asked_repository(push_to, format_name, yes=yes, public=public)
     EXPORTERS.load(format_name)
     found = find(named_places(runs, below))
-    asked = names(tables) or None
+    asked = split_names(tables) or None
     with interruptible():
         exported = write(format_name, found, output, asked, steps=not no_steps, force=force, follow=follow)
     document: dict[str, Any] = {}
@@ -110,7 +110,7 @@ def export(
         upload = tables_upload(exported.written, output, repository, exported.runs, is_private=not public)
         document["push"] = pushed(upload, really=yes, quiet=as_json)
     if as_json:
-        say_json(document)
+        print_json(document)
 
 
 def _print(exported: "ExportResult", directory: Path) -> None:

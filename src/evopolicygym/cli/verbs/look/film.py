@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
-from evopolicygym.cli.console import complain, err, out, say_json
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.replay_options import Isolation, Trust
+from evopolicygym.cli.options import Isolation, RunArgument, RunsBelow, Trust
+from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.number_text import number
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import number
 from evopolicygym.records.films import document
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.film import FilmOptions, films
@@ -75,7 +74,7 @@ def film(
                 if not as_json:
                     _print(one)
     except KeyboardInterrupt:
-        complain("interrupted; complete films are kept. The same command continues.")
+        print_error("interrupted; complete films are kept. The same command continues.")
         raise typer.Exit(INTERRUPTED) from None
     same = all(one.film.same is not False for one in made)
     if as_json:
@@ -88,7 +87,7 @@ def film(
             }
             for one in made
         ]
-        say_json({"run": str(run), "ok": same, "films": described})
+        print_json({"run": str(run), "ok": same, "films": described})
     if not same:
         raise typer.Exit(1)
 

@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrShipped, names
-from evopolicygym.cli.console import err, say_json
-from evopolicygym.cli.printing import tell_problems
-from evopolicygym.cli.table_output import chosen_format, print_tables
+from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
+from evopolicygym.cli.output import err, print_json
+from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -34,9 +33,9 @@ def headroom(
 ) -> None:
     """Say which tasks still distinguish agents: best known scores, spread between agents, noise, a verdict."""
     form = chosen_format(form, as_json=as_json)
-    found = evopolicygym.headroom(runs or None, names(shipped), family=family, runs_directory=below)
+    found = evopolicygym.headroom(runs or None, split_names(shipped), family=family, runs_directory=below)
     if form == "json":
-        say_json(found.document)
+        print_json(found.document)
         return
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     print_tables(found.arranged(one_each=form == "csv"), form)

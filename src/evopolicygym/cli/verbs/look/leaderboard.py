@@ -5,10 +5,9 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import RunsBelow, RunsOrShipped, names
-from evopolicygym.cli.console import err, say_json
-from evopolicygym.cli.printing import tell_problems
-from evopolicygym.cli.table_output import chosen_format, print_tables
+from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
+from evopolicygym.cli.output import err, print_json
+from evopolicygym.cli.tables import chosen_format, print_problems, print_tables
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """
@@ -54,11 +53,11 @@ def leaderboard(
 ) -> None:
     """Show how entries do across tasks: ranks with intervals, tiers, wins, success, tokens, cost and time."""
     form = chosen_format(form, as_json=as_json)
-    beside = names(shipped)
+    beside = split_names(shipped)
     found = evopolicygym.leaderboard(
         runs or None,
         beside,
-        by=names(by),
+        by=split_names(by),
         family=family,
         mix=mix,
         normalise=normalise,
@@ -67,8 +66,8 @@ def leaderboard(
         runs_directory=below,
     )
     if form == "json":
-        say_json(found.document)
+        print_json(found.document)
         return
-    tell_problems(err(), found.problems)
+    print_problems(err(), found.problems)
     tables = found.arranged(one_each=form == "csv", scores=scores, per_task=per_task, harnesses=harnesses)
     print_tables(tables, form)

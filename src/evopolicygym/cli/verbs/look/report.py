@@ -16,13 +16,13 @@ from evopolicygym.analysis.published.beside import beside as shipped_beside
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.analysis.ranking.score_table import Choice
 from evopolicygym.analysis.results import load_results
-from evopolicygym.cli.arguments import RunsBelow, RunsOrShipped, names
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.printing import tell_problems
+from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_problems
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.number_text import counted
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
 from evopolicygym.records.run_names import named_places
 from evopolicygym.report.contents import ReportContents
 from evopolicygym.report.write import wanted, write_report
@@ -83,17 +83,19 @@ def report(
         raise UsageError(
             "No place to write to was given; expected -o DIR, or --single-file FILE.html for the pages alone."
         )
-    beside = shipped_beside(names(shipped))
+    beside = shipped_beside(split_names(shipped))
     found = named_places(runs or None, below, needed=not beside.tables)
-    ranked = [name for name in names(shipped) if name in shipped_names()]
+    ranked = [name for name in split_names(shipped) if name in shipped_names()]
     pages = Pages(found, ranked, _episodes(episodes), _bytes(most_mb))
     document: dict[str, Any] = {}
     with interruptible():
         if output is not None:
-            parts = wanted(names(",".join(only or ())), names(form), figures=not no_figures, pages=not no_pages)
+            parts = wanted(
+                split_names(",".join(only or ())), split_names(form), figures=not no_figures, pages=not no_pages
+            )
             results = load_results(found)
             if not as_json:
-                tell_problems(err(), results.problems)
+                print_problems(err(), results.problems)
             contents = write_report(
                 output, results, beside, parts, command=_command(), choice=Choice(mix=mix), force=force, follow=follow,
             )  # fmt: skip
@@ -107,7 +109,7 @@ def report(
         if single_file is not None:
             document["single_file"] = _held(single_file, write_single_file(single_file, pages, follow), quiet=as_json)
     if as_json:
-        say_json(document)
+        print_json(document)
 
 
 def _episodes(name: str) -> "Episodes":

@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from evopolicygym.api.progress import submissions_table
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
-from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.options import RunArgument, RunsBelow
 from evopolicygym.cli.outcome import as_json as outcome_as_json
 from evopolicygym.cli.outcome import show_outcome
+from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.printable import printable
+from evopolicygym.core.text import printable
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 
@@ -37,7 +37,7 @@ def show(
     record = read_run(run)
     state = record.state
     if as_json:
-        say_json(outcome_as_json(run))
+        print_json(outcome_as_json(run))
         return
     if state.submissions:
         out().print(submissions_table(state, shown=len(state.submissions)))

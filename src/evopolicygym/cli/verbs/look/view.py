@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from evopolicygym.cli.arguments import RunsBelow, RunsOrAll, names
-from evopolicygym.cli.console import say
 from evopolicygym.cli.interruption import interruptible
+from evopolicygym.cli.options import RunsBelow, RunsOrAll, split_names
+from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.run_names import named_places
 from evopolicygym.viewer.site.access import leading_to
@@ -36,10 +36,10 @@ def view(
     """Show runs in a browser: leaderboard, learning curves, every submission's change and feedback, every episode."""
     with (
         interruptible(),
-        ServedViewer(named_places(runs or None, below), port, names(shipped)) as viewer,
+        ServedViewer(named_places(runs or None, below), port, split_names(shipped)) as viewer,
         tempfile.TemporaryDirectory(prefix="evopolicygym-view-") as private,
     ):
-        say(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
+        print_text(f"The runs are shown at {viewer.entrance} (Ctrl-C ends it)")
         if not no_open:
             page = Path(private) / "open.html"  # any user of this machine can read the words that a browser starts with
             page.write_text(leading_to(viewer.entrance), encoding="utf-8")
@@ -47,4 +47,4 @@ def view(
         try:
             viewer.wait()
         except KeyboardInterrupt:
-            say("")
+            print_text("")

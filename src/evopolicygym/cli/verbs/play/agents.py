@@ -10,7 +10,7 @@ from rich.text import Text
 
 from evopolicygym.agents.kit.about import Model
 from evopolicygym.agents.listing import AgentListing, listed
-from evopolicygym.cli.console import out, say_json
+from evopolicygym.cli.output import out, print_json
 
 EXAMPLES = """
 Examples:
@@ -36,7 +36,7 @@ def agents(
     """List the agents, built-in and installed, with what they need and what of it is missing here."""
     found = sorted(listed(), key=_group)
     if as_json:
-        say_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
+        print_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("name", no_wrap=True)

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.console import err, out, say, say_json, warn
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.option_flags import pairs
-from evopolicygym.core.environment import EnvironmentSpec, TaskText
-from evopolicygym.core.number_text import number, plus_minus
-from evopolicygym.core.run_options import LOCAL
+from evopolicygym.cli.options import parse_pairs
+from evopolicygym.cli.output import err, out, print_json, print_text, print_warning
+from evopolicygym.core.options import LOCAL
+from evopolicygym.core.task import EnvironmentSpec, TaskText
+from evopolicygym.core.text import number, plus_minus
 from evopolicygym.runs.anchors.measured import CASES, AnchorKind, MeasuredAnchors, measured
 from evopolicygym.runs.asked_environment import asked_environment
 from evopolicygym.runs.executor import capped
@@ -67,9 +67,9 @@ def anchors(
     Degenerate is a policy that ends episodes early; it is measured where one was found that gains by it. Reference is
     the policy that a person wrote, where there is one.
     """
-    arguments = pairs("--make", make or ())
+    arguments = parse_pairs("--make", make or ())
     specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
-    count = capped(workers, LOCAL, warn)
+    count = capped(workers, LOCAL, print_warning)
     found: list[MeasuredAnchors] = []
     with interruptible():
         for spec in specs:
@@ -78,7 +78,7 @@ def anchors(
             if not as_json:
                 _show(found[-1:], of_a_pack=not arguments and find(spec.name) is not None)
     if as_json:
-        say_json([_document(one) for one in found])
+        print_json([_document(one) for one in found])
 
 
 def _show(found: Sequence[MeasuredAnchors], *, of_a_pack: bool) -> None:
@@ -98,9 +98,9 @@ def _show(found: Sequence[MeasuredAnchors], *, of_a_pack: bool) -> None:
             out().print(Text(f"degenerate {one.degenerate_policy}"), soft_wrap=True)
         by_kind = {kind.value: played.anchor for kind, played in one.by_kind.items()}
         if of_a_pack:
-            say(pack_lines(one.spec.name, one.spec.max_steps, by_kind, one.degenerate_policy))
+            print_text(pack_lines(one.spec.name, one.spec.max_steps, by_kind, one.degenerate_policy))
         else:
-            say(spec_lines(by_kind, one.degenerate_policy))
+            print_text(spec_lines(by_kind, one.degenerate_policy))
 
 
 def _document(found: MeasuredAnchors) -> dict[str, Any]:

@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 from evopolicygym.api.enter import enter as enter_run
-from evopolicygym.cli.arguments import RunArgument, RunsBelow
-from evopolicygym.cli.loudness import Quiet, Verbose
-from evopolicygym.cli.play_and_show import play_and_show
+from evopolicygym.cli.options import RunArgument, RunsBelow
+from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """

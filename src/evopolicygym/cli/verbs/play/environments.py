@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli import add_environment
-from evopolicygym.cli.console import out, say_json
-from evopolicygym.core.environment import EnvironmentSpec
-from evopolicygym.core.number_text import number
+from evopolicygym.cli.output import out, print_json
+from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import number
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.specs.catalog import load, names
 
@@ -50,7 +50,7 @@ def environments(
 
     specs: list[EnvironmentSpec] = [load(name) for name in names()]
     if as_json:
-        say_json([{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs])
+        print_json([{**asdict(spec), "is_installed": is_installed(spec)} for spec in specs])
         return
     wide = out().width >= WIDE
     table = Table(box=None, padding=(0, 1), header_style="dim")

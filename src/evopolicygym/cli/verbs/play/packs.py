@@ -8,9 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.cli.printing import print_table
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.cli.tables import print_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.environments.versions import are_installed
@@ -46,7 +46,7 @@ def packs(asked: typer.Context, as_json: AsJson = False) -> None:
         return
     found, broken = readable(), unreadable()
     if as_json:
-        say_json([*map(_document, found), *map(_unreadable_document, broken)])
+        print_json([*map(_document, found), *map(_unreadable_document, broken)])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("pack", no_wrap=True)
@@ -70,7 +70,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     pack = load(name)
     if as_json:
-        say_json({**_document(pack), "task_list": [_task_document(pack, one) for one in pack.tasks]})
+        print_json({**_document(pack), "task_list": [_task_document(pack, one) for one in pack.tasks]})
         return
     lines = {
         "installed": _state(pack),
@@ -133,12 +133,12 @@ def check(
     Two resets must repeat bit for bit, observations must be of their space, and no file may be left behind.
     """
     from evopolicygym.checks.pack import check as check_pack
-    from evopolicygym.cli.findings import show_findings
+    from evopolicygym.cli.tables import show_findings
 
     with interruptible():
         found = show_findings(lambda _: check_pack(name, tuple(tasks or ()), output), name, as_json=as_json)
     if as_json:
-        say_json({"pack": name, "tasks": [{"name": one.name, "ok": one.ok, "detail": one.detail, **one.more}
+        print_json({"pack": name, "tasks": [{"name": one.name, "ok": one.ok, "detail": one.detail, **one.more}
                  for one in found]})  # fmt: skip
     if not all(one.ok for one in found):
         raise typer.Exit(1)

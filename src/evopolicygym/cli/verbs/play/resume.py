@@ -6,9 +6,8 @@ from typing import Annotated
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import FailOnAgentError, RunArgument, RunsBelow
-from evopolicygym.cli.loudness import Quiet, Verbose
-from evopolicygym.cli.play_and_show import play_and_show
+from evopolicygym.cli.options import FailOnAgentError, RunArgument, RunsBelow
+from evopolicygym.cli.output import Quiet, Verbose, play_and_show
 from evopolicygym.core.places import DEFAULT_RUNS
 
 EXAMPLES = """

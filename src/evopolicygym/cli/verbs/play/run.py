@@ -7,12 +7,10 @@ from typing import Annotated, Any
 import typer
 
 import evopolicygym
-from evopolicygym.cli.arguments import FailOnAgentError
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.loudness import Quiet, Verbose
-from evopolicygym.cli.option_flags import given_options, with_flags
-from evopolicygym.cli.play_and_show import play_and_show
-from evopolicygym.core.run_options import RUN_OPTIONS
+from evopolicygym.cli.options import FailOnAgentError, given_options, with_flags
+from evopolicygym.cli.output import Quiet, Verbose, play_and_show
+from evopolicygym.core.options import RUN_OPTIONS
 
 EXAMPLES = """
 Examples:

@@ -10,13 +10,11 @@ import typer
 from evopolicygym.agents.kit.outside_agent import SOCKET, OutsideAccess
 from evopolicygym.api.serve import play_served, resume_served
 from evopolicygym.cli.completion import complete_environment, complete_run
-from evopolicygym.cli.console import err
-from evopolicygym.cli.loudness import Quiet, Verbose
-from evopolicygym.cli.option_flags import given_options, with_flags
-from evopolicygym.cli.play_and_show import play_and_show
+from evopolicygym.cli.options import given_options, with_flags
+from evopolicygym.cli.output import Quiet, Verbose, err, play_and_show
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run_options import RUN_OPTIONS
 
 EXAMPLES = """
 Examples:

@@ -11,14 +11,23 @@ import typer
 from rich.text import Text
 
 from evopolicygym.cli.completion import complete_agent, complete_environment, complete_suite
-from evopolicygym.cli.console import complain, out, say_json, warn
-from evopolicygym.cli.cross_flag import crossed
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
-from evopolicygym.cli.loudness import LOG, Loudness, Quiet, Verbose, log_message, loudness, progress_console
-from evopolicygym.cli.option_flags import given_options, with_flags
+from evopolicygym.cli.options import given_options, parse_cross, with_flags
+from evopolicygym.cli.output import (
+    LOG,
+    Quiet,
+    Verbose,
+    Verbosity,
+    log_message,
+    out,
+    print_error,
+    print_json,
+    print_warning,
+    progress_console,
+    set_verbosity,
+)
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
-from evopolicygym.core.option import nested
-from evopolicygym.core.run_options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS
+from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, nest_options
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
@@ -86,41 +95,41 @@ def suite(
 
     Exit code 1 where a run could not be finished.
     """
-    loud = loudness(quiet=quiet, verbose=verbose)
+    loud = set_verbosity(quiet=quiet, verbose=verbose)
     of_suite = {
         "agents": [entry(text) for text in agent] if agent else None,
         "environments": environment,
-        "cross": crossed(cross or []),
+        "cross": parse_cross(cross or []),
         "repeats": repeats,
         "jobs": jobs,
     }
-    common = nested(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
+    common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
-    asked = load(name, given, nested(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
-    workers = capped(asked.common["workers"], asked.common["executor"], warn)
+    asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
+    workers = capped(asked.common["workers"], asked.common["executor"], print_warning)
     asked = replace(asked, common={**asked.common, "workers": workers})
     planned = plan(asked)
     warnings = looked_over(planned)
     check(asked)
     for warning in warnings:
-        warn(warning)
+        print_warning(warning)
     directory = directory_of(asked)
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
-        warn(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
+        print_warning(f"The cases of experiment {name} were revealed, so they are no longer hidden.")
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
     results, undisturbed = _play(asked, loud, as_json=as_json)
     _show_end(results, directory, loud, as_json=as_json)
     if not undisturbed:
-        complain("interrupted; nothing is lost. The same command continues.")
+        print_error("interrupted; nothing is lost. The same command continues.")
         raise typer.Exit(INTERRUPTED)
     if any(one.verdict != "finished" for one in results):
         raise typer.Exit(1)
 
 
-def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list["PlannedRunResult"], bool]:
+def _play(asked: "SuiteConfig", loud: Verbosity, *, as_json: bool) -> tuple[list["PlannedRunResult"], bool]:
     """Play what is not finished; return all results, and whether nobody interrupted it."""
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))
@@ -144,20 +153,20 @@ def _play(asked: "SuiteConfig", loud: Loudness, *, as_json: bool) -> tuple[list[
 def _show_plan(results: Sequence["PlannedRunResult"], *, as_json: bool) -> None:
 
     if as_json:
-        say_json(_as_json(results))
+        print_json(_as_json(results))
     else:
         out().print(plan_table(results))
 
 
-def _show_end(results: Sequence["PlannedRunResult"], directory: Path, loud: Loudness, *, as_json: bool) -> None:
+def _show_end(results: Sequence["PlannedRunResult"], directory: Path, loud: Verbosity, *, as_json: bool) -> None:
 
     if as_json:
-        say_json(_as_json(results))
+        print_json(_as_json(results))
         return
     out().print(score_table(results))
     if any(one.verdict != "finished" for one in results):
         out().print(failures(results))
-    if loud is not Loudness.QUIET:
+    if loud is not Verbosity.QUIET:
         out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 

@@ -9,9 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from evopolicygym.cli.completion import complete_suite
-from evopolicygym.cli.console import out, say_json
-from evopolicygym.core.environment import Anchor
-from evopolicygym.core.number_text import plus_minus
+from evopolicygym.cli.output import out, print_json
+from evopolicygym.core.task import Anchor
+from evopolicygym.core.text import plus_minus
 from evopolicygym.runs.suites.contents import SuiteTask, suite_task
 from evopolicygym.runs.suites.cross import level_text
 from evopolicygym.runs.suites.suite import SuiteConfig, load, names
@@ -38,7 +38,7 @@ def suites(asked: typer.Context, as_json: AsJson = False) -> None:
     loaded = {one: load(one, {}) for one in names()}
     if as_json:
         known = {one: suite_task(one) for one in {name for suite in loaded.values() for name in suite.environments}}
-        say_json([_document(one, found, known) for one, found in loaded.items()])
+        print_json([_document(one, found, known) for one, found in loaded.items()])
         return
     table = Table(box=None, padding=(0, 1), header_style="dim")
     for heading in ("name", "environments", "budget", "what it is", "crossed"):
@@ -60,7 +60,7 @@ def show(
     found = load(name, {})
     known = {one: suite_task(one) for one in found.environments}
     if as_json:
-        say_json(_document(name, found, known))
+        print_json(_document(name, found, known))
         return
     out().print(Text(found.description, "bold"))
     for one in known.values():

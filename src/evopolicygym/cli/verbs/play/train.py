@@ -16,9 +16,9 @@ from evopolicygym.baselines.settings import algorithm_named, fitting
 from evopolicygym.baselines.training import TrainingProgress
 from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment
-from evopolicygym.cli.console import err, out, say_json
 from evopolicygym.cli.interruption import interruptible
-from evopolicygym.core.number_text import number
+from evopolicygym.cli.output import err, out, print_json
+from evopolicygym.core.text import number
 from evopolicygym.specs import catalog
 
 EXAMPLES = """
@@ -63,7 +63,7 @@ def train(
     with interruptible(), followed(f"{chosen.upper()} {budget}", quiet=as_json) as observe:
         document = export(learn(spec, chosen, budget, seed, observe), output)
     if as_json:
-        say_json(document)
+        print_json(document)
     else:
         _print(document, output)
 

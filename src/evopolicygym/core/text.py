@@ -1,6 +1,45 @@
-"""Numbers and times as a person reads them, in tables and on lines."""
+"""Text for people: times, numbers and counts as they are shown, and untrusted text with what acts on it spelled out."""
 
 import math
+from datetime import UTC, datetime
+from time import time
+
+
+def now() -> str:
+    """Return the present time, ISO 8601 in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def unix_time() -> float:
+    """Return the present time, in seconds since 1970 in UTC, for formats that write it so."""
+    return time()
+
+
+def printable(text: str) -> str:
+    """Return a text in one line with every character that isn't printed (escapes, direction marks) spelled out.
+
+    Characters to which a format of tables gives a meaning (markup, HTML, LaTeX) stay: each writer escapes its own.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _spelled(char) for char in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text as ``printable`` does, but for the ends of its lines and tabs, which stay."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(char if char in "\n\t" or char.isprintable() else _spelled(char) for char in text)
+
+
+def well_formed(text: str) -> str:
+    """Return a text as UTF-8 can hold it: halves of surrogate pairs, which Python can hold, are spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape", "backslashreplace").decode("ascii") if char != "\xa0" else " "
+
 
 FEWEST, MOST = 2, 6
 """Decimals."""

@@ -1,0 +1,182 @@
+"""The options and arguments of verbs: a flag for each declared option of a run, and those that several verbs share."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from inspect import Parameter, signature
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args
+
+import typer
+
+from evopolicygym.cli.completion import complete_agent, complete_run
+from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.options import Option, Spelling
+
+RunArgument = Annotated[
+    Path,
+    typer.Argument(
+        help="The run: its directory, its id, the beginning of its id, or latest.", autocompletion=complete_run
+    ),
+]
+RUNS_TEXT = "Runs (by directory, id, beginning of an id, or latest), or directories with runs below them."
+RunsArgument = Annotated[list[Path], typer.Argument(help=RUNS_TEXT, autocompletion=complete_run)]
+RunsOrAll = Annotated[
+    list[Path] | None, typer.Argument(help=f"{RUNS_TEXT} Default: runs.", autocompletion=complete_run)
+]
+RunsOrShipped = Annotated[
+    list[Path] | None, typer.Argument(help=f"{RUNS_TEXT} Default: runs, unless --with.", autocompletion=complete_run)
+]
+RunsBelow = Annotated[
+    Path, typer.Option("--runs", metavar="DIR", help="The directory in which ids and latest are looked up.")
+]
+
+FailOnAgentError = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-agent-error", help="Exit with code 5 if the agent crashed or hung; the run is scored all the same."
+    ),
+]
+Isolation = Annotated[
+    str,
+    typer.Option(help="How policies are isolated now, whatever the record says: auto, bubblewrap, process or none."),
+]
+Trust = Annotated[bool, typer.Option("--trust", help="Run, with your rights, a simulator that only the record names.")]
+Verb = TypeVar("Verb", bound=Callable[..., None])
+COMPLETIONS = {"agent": complete_agent}
+"""What a shell proposes for an option's value."""
+SEVERAL = {Spelling.SEVERAL, Spelling.PAIRS}
+"""Spellings that may be given several times."""
+TRUTHS = {"true": True, "false": False}
+
+
+def with_flags(options: Iterable[Option], *, in_suite: bool = False) -> Callable[[Verb], Verb]:
+    """Give a verb a flag for each option; its parameter ``**flags`` holds what was typed, for ``given_options``."""
+    flags = [_parameter(one, in_suite=in_suite) for one in options if one.flag and (one.in_suites or not in_suite)]
+
+    def decorate(verb: Verb) -> Verb:
+        own = signature(verb)
+        kept = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+        arguments = [parameter for parameter in kept if not _is_flag(parameter)]
+        others = [parameter for parameter in kept if _is_flag(parameter)]
+        verb.__signature__ = own.replace(parameters=[*arguments, *flags, *others])  # type: ignore[attr-defined]
+        annotations = {name: kind for name, kind in verb.__annotations__.items() if name in own.parameters}
+        verb.__annotations__ = {**annotations, **{flag.name: flag.annotation for flag in flags}, "return": None}
+        return verb
+
+    return decorate
+
+
+def given_options(options: Iterable[Option], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that were given by flags, decoded; raise ``UsageError`` where a value is invalid."""
+    found = {
+        option.name: _decoded(option, flags[option.name])
+        for option in options
+        if flags.get(option.name) not in (None, [])
+    }
+    return {name: value for name, value in found.items() if value not in ({}, [])}
+
+
+def parse_pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]:
+    """Return what texts of the form NAME=VALUE hold; what is a number becomes one."""
+    found: dict[str, int | float | str] = {}
+    for text in texts:
+        name, equals, value = text.strip().partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"{flag} expects NAME=VALUE, got {text.strip()!r}.")
+        found[name] = number_or_text(value)
+    return found
+
+
+def _parameter(option: Option, *, in_suite: bool) -> Parameter:
+    info = typer.Option(
+        option.flag,
+        help=(option.suite_help if in_suite else "") or option.help,
+        metavar=option.metavar,
+        min=option.minimum,
+        rich_help_panel=option.group,
+        autocompletion=COMPLETIONS.get(option.name),
+        show_default=option.default_shown if option.default_shown and not in_suite else True,
+    )
+    return Parameter(
+        option.name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=Annotated[_typed(option) | None, info]
+    )
+
+
+def _typed(option: Option) -> Any:  # noqa: ANN401 - a type as typer takes it
+    """Return the type of what is typed."""
+    if option.spelling in SEVERAL:
+        return list[str]
+    if option.spelling is not Spelling.VALUE:
+        return str
+    kinds = set(get_args(option.type) or [option.type]) - {NoneType}
+    return kinds.pop() if len(kinds) == 1 else str
+
+
+def _decoded(option: Option, value: Any) -> Any:  # noqa: ANN401 - any option's
+    match option.spelling:
+        case Spelling.COMMAS:
+            return split_names(value)
+        case Spelling.PAIRS:
+            return parse_pairs(option.flag, value)
+        case Spelling.PAIRS_WITH_COMMAS:
+            found = parse_pairs(option.flag, value.split(","))
+            if texts := [name for name, text in found.items() if isinstance(text, str)]:
+                raise UsageError(f"{option.flag}: {texts[0]}={found[texts[0]]} is not a number.")
+            return found
+        case _:
+            return value
+
+
+def number_or_text(text: str) -> int | float | str:
+    """Return the number that a text is, or the text."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def _is_flag(parameter: Parameter) -> bool:
+    """Return whether typer makes a flag of a parameter of a verb, and no argument."""
+    declared = next(iter(get_args(parameter.annotation)[1:]), None)
+    return not isinstance(declared, typer.models.ArgumentInfo)
+
+
+def split_names(listed: str) -> list[str]:
+    """Return the names of a text that has commas between them."""
+    return [name.strip() for name in listed.split(",") if name.strip()]
+
+
+def parse_cross(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the levels of each knob, as ``[cross]`` of a suite's file has them; raise ``UsageError``."""
+    return dict(_parse_cross(text) for text in texts)
+
+
+def _parse_cross(text: str) -> tuple[str, list[Any]]:
+    from evopolicygym.runs.suites.cross import CROSSABLE
+
+    name, equals, levels = text.partition("=")
+    name = name.strip().replace("-", "_")
+    knob = next((option for option in CROSSABLE if option.name == name), None)
+    if not equals or not levels.strip():
+        raise UsageError(f"--cross expects NAME=LEVEL,LEVEL, such as budget=8,32; got {text!r}.")
+    if knob is None:
+        raise UnknownName("option that a suite can cross", name, [option.name for option in CROSSABLE])
+    if knob.spelling is not Spelling.VALUE:
+        raise UsageError(
+            f"--cross {name} can't be typed, as each of its levels is a list or a table; [cross] of a suite's file "
+            f"can hold them."
+        )
+    return name, [_level(knob, level) for level in split_names(levels)]
+
+
+def _level(knob: Option, text: str) -> Any:  # noqa: ANN401 - any option's
+    """Return a level of the option's type; what is of none stays text, and is refused as in a file."""
+    from evopolicygym.runs.config import UNLIMITED
+
+    kinds = set(get_args(knob.type) or [knob.type])
+    if text == UNLIMITED and NoneType in kinds and str not in kinds:
+        return None
+    if bool in kinds:
+        return TRUTHS.get(text, text)
+    return number_or_text(text) if kinds & {int, float} else text

@@ -1,0 +1,116 @@
+"""Tables on a terminal or in a format that a verb is asked for, with their notes, and the findings of a check."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from evopolicygym.cli.output import err, out, print_text
+from evopolicygym.cli.printing import PrintingConsole
+from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.text import printable
+
+if TYPE_CHECKING:
+    from evopolicygym.analysis.results import Problem
+    from evopolicygym.analysis.tables.table import Table
+    from evopolicygym.core.finding import Finding
+
+
+def print_table(console: Console, table: "Table") -> None:
+    """Print a table; no text in it is taken for markup. It is as wide as it needs to be when piped."""
+    from evopolicygym.analysis.tables.formats import shown
+
+    grid = Grid(box=None, padding=(0, 1), header_style="dim", title=Text(table.title, "bold"), title_justify="left")
+    for column in table.columns:
+        grid.add_column(
+            Text(column.heading), justify="left" if column.is_text else "right", overflow="fold", no_wrap=column.is_text
+        )
+    for row in table.rows:
+        grid.add_row(*(Text(shown(cell)) for cell in row))
+    wide = PrintingConsole(file=console.file, highlight=False, width=10_000)
+    console = console if console.is_terminal else wide
+    console.print(grid)
+    for note in table.notes:
+        console.print(Text(f"- {note}", "dim"), soft_wrap=True)
+
+
+def print_notes(console: Console, tables: "Iterable[Table]") -> None:
+    """Print the notes of tables that are written in a format without a place for them."""
+    for note in dict.fromkeys(note for table in tables for note in table.notes):
+        console.print(f"Note: {note}", soft_wrap=True, markup=False)
+
+
+def print_problems(console: Console, problems: "Sequence[Problem]") -> None:
+    """Print which runs are not in the tables, and why."""
+    for problem in problems:
+        console.print(Text(f"left out: {printable(str(problem.root))}: {problem.reason}", "yellow"), soft_wrap=True)
+
+
+def chosen_format(named: str, *, as_json: bool) -> str:
+    """Return the format that ``--format`` and ``--json`` ask for; raise ``UnknownName``."""
+    from evopolicygym.analysis.tables.formats import FORMATS
+
+    form = "json" if as_json else named
+    if form not in (known := ("table", "json", *FORMATS)):
+        raise UnknownName("format", form, known)
+    return form
+
+
+def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" = ()) -> None:
+    """Print tables in any format but JSON; as CSV, the notes of these and of ``noted`` go to the error stream."""
+    from evopolicygym.analysis.tables.formats import written
+
+    if form == "table":
+        for table in tables:
+            print_table(out(), table)
+        return
+    print_text(written(tables, form), end="")
+    if form == "csv":
+        print_notes(err(), [*tables, *noted])
+
+
+def show_findings(
+    check_with: "Callable[[Callable[[str], None]], Iterator[Finding]]", name: str, *, as_json: bool
+) -> "list[Finding]":
+    """Take a check's findings and return them; print a table of them, line by line as they come where one can watch."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.spinner import Spinner
+
+    found: list[Finding] = []
+    if as_json or not out().is_terminal:
+        with err().status(f"checking {name}") as status:
+            for finding in check_with(lambda what: status.update(f"checking {name}: {what}")):
+                found.append(finding)
+                status.update(f"checking {name}: {len(found)} findings, last {finding.name}")
+        if not as_json:
+            out().print(_findings_table(found))
+        return found
+    waiting = Spinner("dots", f"checking {name}")
+    with Live(waiting, console=out()) as live:
+        for finding in check_with(lambda what: waiting.update(text=f"checking {name}: {what}")):
+            found.append(finding)
+            live.update(Group(_findings_table(found), waiting))
+        live.update(_findings_table(found))
+    return found
+
+
+def _findings_table(found: "Sequence[Finding]") -> Grid:
+    promised = [finding for finding in found if finding.promised]
+    others = f"; {len(found) - len(promised)} not promised" if len(promised) < len(found) else ""
+    caption = f"{sum(finding.ok for finding in promised)} of {len(promised)} passed{others}"
+    table = Grid(box=None, padding=(0, 1), show_header=False, caption=caption, caption_justify="left")
+    titled = any(finding.title for finding in found)
+    for finding in found:
+        if not finding.ok:
+            mark = Text(finding.verdict or "FAILED", "bold red")
+        else:
+            mark = Text(finding.verdict or "ok", "green" if finding.promised else "yellow")
+        columns = [Text(finding.name), *([Text(finding.title)] if titled else []), Text(finding.detail, "dim")]
+        table.add_row(mark, *columns)
+    if titled:
+        for column in table.columns[:2]:
+            column.no_wrap = True
+    return table
