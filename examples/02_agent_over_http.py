@@ -1,9 +1,8 @@
 """An agent that is a program: it edits ``system/policy.py`` and submits it to the judge over HTTP.
 
-Start it with ``python examples/02_agent_over_http.py``. The script has two parts. Started by you, it plays a run whose
-agent is the command ``python 02_agent_over_http.py``; started by the run, it is that agent. Any language would do: an
-agent needs only HTTP and files. In its sandbox the agent reaches nothing on the network but the judge, and can't import
-evopolicygym.
+Run it with ``python examples/02_agent_over_http.py``. The script has two parts. Started by you, it plays a run whose
+agent is this script; started by the run, it is that agent. An agent needs only HTTP and files, so any language works.
+In its sandbox the agent reaches only the judge and can't import evopolicygym.
 """
 
 import json
@@ -23,7 +22,7 @@ class Policy:
 
 
 def ask(variable: str, body: dict[str, object] | None = None) -> str:
-    """Return what the judge answers at the address that an environment variable holds."""
+    """Return the judge's answer at the URL in an environment variable."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(os.environ[variable], data, {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
@@ -42,7 +41,7 @@ def agent() -> None:
 
 
 def main() -> None:
-    """Play a run whose agent is this very file, and print what came of it."""
+    """Play a run whose agent is this file, and print its log and score."""
     import evopolicygym
 
     runs = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()

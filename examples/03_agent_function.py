@@ -1,7 +1,7 @@
-"""An agent that is a Python function: it is given a session, from which it reads the task and submits policies.
+"""An agent that is a Python function: it gets a session, reads the task and submits policies.
 
-Start it with ``python examples/03_agent_function.py``. The function runs in this process with your rights; the policies
-that it submits run in the sandbox, each episode in a fresh process.
+Run it with ``python examples/03_agent_function.py``. The function runs in this process with your rights. The policies
+that it submits run in the sandbox, each episode in a new process.
 """
 
 import json
@@ -23,12 +23,12 @@ class Policy:
 
 
 def by_feedback(session: evopolicygym.Session) -> str:
-    """Submit a first guess, look at how its episodes ended, and submit a second policy that answers to that."""
+    """Submit a first guess, read how its episodes ended, and submit an improved policy."""
     print(session.task.splitlines()[0])
     first = session.submit(POLICY.format(weights=[0, 0, 1, 0]), episodes=4)
     print(f"first guess: mean return {first.mean}, {first.remaining} episodes left")
 
-    # All that the judge shows lies in files: here the last observation of the first episode.
+    # Feedback is in files: here the last observation of the first episode.
     trajectory = (first.directory / "episodes" / "ep_000" / "trajectory.jsonl").read_text(encoding="utf-8")
     end = json.loads(trajectory.splitlines()[-1])
     _position, _velocity, angle, angular_velocity = end["final_obs"]

@@ -1,7 +1,7 @@
-"""An environment of one's own: one TOML file names a Gymnasium id and says in words what an agent must know.
+"""A custom environment: one TOML file names a Gymnasium id and describes in words what an agent needs to know.
 
-Start it with ``python examples/04_own_environment.py``. It writes ``swing.toml`` for Gymnasium's Pendulum, checks it as
-``evopolicygym check environment swing.toml`` does, looks at it, and has an agent play it.
+Run it with ``python examples/04_own_environment.py``. It writes ``swing.toml`` for Gymnasium's Pendulum, checks it as
+``evopolicygym check environment swing.toml`` does, loads it, and has an agent play it.
 """
 
 import sys
@@ -33,7 +33,7 @@ findings = list(check(spec.as_posix()))
 for finding in findings:
     print(f"{'passes' if finding.ok else 'fails'}: {finding.name} {finding.detail}".rstrip())
 
-# The environment that policies play in, for looking at it; what is stepped here counts for no run.
+# The environment that policies play in. Steps here count for no run.
 environment = evopolicygym.load_environment(spec)
 print(f"{environment.spec.name}: observation space {environment.observation_space}")
 

@@ -1,8 +1,8 @@
-"""A diagnostic of one's own: what each submission gained over the best one before it.
+"""A custom diagnostic: the gain of each submission over the best one before it.
 
-Start it with ``python examples/05_own_diagnostic.py``. A diagnostic has three functions: ``measure`` reads one run's
-record, ``table`` shows one run, and ``summary`` says in short what was found in several. In a file ``gains.py`` this
-one would be ``PYTHONPATH=. evopolicygym diagnose RUN --only gains:DIAGNOSTIC`` on the command line.
+Run it with ``python examples/05_own_diagnostic.py``. A diagnostic has three functions: ``measure`` reads one run,
+``table`` shows one run, and ``summary`` summarises several. In a file ``gains.py`` this one would be
+``PYTHONPATH=. evopolicygym diagnose RUN --only gains:DIAGNOSTIC`` on the command line.
 """
 
 import sys
@@ -18,14 +18,14 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """One run's gains."""
+    """The gains of one run."""
 
     gains: tuple[float, ...]
-    """Of each submission after the first: its mean return minus the best one before; negative where it was worse."""
+    """For each submission after the first: its mean return minus the best mean before; negative if worse."""
 
 
 def measure(record: RunRecord) -> Gains:
-    """Return what each submission gained."""
+    """Return the gain of each submission."""
     means = [fmean(submission.returns) for submission in record.state.submissions if submission.returns]
     return Gains(tuple(means[place] - max(means[:place]) for place in range(1, len(means))))
 
@@ -36,7 +36,7 @@ def table(gains: Gains) -> Table:
 
 
 def summary(runs: Sequence[Gains]) -> Mapping[str, Cell]:
-    """Return means over runs of the largest gain, and of how many submissions were better than all before."""
+    """Return the mean over runs of the largest gain, and of the number of improvements."""
     return {
         "largest gain": mean(max(run.gains, default=None) for run in runs),
         "improvements": mean(sum(gain > 0 for gain in run.gains) for run in runs),
@@ -44,7 +44,7 @@ def summary(runs: Sequence[Gains]) -> Mapping[str, Cell]:
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)
-"""Found by its name, ``MODULE:DIAGNOSTIC``; here the module is the program itself."""
+"""Selected by its name, ``MODULE:DIAGNOSTIC``; here the module is this script."""
 
 if __name__ == "__main__":
     runs = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()

@@ -1,7 +1,7 @@
 """Results as pandas tables: runs, submissions and episodes, and a leaderboard.
 
-Start it with ``python examples/06_results_in_pandas.py``. It plays two short runs to have something to look
-at. pandas comes with the extra ``core16``; polars takes the same lists.
+Run it with ``python examples/06_results_in_pandas.py``. It plays two short runs first. pandas comes with the extra
+``core16``; polars takes the same lists.
 """
 
 import sys
@@ -15,7 +15,7 @@ directory = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
 for agent in ("tuner", "random"):
     evopolicygym.run("cartpole", agent, budget=16, validation=2, held_out=4, split="public", runs=directory)
 
-# All runs below a directory: three tables that join by the column ``run``.
+# All runs below a directory: three tables that join on the column ``run``.
 loaded = evopolicygym.load_runs(directory)
 runs = pd.DataFrame(loaded.runs)
 episodes = pd.DataFrame(loaded.episodes)
@@ -24,7 +24,7 @@ print(runs[["agent", "score", "standard_error", "submissions", "spent"]].to_stri
 joined = episodes.merge(runs[["run", "agent"]], on="run")
 print(joined.groupby(["agent", "split"])["episode_return"].agg(["count", "mean"]).round(1))
 
-# One run: how the best train mean grew with the episodes spent.
+# One run: the best train mean by episodes spent.
 submissions = pd.DataFrame(
     evopolicygym.load_run(runs.loc[runs["agent"] == "tuner", "run"].item(), directory).submissions
 )
@@ -32,6 +32,6 @@ submissions["spent"] = submissions["episodes"].cumsum()
 submissions["best so far"] = submissions["train_mean"].cummax()
 print(submissions[["spent", "train_mean", "best so far"]].round(1).to_string(index=False))
 
-# A leaderboard's rows are records too; 1 is the best entry's score, 0 that of random play.
+# Rows of a leaderboard are records too; normalised scores are 1 for the best agent and 0 for random play.
 board = pd.DataFrame(evopolicygym.leaderboard(directory).records)
 print(board.to_string(index=False))

@@ -1,7 +1,7 @@
 """An optimiser as an agent: hill climbing over four weights, with the run as its evaluator.
 
-Start it with ``python examples/07_optimiser.py``. ``Session.evaluator`` takes a policy's source and some train
-cases, and gives back returns. It raises ``BudgetSpent`` when not enough episodes are left, which ends the search.
+Run it with ``python examples/07_optimiser.py``. ``Session.evaluator`` takes a policy's source and train cases, and
+returns the episodes' returns. It raises ``BudgetSpent`` when too few episodes are left, which ends the search.
 """
 
 import random
@@ -20,11 +20,11 @@ class Policy:
         return int(sum(weight * value for weight, value in zip({weights}, obs)) > 0)
 """
 CASES = range(2)
-"""Every candidate plays the same train cases, so that returns compare."""
+"""Every candidate plays the same train cases, so that their returns are comparable."""
 
 
 def hill_climbing(session: evopolicygym.Session) -> str:
-    """Change the best weights at random for as long as there are episodes; what is left goes to the best policy."""
+    """Mutate the best weights while there are episodes; spend the rest on the best policy."""
     evaluator, draw = session.evaluator, random.Random(session.seed)
     best, best_mean = [0.0] * 4, float("-inf")
     with suppress(BudgetSpent):

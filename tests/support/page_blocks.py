@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")))
 PAGES += ("results/README.md",)
-LANGUAGES = ("json", "python", "sh", "text", "toml")
-"""What a fence may say: ``sh`` holds commands alone, a line each, ``text`` what nobody types."""
+LANGUAGES = ("json", "mermaid", "python", "sh", "text", "toml")
+"""The languages of fences: ``sh`` holds commands, one a line; ``text`` holds what is not typed."""
 FENCE = re.compile(r"^\s*```(.*)$")
 FILE = re.compile(r"`(\w+\.(?:py|toml))`")
 """How a paragraph names the file that the block below it is."""
