@@ -96,14 +96,14 @@ def draw(pack: Pack) -> None:
 
     from evopolicygym.core.errors import EvoPolicyGymError
     from evopolicygym.environments.derived import pack_spec
-    from evopolicygym.environments.still import still
+    from evopolicygym.environments.rendering import render_still
 
     for what, task in {alike(pack, task): task for task in reversed(pack.tasks)}.items():
         file = PICTURES / pack.name / f"{what}.jpg"
         if file.is_file():
             continue
         try:
-            picture = Image.fromarray(still(pack_spec(pack, task), STEPS.get(pack.name, 1)))
+            picture = Image.fromarray(render_still(pack_spec(pack, task), STEPS.get(pack.name, 1)))
         except EvoPolicyGymError as error:
             print(f"{task.name}: {str(error)[-200:]}")
             continue

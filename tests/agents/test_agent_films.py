@@ -21,7 +21,7 @@ from evopolicygym.judge.task_text import info, task_text
 from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.rollout.films.contact_sheet import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
+from evopolicygym.rollout.films.encoding import COLUMNS, DOT, GLYPHS, TILES, ContactSheet
 from evopolicygym.rollout.films.filming import needed
 from evopolicygym.runs import turns, verify, workspace
 from evopolicygym.specs import catalog

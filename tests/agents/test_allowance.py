@@ -14,7 +14,7 @@ from evopolicygym.core.agent import AgentConfig, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped
 from evopolicygym.core.run import after, fold
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume
@@ -111,7 +111,7 @@ def test_limit_of_a_command(model: ScriptedModel, tmp_path: Path) -> None:
 
 def test_limit_of_the_neutral_agent(model: ScriptedModel, tmp_path: Path) -> None:
     """The reference harness asks no more at its limit, after the last answer's commands have run."""
-    model.replies = [calling(Wire.CHAT, "./judge submit 0")] * 5
+    model.replies = [calling(ApiFormat.CHAT, "./judge submit 0")] * 5
     asked = limited(model, tmp_path, "", "neutral", tokens=2 * (INPUT + OUTPUT))
     options = {**asked.agent.options, "model_url": model.url + "/v1"}
     told = played(replace(asked, agent=replace(asked.agent, options=options)))

@@ -18,10 +18,10 @@ from evopolicygym.agents.builtin.opencode import OpenCode
 from evopolicygym.agents.builtin.qwen import Qwen
 from evopolicygym.agents.kit.neutral_harness.wires import Chat, Messages
 from evopolicygym.agents.kit.tool import Tool, ToolTask
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
-ENDPOINT = ModelAddress("http://127.0.0.1:9", "dummy", Wire.CHAT)
+ENDPOINT = ModelAddress("http://127.0.0.1:9", "dummy", ApiFormat.CHAT)
 TOLD = [
     (Codex, {"model_reasoning_effort": "high"}),
     (Gemini, {"thinkingLevel": "HIGH"}),

@@ -9,10 +9,9 @@ import pytest
 from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.agents.kit.neutral_harness import provider
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
-from evopolicygym.model_proxy.ledger import Ledger
-from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 
 
 @pytest.fixture
@@ -27,11 +26,11 @@ def test_each_retry_is_said_with_the_address(nobody: str, tmp_path: Path, monkey
     """Every attempt but the last announces the next one; the error that is left names the address too."""
     monkeypatch.setattr(provider, "TRIES", 3)
     monkeypatch.setattr(provider, "FIRST_PAUSE_S", 0.0)
-    upstream = ModelUpstream(nobody, wire=Wire.CHAT)
+    upstream = ModelUpstream(nobody, wire=ApiFormat.CHAT)
     asked = provider.Provider(upstream, "m", Ledger(upstream), ModelLog(tmp_path / "model.jsonl"))
     notes: list[str] = []
     with warnings_passed_on(notes.append), pytest.raises(provider.ModelFailed, match=nobody):
-        asked.ask(CONVERSATIONS[Wire.CHAT](""), lambda _seconds: None)
+        asked.ask(CONVERSATIONS[ApiFormat.CHAT](""), lambda _seconds: None)
 
     assert [nobody in note for note in notes] == [True, True]
     assert ["attempt 2 of 3" in notes[0], "attempt 3 of 3" in notes[1]] == [True, True]

@@ -16,7 +16,7 @@ from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from fakes import RunMaker
@@ -36,8 +36,8 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("wire", [Wire.CHAT, pytest.param(Wire.MESSAGES, marks=pytest.mark.nightly)])
-def test_a_whole_run(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("wire", [ApiFormat.CHAT, pytest.param(ApiFormat.MESSAGES, marks=pytest.mark.nightly)])
+def test_a_whole_run(wire: ApiFormat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model reads the task, writes a policy, spends the budget; its tokens are in the record, and no key is."""
     monkeypatch.setattr(turns, "AGENT_LAST_WORDS_S", PATIENCE_S)  # it ends by itself, however busy the machine
     with ScriptedModel() as model:
@@ -71,7 +71,7 @@ def test_a_whole_run(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The line of the docs plays a run; a server below /v1 is taken to speak chat; commands need no sandbox."""
     with ScriptedModel() as model:
-        model.replies += [calling(Wire.CHAT, f"{WRITE}\n./judge submit 0-1")]
+        model.replies += [calling(ApiFormat.CHAT, f"{WRITE}\n./judge submit 0-1")]
         words = f"run cartpole --agent neutral --model scripted --model-url {model.url}/v1 --model-key {VARIABLE}"
         rest = "--budget 2 --validation 1 --held-out 2 --workers 1 --isolation none --json"
         monkeypatch.setattr(
@@ -89,7 +89,11 @@ def test_history_is_linear(new_run: RunMaker) -> None:
     """Each request is the one before, with the answer in its server's own words and what came of its calls."""
     with ScriptedModel() as model:
         turn(
-            new_run(), model, *(calling(Wire.MESSAGES, f"echo {n}") for n in range(3)), wire=Wire.MESSAGES, level="none"
+            new_run(),
+            model,
+            *(calling(ApiFormat.MESSAGES, f"echo {n}") for n in range(3)),
+            wire=ApiFormat.MESSAGES,
+            level="none",
         )
         texts = [
             json.dumps(asked.body["messages"]).replace(', "cache_control": {"type": "ephemeral"}', "")
@@ -112,7 +116,7 @@ def test_a_command_is_held_in(new_run: RunMaker, tmp_path: Path, state_home: Pat
         ports = f"{port} {hands.COMMANDS_PORT}"
         reach = f"for p in {ports}; do (echo > /dev/tcp/127.0.0.1/$p) 2>/dev/null && echo reached $p; done"
         search = "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '"
-        turn(run, model, calling(Wire.CHAT, look, reach, search, "cat /proc/net/dev | grep -v lo: | wc -l"))
+        turn(run, model, calling(ApiFormat.CHAT, look, reach, search, "cat /proc/net/dev | grep -v lo: | wc -l"))
         seen = told(model)
 
     assert seen[0] == "[exit code 2]"
@@ -136,7 +140,7 @@ def test_what_comes_of_a_command(new_run: RunMaker) -> None:
         "printf '\\377'; printf no-newline",
     ]
     with ScriptedModel() as model:
-        turn(new_run(), model, calling(Wire.CHAT, *commands))
+        turn(new_run(), model, calling(ApiFormat.CHAT, *commands))
         seen = told(model)
 
     assert seen[:3] == ["[exit code 3]", "[exit code 0]", "/workspace kept\n[exit code 0]"]
@@ -153,7 +157,7 @@ def test_a_command_that_hangs(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch
     """A command that runs longer than it may is killed, and that is told."""
     monkeypatch.setattr(hands, "COMMAND_S", 0.5)
     with ScriptedModel() as model:
-        turn(new_run(), model, calling(Wire.CHAT, "sleep 600"))
+        turn(new_run(), model, calling(ApiFormat.CHAT, "sleep 600"))
         (seen,) = told(model)
 
     assert seen.startswith("[killed")
@@ -164,7 +168,7 @@ def test_a_command_that_hangs(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch
 def test_a_command_that_ends_its_sandbox(new_run: RunMaker) -> None:
     """A command that kills everything gets a new sandbox, and the model is told."""
     with ScriptedModel() as model:
-        ended = turn(new_run(), model, calling(Wire.CHAT, "kill -9 -1", "echo back"))
+        ended = turn(new_run(), model, calling(ApiFormat.CHAT, "kill -9 -1", "echo back"))
         seen = told(model)
 
     assert seen == [hands.LOST, "back\n[exit code 0]"]
@@ -175,10 +179,12 @@ def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
     """A call of no known tool, with no JSON or no command is told to the model, and goes back as JSON."""
     with ScriptedModel() as model:
         replies = [
-            raw_calling(Wire.CHAT, *given)
+            raw_calling(ApiFormat.CHAT, *given)
             for given in (["{not json", '{"cmd": 1}', "[]"], ['{"command": "a\\u0000b"}'])
         ]
-        turn(new_run(), model, *replies, raw_calling(Wire.CHAT, '{"command": "true"}', name="python"), level="none")
+        turn(
+            new_run(), model, *replies, raw_calling(ApiFormat.CHAT, '{"command": "true"}', name="python"), level="none"
+        )
         seen = told(model)
         sent = [call["function"]["arguments"] for call in model.asked[-1].body["messages"][1]["tool_calls"]]
 
@@ -187,8 +193,8 @@ def test_calls_that_cannot_be_read(new_run: RunMaker) -> None:
     assert [isinstance(json.loads(text), dict) for text in sent] == [True] * 3
 
 
-@pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
-def test_a_model_that_only_talks(wire: Wire, new_run: RunMaker) -> None:
+@pytest.mark.parametrize("wire", [ApiFormat.CHAT, ApiFormat.MESSAGES])
+def test_a_model_that_only_talks(wire: ApiFormat, new_run: RunMaker) -> None:
     """A model that calls nothing is asked to go on, thrice in a row at most; then the turn is over."""
     run = new_run()
     with ScriptedModel() as model:

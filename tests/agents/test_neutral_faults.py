@@ -13,13 +13,13 @@ from evopolicygym.agents.kit.scripted_model.answers import Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.errors import AgentError
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from fakes import RunMaker
 from lifeline import PATIENCE_S, Lifeline
 from model_proxies import REAL_KEY, VARIABLE
 from neutral_models import calling, told
 
-ONE = calling(Wire.CHAT, "echo one")
+ONE = calling(ApiFormat.CHAT, "echo one")
 turn = partial(neutral_models.turn, level="none")
 """What a server does is the same at every level."""
 PASSING = [
@@ -111,11 +111,11 @@ def test_a_spent_account_is_not_tried_again(new_run: RunMaker) -> None:
 @pytest.mark.parametrize(
     ("wire", "words"),
     [
-        (Wire.CHAT, "This model's maximum context length is 128000 tokens. However, you requested 200000 tokens"),
-        (Wire.MESSAGES, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (ApiFormat.CHAT, "This model's maximum context length is 128000 tokens. However, you requested 200000 tokens"),
+        (ApiFormat.MESSAGES, "prompt is too long: 210000 tokens > 200000 maximum"),
     ],
 )
-def test_a_conversation_that_is_too_long(wire: Wire, words: str, new_run: RunMaker) -> None:
+def test_a_conversation_that_is_too_long(wire: ApiFormat, words: str, new_run: RunMaker) -> None:
     """A conversation that outgrows the model ends the turn as finished, and that is told."""
     with ScriptedModel() as model:
         ended = turn(new_run(), model, calling(wire, "true"), Reply(status=400, text=words), wire=wire)
@@ -139,7 +139,7 @@ def test_stop_while_the_model_hangs(new_run: RunMaker) -> None:
 def test_stop_while_a_command_runs(new_run: RunMaker) -> None:
     """An agent whose command runs leaves when it is asked to, and nothing of the command is left."""
     run, stop = new_run(), Event()
-    command = calling(Wire.CHAT, "exec > lifeline; echo started; setsid sleep 600 & sleep 600")
+    command = calling(ApiFormat.CHAT, "exec > lifeline; echo started; setsid sleep 600 & sleep 600")
     with ScriptedModel() as model, Lifeline(run.paths.workspace / "lifeline") as lifeline:
         Thread(target=lambda: (lifeline.wait_for_line(), stop.set()), daemon=True).start()
         ended = turn(run, model, command, stop=stop, level="bubblewrap")

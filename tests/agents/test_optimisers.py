@@ -15,7 +15,7 @@ from evopolicygym.agents.base import make
 from evopolicygym.agents.kit import model_search
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.inspection.leftover_processes import below
+from evopolicygym.checks.inspection import descendants
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Allowance, Turn
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
 from evopolicygym.core.event import AgentEnded
@@ -260,10 +260,10 @@ def limited(library: str, model: ScriptedModel, runs: Path, **limits: float) -> 
     model.replies += [Reply(hang="before")] * ("seconds" in limits)
     model.replies += says(*(f"{BAD}# {number}\n" for number in range(40)))
     who = replace(agent(library, model), allowance=Allowance(**limits))  # type: ignore[arg-type] # by name
-    before = below(os.getpid())
+    before = descendants(os.getpid())
     told = played(replace(config(runs, budget=24), agent=who, price=PRICE))
 
-    assert below(os.getpid()) <= before
+    assert descendants(os.getpid()) <= before
     return told, [(event.end, event.message) for event in events(told.paths) if isinstance(event, AgentEnded)]
 
 

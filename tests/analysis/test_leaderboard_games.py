@@ -15,7 +15,7 @@ from evopolicygym.analysis.scale import scale_of
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import EnvironmentSpec, Task
 from evopolicygym.specs import catalog
-from evopolicygym.specs.game_identity import GameIdentity, game_of
+from evopolicygym.specs.catalog import GameIdentity, game_of
 from fakes import opening, whole_run
 from records_of_runs import changed, real_document, write
 

@@ -30,7 +30,7 @@ FAILED = CheckedTask("B-v0", "B-v0", ok=False, wrong="it crashed")
 @pytest.fixture(autouse=True)
 def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     record = PackRecord("mine", "0.2.0", "2026-11-23", "x86_64", (), {"python": "3.11.2"}, (CHECKED, FAILED))
-    monkeypatch.setattr(tables, "shipped", lambda name: record if name == "mine" else None)
+    monkeypatch.setattr(tables, "shipped_record", lambda name: record if name == "mine" else None)
 
 
 def test_what_a_check_found() -> None:

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from attacked import AttackedRun, SubmissionOutcome, attacked_run
-from evopolicygym.checks.attack_suite.attack import Attack, attack, attacks
-from evopolicygym.checks.attack_suite.suite import LIMITS
-from evopolicygym.rollout.attendant import CUT_MARK
+from evopolicygym.checks.attack_suite import LIMITS, Attack, attack, attacks
+from evopolicygym.rollout.policy_monitor import CUT_MARK
 
 EACH = [pytest.param(one, id=one.id, marks=[pytest.mark.needs_root] * bool(one.guarantees)) for one in attacks()]
 """All attacks; what the sandbox guarantees is built in another way where root builds it."""

@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from asking import SUBMIT, ask, ask_until, assert_unharmed, charges, connect, head, heard, refusal, spoken, submit
-from evopolicygym.serving import guard
+from evopolicygym.serving import http_server
 from fakes import PATIENCE_S, OpenRun, RunMaker
 
 CALLS = ("GET /info", "GET /task", "POST /submit", "GET /submissions", "GET /submissions/0", "POST /finish")
@@ -48,8 +48,10 @@ def test_tokens_are_compared_in_constant_time(new_run: RunMaker, monkeypatch: py
     """What is given is compared as a whole, by the comparison that takes the same time wherever the first error is."""
     run = new_run()
     compared: list[bytes] = []
-    really = guard.hmac.compare_digest
-    monkeypatch.setattr(guard.hmac, "compare_digest", lambda one, two: (compared.append(one), really(one, two))[1])
+    really = http_server.hmac.compare_digest
+    monkeypatch.setattr(
+        http_server.hmac, "compare_digest", lambda one, two: (compared.append(one), really(one, two))[1]
+    )
     ask(run, "GET", "/info", base_url=run.door.address.base_url[:-1])
     ask(run, "GET", "/info")
 

@@ -9,8 +9,8 @@ pytestmark = pytest.mark.needs_root
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite.suite import run_attacks
-from evopolicygym.checks.attack_suite.attack import attack, read
+from evopolicygym.checks.attack_suite import run_attacks
+from evopolicygym.checks.attack_suite import attack, read
 which = [read(name) if "\\n" in name else attack(name) for name in sys.argv[1:]]
 for verdict in run_attacks("bubblewrap", load("cartpole"), which):
     print(json.dumps([verdict.attack.id, verdict.outcome.endings, verdict.outcome.faults(verdict.attack)]))

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.agents.builtin.scripted import ScriptedAgent, Submit, Write
-from evopolicygym.checks.attack_suite.attack import DECOYS_FILE, attack
-from evopolicygym.checks.attack_suite.decoys import decoys_laid, marks
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import inspection
+from evopolicygym.checks.attack_suite import DECOYS_FILE, attack, decoys_laid, marks
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.levels import choose
@@ -34,13 +33,13 @@ def test_nothing_is_carried(tmp_path: Path, level: str, monkeypatch: pytest.Monk
         choose(level)
     except SandboxError as error:
         pytest.skip(str(error))
-    before, marked = leftover_processes.below(os.getpid()), marks()
-    with leftover_processes.orphans_adopted(), decoys_laid(tmp_path) as decoys:
+    before, marked = inspection.descendants(os.getpid()), marks()
+    with inspection.orphans_adopted(), decoys_laid(tmp_path) as decoys:
         decoys.lay(tmp_path)
         monkeypatch.setenv("DECOYS_OF_THIS_TEST", (tmp_path / DECOYS_FILE).read_text())
         told = played(config(tmp_path / "runs", f"{__name__}:make_carrier", budget=2 * len(CARRIERS), isolation=level))
         printed = {path: text for path, text in told.texts() if path.name in {"stdout.txt", "stderr.txt"}}
-        left = leftover_processes.left_beyond(len(before))
+        left = inspection.left_beyond(len(before))
         taken = decoys.taken()
 
     assert {path: text for path, text in printed.items() if "LEAK" in text} == {}

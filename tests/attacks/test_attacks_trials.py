@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from attacked import LEAK_LINE, AttackedRun, attacked_run
-from evopolicygym.checks.attack_suite.attack import DECOYS_FILE, OK, Attack, attacks
+from evopolicygym.checks.attack_suite import DECOYS_FILE, OK, Attack, attacks
 from whole_runs import all_seeds, numbers
 
 SNOOP = """

@@ -18,10 +18,18 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.baselines import training as training_module
-from evopolicygym.baselines.budget import TrainingBudget, Unit, budget_of
-from evopolicygym.baselines.deal import Deal
 from evopolicygym.baselines.export import POLICY, TRAINING, WEIGHTS, export
-from evopolicygym.baselines.settings import OURS, Algorithm, algorithm_named, fitting, settings_of
+from evopolicygym.baselines.settings import (
+    OURS,
+    Algorithm,
+    TrainingBudget,
+    Unit,
+    algorithm_named,
+    budget_of,
+    fitting,
+    settings_of,
+)
+from evopolicygym.baselines.train_environment import TrainSeedSequence
 from evopolicygym.baselines.training import Training, TrainingProgress, train
 from evopolicygym.cli.main import app
 from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
@@ -168,18 +176,18 @@ def test_hidden_cases_are_never_met(name: str, resets: list[int]) -> None:
 
 def test_train_cases_are_dealt_round() -> None:
     """However many episodes a training has, the deal knows no seed but those of train cases."""
-    deal, train_seeds = Deal("reacher"), derive(PUBLIC_KEY, "reacher").seeds[Split.TRAIN]
+    deal, train_seeds = TrainSeedSequence("reacher"), derive(PUBLIC_KEY, "reacher").seeds[Split.TRAIN]
 
     assert [deal.next() for _ in range(3 * len(train_seeds))] == [*train_seeds] * 3
 
 
 def test_no_case_is_dealt_beyond_the_budget() -> None:
-    """When all episodes of a budget have been dealt, there is no more."""
-    deal = Deal("reacher", 2)
+    """When all episodes of a budget have been played, there is no more."""
+    deal = TrainSeedSequence("reacher", 2)
     for _ in range(2):
         deal.next()
 
-    assert deal.is_spent
+    assert deal.is_exhausted
     with pytest.raises(LookupError, match="2 episodes"):
         deal.next()
 

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
+from evopolicygym.checks import inspection
 from evopolicygym.checks.agent import check
-from evopolicygym.checks.inspection import leftover_processes
-from evopolicygym.checks.inspection.leftover_processes import below
-from evopolicygym.checks.inspection.word_search import holding
+from evopolicygym.checks.inspection import descendants, files_containing
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.finding import Finding
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from lifeline import PATIENCE_S
 from places import SUPPORT
 from scripted_tools import program
@@ -65,15 +64,15 @@ def failed(findings: list[Finding]) -> dict[str, str]:
 @pytest.fixture
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give processes that end the time that they take on a busy machine."""
-    monkeypatch.setattr(leftover_processes, "GONE_S", PATIENCE_S)
+    monkeypatch.setattr(inspection, "GONE_S", PATIENCE_S)
 
 
 def checked(agent: AgentConfig, patience_s: float = PATIENCE_S, isolation: str = "auto") -> list[Finding]:
     """Check an agent; nothing of it may be left by the check itself."""
-    before = below(os.getpid())
+    before = descendants(os.getpid())
     findings = list(check(agent.name, agent.model, agent.options, agent.command, patience_s, isolation))
 
-    assert below(os.getpid()) <= before
+    assert descendants(os.getpid()) <= before
     return findings
 
 
@@ -95,8 +94,8 @@ def test_other_agents_of_the_house(name: str) -> None:
 
 @pytest.mark.nightly
 @needs_bubblewrap
-@pytest.mark.parametrize("wire", [Wire.CHAT, Wire.MESSAGES])
-def test_reference_harness(wire: Wire) -> None:
+@pytest.mark.parametrize("wire", [ApiFormat.CHAT, ApiFormat.MESSAGES])
+def test_reference_harness(wire: ApiFormat) -> None:
     """The reference harness keeps its contract with a scripted model, in both formats."""
     findings = checked(AgentConfig("neutral", options={"model_wire": wire.value}))
 
@@ -224,5 +223,5 @@ def test_search(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(f"/nowhere/{word}")
     (tmp_path / "clean").write_bytes(b"\x1f\x8bnot compressed")
 
-    names = {path.name for path, _ in holding(tmp_path, {"the word": word})}
+    names = {path.name for path, _ in files_containing(tmp_path, {"the word": word})}
     assert names == {"plain", "packed", "archive", f"named-{word}", "link"}

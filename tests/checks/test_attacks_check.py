@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.checks.attack_suite import suite
-from evopolicygym.checks.attack_suite.attack import OK, attack, attacks
-from evopolicygym.checks.attack_suite.suite import run_attacks
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import attack_suite, inspection
+from evopolicygym.checks.attack_suite import OK, attack, attacks, run_attacks
 from evopolicygym.checks.sandbox import _word as shown
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
@@ -27,15 +25,14 @@ from shell import Shell
 PROGRAM = """
 import sys
 from evopolicygym.cli.main import main
-from evopolicygym.checks.attack_suite import suite
-from evopolicygym.checks.attack_suite.attack import attack
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import attack_suite
+from evopolicygym.checks.attack_suite import attack
 from evopolicygym.core.task import Limits
 names = sys.argv.pop(1).split(",")
 if names != [""]:
     suite.attacks = lambda: [attack(name) for name in names]
-    suite.LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0)
-    leftover_processes.GONE_S = 60.0
+    attack_suite.LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0)
+    inspection.GONE_S = 60.0
 main()
 """
 """The program with some of the attacks, none of which runs out of time, however busy the machine; or with all."""
@@ -51,8 +48,8 @@ class Leaky(none.Backend):
 @pytest.fixture(autouse=True)
 def _busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have nothing run out of time in this process, however busy the machine."""
-    monkeypatch.setattr(suite, "LIMITS", Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0))
-    monkeypatch.setattr(leftover_processes, "GONE_S", PATIENCE_S)
+    monkeypatch.setattr(attack_suite, "LIMITS", Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0))
+    monkeypatch.setattr(inspection, "GONE_S", PATIENCE_S)
 
 
 def check(which: str, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.checks.environment import check
-from evopolicygym.checks.environment_contract.contract import examine
-from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
+from evopolicygym.checks.environment_contract import examine, trace, trace_elsewhere
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec, Success, SuccessRule, TaskKind

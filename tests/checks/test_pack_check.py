@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import own_pack
+from evopolicygym.checks import pack_trial
 from evopolicygym.checks.pack import check
-from evopolicygym.checks.pack_task import processor_time
-from evopolicygym.checks.pack_task.processor_time import children_seconds
+from evopolicygym.checks.pack_trial import children_seconds
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.sandbox.confinement.bwrap import bwrap
 
@@ -98,7 +98,7 @@ def test_whose_time_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     }.items():  # fmt: skip
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text(content)
-    monkeypatch.setattr(processor_time, "PROCESSES", tmp_path)
+    monkeypatch.setattr(pack_trial, "PROCESSES", tmp_path)
 
     assert children_seconds() == 4
 

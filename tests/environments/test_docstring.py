@@ -2,7 +2,7 @@
 
 import pytest
 
-from evopolicygym.environments.docstring import read
+from evopolicygym.environments.derived import read_docstring
 
 TEXT = """
 Before all headings.
@@ -37,7 +37,7 @@ Each step pays something. The reward is 1 - 0.9 * steps.
 
 def test_words_without_numbers() -> None:
     """Sentences with formulas, numbers and links are left out."""
-    found = read(TEXT)
+    found = read_docstring(TEXT)
 
     assert found.objective == "A cart carries a pole. Keep it upright!"
     assert found.reward == "Each step pays something."
@@ -46,7 +46,7 @@ def test_words_without_numbers() -> None:
 
 def test_names() -> None:
     """Tables and lists that are numbered from 0 name elements and values."""
-    found = read(TEXT)
+    found = read_docstring(TEXT)
 
     assert (found.observations, found.actions) == (("place", "speed"), ("push to the left", "push to the right"))
 
@@ -54,12 +54,12 @@ def test_names() -> None:
 @pytest.mark.parametrize("items", ["- 1: a\n- 2: b", "- 0: a\n- 2: b", "nothing here"])
 def test_names_with_a_gap_are_none(items: str) -> None:
     """What isn't numbered from 0 without a gap names nothing."""
-    assert read(f"## Action Space\n{items}\n").actions == ()
+    assert read_docstring(f"## Action Space\n{items}\n").actions == ()
 
 
 def test_without_headings() -> None:
     """A docstring without headings is a description; an empty one says nothing."""
     text = "Follow the tracks. Avoid others."
 
-    assert read(f"{text}\n\nSee http://example.org").objective == text
-    assert read("").objective == ""
+    assert read_docstring(f"{text}\n\nSee http://example.org").objective == text
+    assert read_docstring("").objective == ""

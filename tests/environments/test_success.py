@@ -18,8 +18,7 @@ from evopolicygym.records.run_summary import success_rate
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog
-from evopolicygym.viewer.documents.overview import overview
-from evopolicygym.viewer.documents.run_index import RunPlace
+from evopolicygym.viewer.documents.overview import RunPlace, overview
 from fakes import whole_run
 from playground import local_executor, policy
 from shell import Shell

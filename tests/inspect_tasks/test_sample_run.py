@@ -17,9 +17,8 @@ from inspect_ai.util._sandbox.environment import SandboxUnavailableError
 
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.event import CloseReason
-from evopolicygym.inspect_tasks.sample_run import SampleIdentity, SampleRun, sample_run
+from evopolicygym.inspect_tasks.sample_run import RunSettings, SampleIdentity, SampleRun, sample_run
 from evopolicygym.inspect_tasks.sandbox import RunSandbox, usage_of
-from evopolicygym.inspect_tasks.settings import RunSettings
 from evopolicygym.inspect_tasks.tasks import TASKS
 from evopolicygym.records.reader import read_run
 from lifeline import Lifeline

@@ -9,7 +9,7 @@ import pytest
 
 from asking import ask, refusal, submit
 from evopolicygym.core.film import FilmJob, Shot
-from evopolicygym.rollout.films.encoder import Encoder, library
+from evopolicygym.rollout.films.encoding import Encoder, library
 from fakes import OpenRun, RunMaker
 
 GREYS = (0, 80, 160, 240)

@@ -11,9 +11,9 @@ import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import Reply
 from evopolicygym.model_proxy import endpoint
-from evopolicygym.model_proxy.inspection import MAX_PARTS
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.request import MAX_PARTS
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door, wait_for_requests
 
@@ -58,9 +58,9 @@ def test_others_are_served_while_a_large_body_is_looked_into(door: OpenDoor, mon
 
     monkeypatch.setattr(endpoint, "parse", slow)
     with ThreadPoolExecutor(1) as pool:
-        large = pool.submit(door.ask, Wire.CHAT, messages=LARGE)
+        large = pool.submit(door.ask, ApiFormat.CHAT, messages=LARGE)
         assert looking.wait(PATIENCE_S)
-        assert door.ask(Wire.CHAT).status_code == 200
+        assert door.ask(ApiFormat.CHAT).status_code == 200
         served.set()
         assert large.result().status_code == 200
 
@@ -68,35 +68,35 @@ def test_others_are_served_while_a_large_body_is_looked_into(door: OpenDoor, mon
 def test_bodies_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bodies that wait to be sent share one room; once the server has answered, there is room again."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
-    monkeypatch.setattr(endpoint, "MAX_HELD", 3 * endpoint.LARGE // 2)
+    monkeypatch.setattr(endpoint, "MAX_BUFFERED", 3 * endpoint.LARGE // 2)
     with open_door(tmp_path) as door, ThreadPoolExecutor(2) as pool:
         door.model.replies += [Reply(hang="before")]
-        first = pool.submit(door.ask, Wire.CHAT, messages=LARGE)
+        first = pool.submit(door.ask, ApiFormat.CHAT, messages=LARGE)
         wait_for_requests(door.model, 1)
-        assert door.ask(Wire.CHAT, messages=LARGE).status_code == 503
-        assert door.ask(Wire.CHAT).status_code == 200
+        assert door.ask(ApiFormat.CHAT, messages=LARGE).status_code == 503
+        assert door.ask(ApiFormat.CHAT).status_code == 200
         door.model.released.set()
         assert first.result().status_code == 200
-        assert door.ask(Wire.CHAT, messages=LARGE).status_code == 200
+        assert door.ask(ApiFormat.CHAT, messages=LARGE).status_code == 200
 
 
 def test_a_body_is_let_go_of_while_its_answer_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A long answer doesn't keep the body of its request."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
-    monkeypatch.setattr(endpoint, "MAX_HELD", 3 * endpoint.LARGE // 2)
+    monkeypatch.setattr(endpoint, "MAX_BUFFERED", 3 * endpoint.LARGE // 2)
     with open_door(tmp_path) as door:
         door.model.replies.append(Reply(hang="between"))
-        body = json.dumps(SPOKEN[Wire.CHAT].body | {"messages": LARGE, "stream": True}).encode()
+        body = json.dumps(SPOKEN[ApiFormat.CHAT].body | {"messages": LARGE, "stream": True}).encode()
         head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {door.endpoint.key}\r\nContent-Length: {len(body)}\r\n\r\n"
         with door.connect() as connection:
             connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}".encode() + body)
             assert connection.recv(12) == b"HTTP/1.1 200"
-            assert door.ask(Wire.CHAT, messages=LARGE).status_code == 200
+            assert door.ask(ApiFormat.CHAT, messages=LARGE).status_code == 200
 
 
 def test_a_large_body_comes_as_it_was_sent(door: OpenDoor) -> None:
     """It goes on in pieces, with its length."""
-    door.ask(Wire.CHAT, messages=LARGE)
+    door.ask(ApiFormat.CHAT, messages=LARGE)
     asked = door.only()
 
     assert asked.body["messages"] == LARGE
@@ -108,7 +108,7 @@ def test_a_key_in_a_models_name_is_not_logged(door: OpenDoor) -> None:
     """What an answer calls its model goes into the log without the key."""
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in REAL_KEY)
     door.model.replies.append(Reply(raw=f'{{"model": "{escaped}", "choices": []}}'.encode()))
-    answer = door.ask(Wire.CHAT)
+    answer = door.ask(ApiFormat.CHAT)
 
     assert REAL_KEY not in json.dumps(answer.json()) + json.dumps(door.lines())
     assert door.lines()[0]["answered_by"].startswith("***")

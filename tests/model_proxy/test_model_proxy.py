@@ -13,11 +13,11 @@ import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.forward import LOGGERS
 from evopolicygym.model_proxy.proxy import ModelProxy
-from evopolicygym.model_proxy.silence import LOGGERS
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
-from evopolicygym.model_proxy.wire import Wire
 from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, SPOKEN, TLS, VARIABLE, OpenDoor, open_door, wait_for_requests
 
@@ -36,7 +36,7 @@ def door(tmp_path: Path) -> Iterator[OpenDoor]:
         yield opened
 
 
-def sent(wire: Wire, *, streamed: bool) -> bytes:
+def sent(wire: ApiFormat, *, streamed: bool) -> bytes:
     """Return what the model server sends in a format."""
     spoken = SPOKEN[wire]
     body = spoken.body | (spoken.stream_fields if streamed else {})
@@ -48,7 +48,7 @@ def sent(wire: Wire, *, streamed: bool) -> bytes:
 
 
 @each_wire
-def test_an_answer_comes_back_as_it_was_sent(door: OpenDoor, wire: Wire) -> None:
+def test_an_answer_comes_back_as_it_was_sent(door: OpenDoor, wire: ApiFormat) -> None:
     """Path, query, body and answer pass unchanged in every format."""
     answer = door.ask(wire)
 
@@ -58,7 +58,7 @@ def test_an_answer_comes_back_as_it_was_sent(door: OpenDoor, wire: Wire) -> None
 
 
 @each_wire
-def test_a_stream_comes_back_as_it_was_sent(door: OpenDoor, wire: Wire) -> None:
+def test_a_stream_comes_back_as_it_was_sent(door: OpenDoor, wire: ApiFormat) -> None:
     """A stream of events passes byte for byte, and so does the query that asks for it."""
     answer = door.stream(wire)
 
@@ -68,7 +68,7 @@ def test_a_stream_comes_back_as_it_was_sent(door: OpenDoor, wire: Wire) -> None:
 
 
 @each_wire
-def test_a_stream_is_not_held_back(door: OpenDoor, wire: Wire) -> None:
+def test_a_stream_is_not_held_back(door: OpenDoor, wire: ApiFormat) -> None:
     """The first event arrives while the model server has not yet sent the second."""
     door.model.replies.append(Reply(hang="between"))
     spoken = SPOKEN[wire]
@@ -92,7 +92,7 @@ def test_a_stream_is_not_held_back(door: OpenDoor, wire: Wire) -> None:
 
 def test_a_path_of_the_upstream_is_kept(tmp_path: Path) -> None:
     """Requests go below the path that base_url names, and a query is passed on without the key."""
-    with open_door(tmp_path, "/api/coding/", wire=Wire.CHAT) as door:
+    with open_door(tmp_path, "/api/coding/", wire=ApiFormat.CHAT) as door:
         door.request("GET", f"/models?limit=5&key={door.endpoint.key}", headers={})
 
         assert door.only().target == "/api/coding/models?limit=5"
@@ -119,7 +119,7 @@ def test_listing_and_counting_pass(door: OpenDoor, method: str, path: str) -> No
 
 def test_who_leaves_is_not_answered_any_more(door: OpenDoor) -> None:
     """A client that leaves before the answer, or within it, has the request at the model server ended too."""
-    body = json.dumps(SPOKEN[Wire.MESSAGES].body | {"stream": True}).encode()
+    body = json.dumps(SPOKEN[ApiFormat.MESSAGES].body | {"stream": True}).encode()
     head = f"POST /v1/messages HTTP/1.1\r\nHost: 127.0.0.1\r\nx-api-key: {door.endpoint.key}\r\n"
     for count, hang in enumerate(("before", "between"), 1):
         door.model.left.clear()
@@ -138,7 +138,7 @@ def test_who_leaves_is_not_answered_any_more(door: OpenDoor) -> None:
 
 @each_wire
 @pytest.mark.parametrize("streamed", [False, True])
-def test_the_real_key_goes_in_where_the_dummy_was(door: OpenDoor, wire: Wire, streamed: bool) -> None:  # noqa: FBT001
+def test_the_real_key_goes_in_where_the_dummy_was(door: OpenDoor, wire: ApiFormat, streamed: bool) -> None:  # noqa: FBT001
     """The model server gets the real key in its format's place, and the dummy nowhere."""
     (door.stream if streamed else door.ask)(wire)
     scheme = SPOKEN[wire].scheme
@@ -149,7 +149,7 @@ def test_the_real_key_goes_in_where_the_dummy_was(door: OpenDoor, wire: Wire, st
 
 def test_a_key_in_the_query_goes_on_as_a_header(door: OpenDoor) -> None:
     """Gemini's ?key= is taken, and the real key stands in no address."""
-    spoken = SPOKEN[Wire.GEMINI]
+    spoken = SPOKEN[ApiFormat.GEMINI]
     answer = door.request("POST", f"{spoken.path}?key={door.endpoint.key}", spoken.body, headers={})
 
     assert answer.status_code == 200
@@ -158,7 +158,7 @@ def test_a_key_in_the_query_goes_on_as_a_header(door: OpenDoor) -> None:
 
 def test_a_messages_server_with_bearer_keys(door: OpenDoor) -> None:
     """Who presents the dummy to an Anthropic path as a bearer token gets the real key in the same way."""
-    spoken = SPOKEN[Wire.MESSAGES]
+    spoken = SPOKEN[ApiFormat.MESSAGES]
     door.request("POST", spoken.path, spoken.body)
 
     assert door.only().headers["authorization"] == f"Bearer {REAL_KEY}"
@@ -179,8 +179,8 @@ def test_only_headers_that_mean_something_go_out(door: OpenDoor) -> None:
         "referer": "http://example.org",
     }
     wanted = {"anthropic-version": "2023-06-01", "user-agent": "tool/1", "x-stainless-lang": "js"}
-    headers = unwanted | wanted | door.key_header(Wire.CHAT)
-    door.request("POST", "/v1/chat/completions", SPOKEN[Wire.CHAT].body, headers=headers)
+    headers = unwanted | wanted | door.key_header(ApiFormat.CHAT)
+    door.request("POST", "/v1/chat/completions", SPOKEN[ApiFormat.CHAT].body, headers=headers)
     came = door.only().headers
 
     assert unwanted.keys() & came.keys() == set()
@@ -191,8 +191,8 @@ def test_only_headers_that_mean_something_go_out(door: OpenDoor) -> None:
 
 def test_a_header_beyond_ascii_is_left_out(door: OpenDoor) -> None:
     """A header that can't be sent on as it came is none: the request passes without it."""
-    headers = {**door.key_header(Wire.CHAT), "user-agent": "ag\u00e9nt".encode()}
-    answer = door.request("POST", SPOKEN[Wire.CHAT].path, SPOKEN[Wire.CHAT].body, headers=headers)
+    headers = {**door.key_header(ApiFormat.CHAT), "user-agent": "ag\u00e9nt".encode()}
+    answer = door.request("POST", SPOKEN[ApiFormat.CHAT].path, SPOKEN[ApiFormat.CHAT].body, headers=headers)
 
     assert (answer.status_code, door.only().headers["user-agent"]) == (200, "evopolicygym")
 
@@ -251,12 +251,12 @@ def test_no_address_of_the_model_reaches_a_log(door: OpenDoor, caplog: pytest.Lo
 
 @each_wire
 @pytest.mark.parametrize("streamed", [False, True])
-def test_tokens_are_counted_in_one_form(door: OpenDoor, wire: Wire, streamed: bool) -> None:  # noqa: FBT001
+def test_tokens_are_counted_in_one_form(door: OpenDoor, wire: ApiFormat, streamed: bool) -> None:  # noqa: FBT001
     """Cached input is part of the input and reasoning part of the output, whatever a format calls them."""
     (door.stream if streamed else door.ask)(wire)
     (line,) = door.lines()
-    reasoning = None if wire is Wire.MESSAGES else REASONING
-    cache_write = 100 if wire is Wire.MESSAGES else None
+    reasoning = None if wire is ApiFormat.MESSAGES else REASONING
+    cache_write = 100 if wire is ApiFormat.MESSAGES else None
 
     assert (line["input"], line["cached_input"], line["output"]) == (INPUT, CACHED, OUTPUT)
     assert (line["reasoning"], line["cache_write"]) == (reasoning, cache_write)
@@ -281,7 +281,7 @@ def test_totals(door: OpenDoor) -> None:
 
 @each_wire
 @pytest.mark.parametrize("streamed", [False, True])
-def test_what_was_not_told_is_unknown(door: OpenDoor, wire: Wire, streamed: bool) -> None:  # noqa: FBT001
+def test_what_was_not_told_is_unknown(door: OpenDoor, wire: ApiFormat, streamed: bool) -> None:  # noqa: FBT001
     """An answer without usage counts as unknown, not as zero tokens."""
     door.model.replies.append(Reply(tell_usage=False))
     (door.stream if streamed else door.ask)(wire)
@@ -318,7 +318,7 @@ def test_a_door_tells_tools_where_it_is(tmp_path: Path) -> None:
             "GOOGLE_GEMINI_BASE_URL": address,
             "GEMINI_API_KEY": key,
         }
-    with open_door(tmp_path, "/v1", wire=Wire.RESPONSES) as door:
+    with open_door(tmp_path, "/v1", wire=ApiFormat.RESPONSES) as door:
         assert door.endpoint.environment == {
             "OPENAI_BASE_URL": door.endpoint.address,
             "OPENAI_API_KEY": door.endpoint.key,
@@ -391,7 +391,7 @@ def test_an_address_that_is_none(address: str) -> None:
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where httpx2 is not installed, the error names the extra that brings it."""
     monkeypatch.setitem(__import__("sys").modules, "httpx2", None)
-    for module in ("forward", "passage", "gate"):
+    for module in ("forward", "endpoint"):
         monkeypatch.delitem(__import__("sys").modules, f"evopolicygym.model_proxy.{module}", raising=False)
     with pytest.raises(MissingExtra, match=r"pip install 'evopolicygym\[agents\]'"):
         ModelProxy(ModelUpstream("http://127.0.0.1:1", VARIABLE))

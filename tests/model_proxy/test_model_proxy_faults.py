@@ -13,10 +13,10 @@ import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.model_proxy import proxy as module
-from evopolicygym.model_proxy.log import CUT
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.ledger import CUT
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
 
@@ -47,7 +47,7 @@ def is_answered(connection: socket.socket) -> bool:
 
 
 @each_wire
-def test_so_many_requests_and_no_more(tmp_path: Path, wire: Wire) -> None:
+def test_so_many_requests_and_no_more(tmp_path: Path, wire: ApiFormat) -> None:
     """After the last request that is allowed comes 429, which says that asking again won't help."""
     with open_door(tmp_path, max_requests=2) as door:
         answers = [door.ask(wire) for _ in range(4)]
@@ -76,7 +76,7 @@ def test_so_many_tokens_and_no_more(tmp_path: Path) -> None:
 def test_not_telling_usage_is_no_way_round_the_limit(tmp_path: Path) -> None:
     """A stream whose usage is not asked for is unknown in the totals, and counts towards the limit by its bytes."""
     with open_door(tmp_path, max_tokens=200) as door:
-        statuses = [door.ask(Wire.CHAT, stream=True).status_code for _ in range(8)]
+        statuses = [door.ask(ApiFormat.CHAT, stream=True).status_code for _ in range(8)]
 
         assert statuses[0] == 200
         assert statuses[-1] == 429
@@ -122,7 +122,7 @@ def test_so_many_connections_and_no_more(door: OpenDoor, monkeypatch: pytest.Mon
 
 def test_the_log_is_bounded(door: OpenDoor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A full log ends with a line that says so; requests pass on, and totals count them."""
-    monkeypatch.setattr("evopolicygym.model_proxy.log.MAX_BYTES", 700)
+    monkeypatch.setattr("evopolicygym.model_proxy.ledger.MAX_BYTES", 700)
     with open_door(tmp_path / "small") as small:
         for _ in range(9):
             small.ask()
@@ -138,7 +138,7 @@ def test_the_log_is_bounded(door: OpenDoor, monkeypatch: pytest.MonkeyPatch, tmp
 
 @each_wire
 @pytest.mark.parametrize("status", [400, 404, 429, 500, 503, 529])
-def test_an_error_is_passed_on(door: OpenDoor, wire: Wire, status: int) -> None:
+def test_an_error_is_passed_on(door: OpenDoor, wire: ApiFormat, status: int) -> None:
     """A tool sees the model server's own error, and when to come back; it is no generation of unknown usage."""
     door.model.replies.append(Reply("overloaded_error", status, {"retry-after": "3"}))
     answer = door.stream(wire)
@@ -163,7 +163,7 @@ def test_an_error_doesn_t_name_the_account(door: OpenDoor) -> None:
 
 @each_wire
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_key_is_told_in_our_words(door: OpenDoor, wire: Wire, status: int) -> None:
+def test_a_refused_key_is_told_in_our_words(door: OpenDoor, wire: ApiFormat, status: int) -> None:
     """What a model server says of a key or an account is not shown to the agent."""
     door.model.replies.append(Reply("The account of Jane Doe is blocked.", status))
     answer = door.ask(wire)
@@ -174,7 +174,7 @@ def test_a_refused_key_is_told_in_our_words(door: OpenDoor, wire: Wire, status: 
 
 
 @each_wire
-def test_nobody_there(tmp_path: Path, wire: Wire) -> None:
+def test_nobody_there(tmp_path: Path, wire: ApiFormat) -> None:
     """A model server that is not there is told as 502, without saying where it should have been."""
     with socket.socket() as nobody, open_door(tmp_path) as open_:
         nobody.bind(("127.0.0.1", 0))  # and never listens
@@ -205,7 +205,7 @@ def test_a_server_that_hangs(tmp_path: Path) -> None:
     with open_door(tmp_path, read_timeout_s=0.3) as door:
         door.model.replies.append(Reply(hang="before"))
 
-        assert door.stream(Wire.RESPONSES).status_code == 502
+        assert door.stream(ApiFormat.RESPONSES).status_code == 502
         assert door.model.left.wait(PATIENCE_S)
         assert (door.door.usage().failed, door.door.usage().unknown) == (1, 1)
 
@@ -223,7 +223,7 @@ def test_a_server_that_hangs_within_its_answer(door: OpenDoor, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(httpx2.Response, "aiter_bytes", first_chunk)
         with pytest.raises(httpx2.RemoteProtocolError):
-            door.stream(Wire.RESPONSES)
+            door.stream(ApiFormat.RESPONSES)
 
     assert door.model.left.wait(PATIENCE_S)
     assert (door.door.usage().failed, door.door.usage().unknown) == (1, 1)
@@ -231,7 +231,7 @@ def test_a_server_that_hangs_within_its_answer(door: OpenDoor, monkeypatch: pyte
 
 
 @each_wire
-def test_an_answer_that_breaks_off(door: OpenDoor, wire: Wire) -> None:
+def test_an_answer_that_breaks_off(door: OpenDoor, wire: ApiFormat) -> None:
     """A stream cut in the middle is cut for the tool too; a beginning of usage is no count of output."""
     door.model.replies = [Reply(cut=True), Reply(cut=True)]
     for ask in (door.stream, door.ask):
@@ -242,7 +242,7 @@ def test_an_answer_that_breaks_off(door: OpenDoor, wire: Wire) -> None:
 
     assert (whole["output"], whole["note"]) == (None, "answer broke off")
     assert streamed["note"] == "answer broke off"
-    assert streamed["output"] == (OUTPUT if wire in {Wire.MESSAGES, Wire.CHAT} else None)
+    assert streamed["output"] == (OUTPUT if wire in {ApiFormat.MESSAGES, ApiFormat.CHAT} else None)
     assert (door.door.usage().failed, door.door.usage().generations) == (2, 3)
 
 

@@ -7,25 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
-from evopolicygym.model_proxy import meter as module
-from evopolicygym.model_proxy.exchange import MAX_ERROR
+from evopolicygym.model_proxy import usage as module
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.forward import MAX_ERROR
 from evopolicygym.model_proxy.mask import Mask, mask_account
-from evopolicygym.model_proxy.meter import AnswerMeter
-from evopolicygym.model_proxy.usage import Usage, read_usage
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.usage import AnswerMeter, Usage, read_usage
 from model_proxies import REAL_KEY, SPOKEN
 
 STREAM = "text/event-stream; charset=utf-8"
 
 
-def stream_of(wire: Wire) -> bytes:
+def stream_of(wire: ApiFormat) -> bytes:
     spoken = SPOKEN[wire]
     path = (spoken.stream_path or spoken.path).partition("?")[0]
     return b"".join(pieces(path, spoken.body | spoken.stream_fields, Reply()))
 
 
 @given(some.sampled_from(list(SPOKEN)), some.integers(1, 200), some.booleans())
-def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bool) -> None:  # noqa: FBT001
+def test_a_stream_is_read_wherever_it_is_cut(wire: ApiFormat, size: int, carriage: bool) -> None:  # noqa: FBT001
     """Usage is the same in chunks of any size, and with either end of line."""
     stream = stream_of(wire).replace(b"\n", b"\r\n") if carriage else stream_of(wire)
     meter = AnswerMeter(wire, STREAM)
@@ -36,8 +35,10 @@ def test_a_stream_is_read_wherever_it_is_cut(wire: Wire, size: int, carriage: bo
     assert (usage.input, usage.output, meter.model, meter.n_bytes) == (INPUT, OUTPUT, "scripted", len(stream))
 
 
-@given(some.binary(max_size=300), some.sampled_from(list(Wire)), some.sampled_from([STREAM, "application/json", ""]))
-def test_no_answer_breaks_the_meter(data: bytes, wire: Wire, kind: str) -> None:
+@given(
+    some.binary(max_size=300), some.sampled_from(list(ApiFormat)), some.sampled_from([STREAM, "application/json", ""])
+)
+def test_no_answer_breaks_the_meter(data: bytes, wire: ApiFormat, kind: str) -> None:
     """Whatever comes, the meter says what it knows and raises nothing."""
     meter = AnswerMeter(wire, kind)
     meter.feed(b"data: " + data)
@@ -60,8 +61,8 @@ Value = some.recursive(
 )
 
 
-@given(Value, some.sampled_from(list(Wire)))
-def test_no_document_breaks_the_meter(value: object, wire: Wire) -> None:
+@given(Value, some.sampled_from(list(ApiFormat)))
+def test_no_document_breaks_the_meter(value: object, wire: ApiFormat) -> None:
     """Usage of any other shape than expected is not told."""
     meter = AnswerMeter(wire, "application/json")
     meter.feed(json.dumps(value).encode())
@@ -73,12 +74,12 @@ def test_no_document_breaks_the_meter(value: object, wire: Wire) -> None:
 def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gemini's stream without events is one list, and its last element tells the whole usage."""
     chunks = [{"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": n}} for n in (1, 2, 3)]
-    meter = AnswerMeter(Wire.GEMINI, "application/json")
+    meter = AnswerMeter(ApiFormat.GEMINI, "application/json")
     meter.feed(json.dumps(chunks).encode())
 
     assert meter.finish(whole=True) == Usage(5, 0, None, 3, 0)
     monkeypatch.setattr(module, "LONGEST", 10)
-    meter = AnswerMeter(Wire.GEMINI, "application/json")
+    meter = AnswerMeter(ApiFormat.GEMINI, "application/json")
     meter.feed(json.dumps(chunks).encode())
 
     assert meter.finish(whole=True) == Usage()
@@ -87,9 +88,9 @@ def test_a_streamed_list(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_endless_line_costs_no_more_than_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line too long to keep is passed over, and those after it are read."""
     monkeypatch.setattr(module, "LONGEST", 2000)
-    meter = AnswerMeter(Wire.RESPONSES, STREAM)
+    meter = AnswerMeter(ApiFormat.RESPONSES, STREAM)
     meter.feed(b"data: " + b"x" * 5000)
-    meter.feed(b"x\n\n" + stream_of(Wire.RESPONSES))
+    meter.feed(b"x\n\n" + stream_of(ApiFormat.RESPONSES))
 
     assert meter.finish(whole=True).input == INPUT
 
@@ -106,14 +107,14 @@ def test_an_endless_line_costs_no_more_than_itself(monkeypatch: pytest.MonkeyPat
 )
 def test_cached_input_has_several_names(fields: dict[str, object], cached: int | None) -> None:
     """Servers that speak Chat Completions tell cached input in three places."""
-    usage = read_usage(Wire.CHAT, {"prompt_tokens": 9, "completion_tokens": 1} | fields)
+    usage = read_usage(ApiFormat.CHAT, {"prompt_tokens": 9, "completion_tokens": 1} | fields)
 
     assert usage == Usage(9, cached, None, 1)
 
 
 def test_usage_beside_a_choice() -> None:
     """Usage within the last choice of a stream counts too."""
-    meter = AnswerMeter(Wire.CHAT, STREAM)
+    meter = AnswerMeter(ApiFormat.CHAT, STREAM)
     meter.feed(b'data: {"choices": [{"usage": {"prompt_tokens": 1, "completion_tokens": 2}}]}\n\n')
 
     assert meter.finish(whole=True) == Usage(1, None, None, 2)

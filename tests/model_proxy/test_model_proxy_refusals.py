@@ -9,8 +9,8 @@ import pytest
 
 from evopolicygym.agents.kit.scripted_model.answers import Json, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.model_proxy.log import MAX_REFUSALS
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.model_proxy.ledger import MAX_REFUSALS
 from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door
 
 each_wire = pytest.mark.parametrize("wire", list(SPOKEN))
@@ -26,7 +26,7 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenDoor]:
         yield opened
 
 
-def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403, *, count: int = 1) -> None:
+def assert_refused(door: OpenDoor, answer: Any, wire: ApiFormat, status: int = 403, *, count: int = 1) -> None:
     """Nothing went out, it is written down as so many are by now, and the answer is an error in the format's shape."""
     document = answer.json()
     assert (answer.status_code, door.model.asked) == (status, [])
@@ -34,9 +34,9 @@ def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403, *
     assert len(door.lines()) == count
     assert (door.lines()[-1]["status"], "refused" in door.lines()[-1]) == (status, True)
     match wire:
-        case Wire.MESSAGES:
+        case ApiFormat.MESSAGES:
             assert (document["type"], document["error"].keys()) == ("error", {"type", "message"})
-        case Wire.GEMINI:
+        case ApiFormat.GEMINI:
             assert document["error"].keys() == {"code", "message", "status"}
             assert document["error"]["code"] == status
         case _:
@@ -47,7 +47,7 @@ def assert_refused(door: OpenDoor, answer: Any, wire: Wire, status: int = 403, *
 
 
 @each_wire
-def test_nothing_passes_without_the_dummy_key(door: OpenDoor, wire: Wire) -> None:
+def test_nothing_passes_without_the_dummy_key(door: OpenDoor, wire: ApiFormat) -> None:
     """Without the dummy key, 401: the real one doesn't open the door either."""
     scheme = SPOKEN[wire].scheme
     for count, key in enumerate(("", "wrong", REAL_KEY), 1):
@@ -61,7 +61,7 @@ def test_the_dummy_key_is_wanted_as_a_bearer(door: OpenDoor) -> None:
     """Another scheme of Authorization is no key."""
     answer = door.request("GET", "/v1/models", headers={"authorization": f"Basic {door.endpoint.key}"})
 
-    assert_refused(door, answer, Wire.CHAT, 401)
+    assert_refused(door, answer, ApiFormat.CHAT, 401)
 
 
 # A06: a tunnel through the model's door
@@ -166,7 +166,7 @@ def test_other_endpoints_don_t_pass(door: OpenDoor) -> None:
 def test_other_queries_don_t_pass(door: OpenDoor) -> None:
     """A query that hides usage, changes the method or can be read in two ways is refused."""
     for query in ("fields=candidates", "alt=media", "key=a&key=b", "callback=x", "$httpMethod=DELETE", "&"):
-        answer = door.request("POST", f"{SPOKEN[Wire.GEMINI].path}?{query}", SPOKEN[Wire.GEMINI].body)
+        answer = door.request("POST", f"{SPOKEN[ApiFormat.GEMINI].path}?{query}", SPOKEN[ApiFormat.GEMINI].body)
 
         assert (answer.status_code in {400, 401, 403}, door.model.asked) == (True, []), query
 
@@ -174,16 +174,18 @@ def test_other_queries_don_t_pass(door: OpenDoor) -> None:
 def test_another_format_doesn_t_pass_a_named_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A door for one format refuses the paths of others."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
-    with open_door(tmp_path, wire=Wire.MESSAGES) as door:
-        assert door.ask(Wire.MESSAGES).status_code == 200
-        assert [door.ask(wire).status_code for wire in (Wire.CHAT, Wire.RESPONSES, Wire.GEMINI)] == [403] * 3
+    with open_door(tmp_path, wire=ApiFormat.MESSAGES) as door:
+        assert door.ask(ApiFormat.MESSAGES).status_code == 200
+        assert [door.ask(wire).status_code for wire in (ApiFormat.CHAT, ApiFormat.RESPONSES, ApiFormat.GEMINI)] == [
+            403
+        ] * 3
 
 
 # Tools and what else a server would do by itself
 
-SERVER_SIDE: list[tuple[Wire, Json]] = [
+SERVER_SIDE: list[tuple[ApiFormat, Json]] = [
     *[
-        (Wire.RESPONSES, {"tools": [FUNCTION, {"type": kind}]})
+        (ApiFormat.RESPONSES, {"tools": [FUNCTION, {"type": kind}]})
         for kind in (
             "web_search",
             "web_search_preview_2025_03_11",
@@ -200,34 +202,40 @@ SERVER_SIDE: list[tuple[Wire, Json]] = [
             7,
         )
     ],
-    (Wire.RESPONSES, {"tools": [{"name": "untyped"}]}),
-    (Wire.RESPONSES, {"tools": {"type": "web_search"}}),
-    (Wire.RESPONSES, {"Tools": [{"type": "web_search"}]}),
-    (Wire.RESPONSES, {"tool\u017f": [{"type": "web_search"}]}),
-    (Wire.RESPONSES, {"tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}]}),
-    (Wire.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]}),
-    (Wire.RESPONSES, {"input": [{"type": "additional_tools", "tools": [{"type": "mcp"}]}]}),
-    (Wire.RESPONSES, {"prompt": {"id": "pmpt_1"}}),
-    (Wire.RESPONSES, {"background": True}),
-    (Wire.RESPONSES, {"conversation": "conv_1"}),
-    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": REMOTE}]}]}),
-    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": REMOTE}]}]}),
-    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]}),
-    (Wire.CHAT, {"web_search_options": {}}),
-    (Wire.CHAT, {"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}]}),
-    (Wire.CHAT, {"plugins": [{"id": "web"}]}),
-    (Wire.CHAT, {"search_parameters": {"mode": "on"}}),
-    (Wire.CHAT, {"enable_search": True}),
-    (Wire.CHAT, {"extra_body": {"plugins": []}}),
-    (Wire.CHAT, {"api_base": "http://127.0.0.1:1"}),
-    (Wire.CHAT, {"model": "scripted:online"}),
-    (Wire.CHAT, {"model": "gpt-4o-search-preview"}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": REMOTE}}]}]}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"URL": REMOTE}}]}]}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "video", "video": [REMOTE]}]}]}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]}),
+    (ApiFormat.RESPONSES, {"tools": [{"name": "untyped"}]}),
+    (ApiFormat.RESPONSES, {"tools": {"type": "web_search"}}),
+    (ApiFormat.RESPONSES, {"Tools": [{"type": "web_search"}]}),
+    (ApiFormat.RESPONSES, {"tool\u017f": [{"type": "web_search"}]}),
+    (ApiFormat.RESPONSES, {"tools": [{"type": "namespace", "tools": [{"type": "web_search"}]}]}),
+    (ApiFormat.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "container_auto"}}]}),
+    (ApiFormat.RESPONSES, {"input": [{"type": "additional_tools", "tools": [{"type": "mcp"}]}]}),
+    (ApiFormat.RESPONSES, {"prompt": {"id": "pmpt_1"}}),
+    (ApiFormat.RESPONSES, {"background": True}),
+    (ApiFormat.RESPONSES, {"conversation": "conv_1"}),
+    (ApiFormat.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": REMOTE}]}]}),
+    (ApiFormat.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_url": REMOTE}]}]}),
+    (ApiFormat.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-1"}]}]}),
+    (ApiFormat.CHAT, {"web_search_options": {}}),
+    (ApiFormat.CHAT, {"tools": [{"type": "builtin_function", "function": {"name": "$web_search"}}]}),
+    (ApiFormat.CHAT, {"plugins": [{"id": "web"}]}),
+    (ApiFormat.CHAT, {"search_parameters": {"mode": "on"}}),
+    (ApiFormat.CHAT, {"enable_search": True}),
+    (ApiFormat.CHAT, {"extra_body": {"plugins": []}}),
+    (ApiFormat.CHAT, {"api_base": "http://127.0.0.1:1"}),
+    (ApiFormat.CHAT, {"model": "scripted:online"}),
+    (ApiFormat.CHAT, {"model": "gpt-4o-search-preview"}),
+    (
+        ApiFormat.CHAT,
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": REMOTE}}]}]},
+    ),
+    (
+        ApiFormat.CHAT,
+        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"URL": REMOTE}}]}]},
+    ),
+    (ApiFormat.CHAT, {"messages": [{"role": "user", "content": [{"type": "video", "video": [REMOTE]}]}]}),
+    (ApiFormat.CHAT, {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}]}),
     *[
-        (Wire.MESSAGES, {"tools": [{"type": kind, "name": "tool"}]})
+        (ApiFormat.MESSAGES, {"tools": [{"type": kind, "name": "tool"}]})
         for kind in (
             "web_search_20250305",
             "web_fetch_20250910",
@@ -238,18 +246,18 @@ SERVER_SIDE: list[tuple[Wire, Json]] = [
             "bash_20250124x",
         )
     ],
-    (Wire.MESSAGES, {"mcp_servers": [{"type": "url", "url": REMOTE, "name": "x"}]}),
-    (Wire.MESSAGES, {"container": {"skills": [{"type": "anthropic", "skill_id": "xlsx"}]}}),
+    (ApiFormat.MESSAGES, {"mcp_servers": [{"type": "url", "url": REMOTE, "name": "x"}]}),
+    (ApiFormat.MESSAGES, {"container": {"skills": [{"type": "anthropic", "skill_id": "xlsx"}]}}),
     (
-        Wire.MESSAGES,
+        ApiFormat.MESSAGES,
         {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": REMOTE}}]}]},
     ),
     (
-        Wire.MESSAGES,
+        ApiFormat.MESSAGES,
         {"messages": [{"role": "user", "content": [{"type": "document", "source": {"type": "file", "file_id": "f"}}]}]},
     ),
     *[
-        (Wire.GEMINI, {"tools": [{"functionDeclarations": []}, {name: {}}]})
+        (ApiFormat.GEMINI, {"tools": [{"functionDeclarations": []}, {name: {}}]})
         for name in (
             "google_search",
             "googleSearch",
@@ -265,10 +273,10 @@ SERVER_SIDE: list[tuple[Wire, Json]] = [
             "tomorrowsTool",
         )
     ],
-    (Wire.GEMINI, {"tools": {"googleSearch": {}}}),
-    (Wire.GEMINI, {"cachedContent": "cachedContents/1"}),
-    (Wire.GEMINI, {"contents": [{"parts": [{"fileData": {"fileUri": REMOTE}}]}]}),
-    (Wire.GEMINI, {"contents": [{"parts": [{"file_data": {"file_uri": REMOTE}}]}]}),
+    (ApiFormat.GEMINI, {"tools": {"googleSearch": {}}}),
+    (ApiFormat.GEMINI, {"cachedContent": "cachedContents/1"}),
+    (ApiFormat.GEMINI, {"contents": [{"parts": [{"fileData": {"fileUri": REMOTE}}]}]}),
+    (ApiFormat.GEMINI, {"contents": [{"parts": [{"file_data": {"file_uri": REMOTE}}]}]}),
 ]
 
 
@@ -278,29 +286,29 @@ def test_what_a_server_would_do_by_itself_is_refused(door: OpenDoor) -> None:
         assert_refused(door, door.ask(wire, **fields), wire, count=count)
 
 
-OF_THE_AGENT: list[tuple[Wire, Json]] = [
-    (Wire.RESPONSES, {"tools": [FUNCTION, {"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]}),
-    (Wire.RESPONSES, {"tools": [{"type": "namespace", "name": "n", "tools": [FUNCTION]}]}),
-    (Wire.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
+OF_THE_AGENT: list[tuple[ApiFormat, Json]] = [
+    (ApiFormat.RESPONSES, {"tools": [FUNCTION, {"type": "custom", "name": "apply_patch"}, {"type": "local_shell"}]}),
+    (ApiFormat.RESPONSES, {"tools": [{"type": "namespace", "name": "n", "tools": [FUNCTION]}]}),
+    (ApiFormat.RESPONSES, {"tools": [{"type": "shell", "environment": {"type": "local"}}]}),
     (
-        Wire.RESPONSES,
+        ApiFormat.RESPONSES,
         {"tools": [{"type": "tool_search", "execution": "client"}], "background": False, "prompt": None},
     ),
-    (Wire.RESPONSES, {"input": [{"type": "function_call_output", "call_id": "c", "output": REMOTE}]}),
-    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]}),
-    (Wire.RESPONSES, {"text": {"format": {"type": "json_schema", "schema": {"properties": {"file_id": {}}}}}}),
-    (Wire.CHAT, {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "auto"}),
-    (Wire.CHAT, {"messages": [{"role": "tool", "tool_call_id": "c", "content": REMOTE}]}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}]}),
-    (Wire.MESSAGES, {"tools": [{"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}}]}),
-    (Wire.MESSAGES, {"tools": [{"type": "custom", "name": "a"}, {"type": "bash_20250124", "name": "bash"}]}),
+    (ApiFormat.RESPONSES, {"input": [{"type": "function_call_output", "call_id": "c", "output": REMOTE}]}),
+    (ApiFormat.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": PIXEL}]}]}),
+    (ApiFormat.RESPONSES, {"text": {"format": {"type": "json_schema", "schema": {"properties": {"file_id": {}}}}}}),
+    (ApiFormat.CHAT, {"tools": [{"type": "function", "function": FUNCTION}], "tool_choice": "auto"}),
+    (ApiFormat.CHAT, {"messages": [{"role": "tool", "tool_call_id": "c", "content": REMOTE}]}),
+    (ApiFormat.CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": PIXEL}}]}]}),
+    (ApiFormat.MESSAGES, {"tools": [{"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}}]}),
+    (ApiFormat.MESSAGES, {"tools": [{"type": "custom", "name": "a"}, {"type": "bash_20250124", "name": "bash"}]}),
     (
-        Wire.MESSAGES,
+        ApiFormat.MESSAGES,
         {"messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": {"url": REMOTE, "tools": 1}}]}]},
     ),
-    (Wire.GEMINI, {"tools": [{"functionDeclarations": [{"name": "shell"}]}, {"function_declarations": []}]}),
-    (Wire.GEMINI, {"contents": [{"parts": [{"functionCall": {"name": "f", "args": {"url": REMOTE}}}]}]}),
-    (Wire.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}]}),
+    (ApiFormat.GEMINI, {"tools": [{"functionDeclarations": [{"name": "shell"}]}, {"function_declarations": []}]}),
+    (ApiFormat.GEMINI, {"contents": [{"parts": [{"functionCall": {"name": "f", "args": {"url": REMOTE}}}]}]}),
+    (ApiFormat.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]}]}),
 ]
 
 
@@ -332,19 +340,19 @@ ODD_BODIES = [
 def test_a_body_that_servers_might_read_otherwise(door: OpenDoor) -> None:
     """What is no plain JSON object, or says a thing twice, is refused and never forwarded."""
     for count, body in enumerate(ODD_BODIES, 1):
-        assert_refused(door, door.request("POST", "/v1/chat/completions", body), Wire.CHAT, 400, count=count)
+        assert_refused(door, door.request("POST", "/v1/chat/completions", body), ApiFormat.CHAT, 400, count=count)
 
 
 def test_a_compressed_body(door: OpenDoor) -> None:
     """A body that the door can't look into is refused."""
-    headers = door.key_header(Wire.CHAT) | {"content-encoding": "zstd"}
+    headers = door.key_header(ApiFormat.CHAT) | {"content-encoding": "zstd"}
     answer = door.request("POST", "/v1/chat/completions", b"{}", headers=headers)
 
-    assert_refused(door, answer, Wire.CHAT, 415)
+    assert_refused(door, answer, ApiFormat.CHAT, 415)
 
 
 @each_wire
-def test_only_named_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: Wire) -> None:
+def test_only_named_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: ApiFormat) -> None:
     """Where the models are named, others are refused, in a body or in a path."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
     with open_door(tmp_path, models=("another",)) as door:
@@ -354,7 +362,7 @@ def test_only_named_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire
         assert "another" in answer.text
     with open_door(tmp_path, models=("scripted",)) as door:
         assert door.ask(wire).status_code == 200
-        assert door.ask(Wire.CHAT, models=["other"]).status_code == 400
+        assert door.ask(ApiFormat.CHAT, models=["other"]).status_code == 400
 
 
 # The log
@@ -374,7 +382,7 @@ def test_refusals_are_written_down(door: OpenDoor) -> None:
 def test_refusals_can_t_push_out_the_rest(door: OpenDoor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number, refused requests get no more lines, while others still do."""
     assert MAX_REFUSALS >= 100
-    monkeypatch.setattr("evopolicygym.model_proxy.log.MAX_REFUSALS", 3)
+    monkeypatch.setattr("evopolicygym.model_proxy.ledger.MAX_REFUSALS", 3)
     for _ in range(6):
         door.request("GET", "/v1/files")
     door.ask()

@@ -15,10 +15,10 @@ from evopolicygym.cli.main import app
 from evopolicygym.core.agent import AgentConfig, PriceSnapshot, Rates, Tier
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunClosed, RunOpened
+from evopolicygym.model_proxy.formats import ModelRequestRefused
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import ModelRequestRefused
 from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs.prices import looked_up

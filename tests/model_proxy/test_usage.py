@@ -13,14 +13,14 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.inspection.leftover_processes import below
+from evopolicygym.checks.inspection import descendants
 from evopolicygym.core.agent import AgentEnd, Turn, used_of
 from evopolicygym.core.event import AgentMetered
 from evopolicygym.judge.session import JudgeSession
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.ledger import Ledger
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.records import durable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
@@ -89,7 +89,7 @@ def tool_words(model: ScriptedModel, directory: Path, pause: str) -> list[str]:
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
     """Kill the program, and wait until nothing that it started is there."""
-    with ended_with(below(process.pid)):
+    with ended_with(descendants(process.pid)):
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
 
@@ -151,7 +151,7 @@ def test_killed_and_taken_up(model: ScriptedModel, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("agent", "reply"),
     [
-        pytest.param("neutral", calling(Wire.CHAT, "./judge submit 0"), marks=needs_bubblewrap),
+        pytest.param("neutral", calling(ApiFormat.CHAT, "./judge submit 0"), marks=needs_bubblewrap),
         *(
             pytest.param(name, Reply(f"```python\n{GOOD}```\n"), marks=(needs_library(name), pytest.mark.nightly))
             for name in LIBRARIES

@@ -15,11 +15,10 @@ from evopolicygym.agents.kit.neutral_harness.wires import Chat
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Json, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import PriceSnapshot, Rates, Tier
-from evopolicygym.model_proxy.ledger import Ledger
-from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.formats import ApiFormat, ModelRequestRefused
+from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import ModelRequestRefused, Wire
 from evopolicygym.model_proxy.worst_case import (
     DEFAULT_OUTPUT,
     IMAGE_TOKENS,
@@ -34,38 +33,48 @@ from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door, wait_
 
 PRICE = PriceSnapshot("scripted", "given", TIME, Rates(input=1.0, output=100.0, cached_input=0.1, cache_write=2.0))
 """A bound of the default on output costs 3.3 USD."""
-BOUND = {Wire.RESPONSES: "max_output_tokens", Wire.CHAT: "max_tokens", Wire.MESSAGES: "max_tokens"}
+BOUND = {ApiFormat.RESPONSES: "max_output_tokens", ApiFormat.CHAT: "max_tokens", ApiFormat.MESSAGES: "max_tokens"}
 PIXEL = "data:image/png;base64," + "A" * 4000
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "A"}
-UNPRICED: list[tuple[Wire, Json]] = [
-    *((wire, {"service_tier": tier}) for wire in (Wire.RESPONSES, Wire.CHAT) for tier in ("priority", "auto", "fast")),
-    (Wire.MESSAGES, {"service_tier": "auto"}),
-    (Wire.MESSAGES, {"speed": "fast"}),
-    (Wire.MESSAGES, {"inference_geo": "us"}),
-    (Wire.MESSAGES, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}),
-    (Wire.MESSAGES, {"system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
-    (Wire.MESSAGES, {"tools": [{"name": "f", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
-    (Wire.MESSAGES, {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
-    (Wire.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]}),
-    (Wire.RESPONSES, {"previous_response_id": "resp_1"}),
-    (Wire.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
-    (Wire.RESPONSES, {"input": [{"id": "msg_1"}]}),
-    (Wire.RESPONSES, {"prompt_cache_retention": "24h"}),
-    (Wire.RESPONSES, {"Service_Tier": "default"}),
-    (Wire.RESPONSES, {"context_management": [{"type": "compaction"}]}),
-    (Wire.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "A"}]}]}),
-    (Wire.CHAT, {"n": 8}),
-    (Wire.CHAT, {"n": True}),
-    (Wire.CHAT, {"prediction": {"type": "content", "content": "a"}}),
-    (Wire.CHAT, {"modalities": ["text", "audio"]}),
-    (Wire.CHAT, {"provider": {"sort": "throughput"}}),
-    (Wire.CHAT, {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "A"}}]}]}),
-    (Wire.GEMINI, {"generationConfig": {"candidateCount": 8}}),
-    (Wire.GEMINI, {"generation_config": {"candidate_count": 8}}),
-    (Wire.GEMINI, {"generationConfig": {"responseModalities": ["AUDIO"]}}),
-    (Wire.GEMINI, {"generationConfig": {"speechConfig": {}}}),
-    (Wire.GEMINI, {"serviceTier": "priority"}),
-    (Wire.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "A"}}]}]}),
+UNPRICED: list[tuple[ApiFormat, Json]] = [
+    *(
+        (wire, {"service_tier": tier})
+        for wire in (ApiFormat.RESPONSES, ApiFormat.CHAT)
+        for tier in ("priority", "auto", "fast")
+    ),
+    (ApiFormat.MESSAGES, {"service_tier": "auto"}),
+    (ApiFormat.MESSAGES, {"speed": "fast"}),
+    (ApiFormat.MESSAGES, {"inference_geo": "us"}),
+    (ApiFormat.MESSAGES, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}),
+    (
+        ApiFormat.MESSAGES,
+        {"system": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]},
+    ),
+    (ApiFormat.MESSAGES, {"tools": [{"name": "f", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]}),
+    (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "compact_20260112"}]}}),
+    (ApiFormat.MESSAGES, {"messages": [{"role": "user", "content": [{"type": "document", "source": PDF}]}]}),
+    (ApiFormat.RESPONSES, {"previous_response_id": "resp_1"}),
+    (ApiFormat.RESPONSES, {"input": [{"type": "item_reference", "id": "msg_1"}]}),
+    (ApiFormat.RESPONSES, {"input": [{"id": "msg_1"}]}),
+    (ApiFormat.RESPONSES, {"prompt_cache_retention": "24h"}),
+    (ApiFormat.RESPONSES, {"Service_Tier": "default"}),
+    (ApiFormat.RESPONSES, {"context_management": [{"type": "compaction"}]}),
+    (ApiFormat.RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_data": "A"}]}]}),
+    (ApiFormat.CHAT, {"n": 8}),
+    (ApiFormat.CHAT, {"n": True}),
+    (ApiFormat.CHAT, {"prediction": {"type": "content", "content": "a"}}),
+    (ApiFormat.CHAT, {"modalities": ["text", "audio"]}),
+    (ApiFormat.CHAT, {"provider": {"sort": "throughput"}}),
+    (
+        ApiFormat.CHAT,
+        {"messages": [{"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "A"}}]}]},
+    ),
+    (ApiFormat.GEMINI, {"generationConfig": {"candidateCount": 8}}),
+    (ApiFormat.GEMINI, {"generation_config": {"candidate_count": 8}}),
+    (ApiFormat.GEMINI, {"generationConfig": {"responseModalities": ["AUDIO"]}}),
+    (ApiFormat.GEMINI, {"generationConfig": {"speechConfig": {}}}),
+    (ApiFormat.GEMINI, {"serviceTier": "priority"}),
+    (ApiFormat.GEMINI, {"contents": [{"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "A"}}]}]}),
 ]
 
 
@@ -103,41 +112,44 @@ def test_what_tools_send_has_a_price(tmp_path: Path) -> None:
     """What command-line tools say of themselves passes, and so do images."""
     schema = {"type": "object", "properties": {"file": {"type": "string"}, "ttl": {"type": "string"}}}
     image = {"type": "image_url", "image_url": {"url": PIXEL}}
-    bodies: list[tuple[Wire, Json]] = [
-        (Wire.RESPONSES, {"store": False, "service_tier": "flex", "include": [], "prompt_cache_key": "k"}),
-        (Wire.RESPONSES, {"input": [{"type": "reasoning", "id": "r", "encrypted_content": "A", "summary": []}]}),
-        (Wire.CHAT, {"n": 1, "messages": [{"role": "user", "content": [image]}]}),
-        (Wire.CHAT, {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}),
-        (Wire.MESSAGES, {"tools": [{"name": "f", "input_schema": schema, "cache_control": {"type": "ephemeral"}}]}),
-        (Wire.MESSAGES, {"cache_control": {"type": "ephemeral"}, "thinking": {"type": "adaptive"}}),
-        (Wire.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}),
-        (Wire.GEMINI, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 9}}}),
+    bodies: list[tuple[ApiFormat, Json]] = [
+        (ApiFormat.RESPONSES, {"store": False, "service_tier": "flex", "include": [], "prompt_cache_key": "k"}),
+        (ApiFormat.RESPONSES, {"input": [{"type": "reasoning", "id": "r", "encrypted_content": "A", "summary": []}]}),
+        (ApiFormat.CHAT, {"n": 1, "messages": [{"role": "user", "content": [image]}]}),
+        (ApiFormat.CHAT, {"tools": [{"type": "function", "function": {"name": "f", "parameters": schema}}]}),
+        (
+            ApiFormat.MESSAGES,
+            {"tools": [{"name": "f", "input_schema": schema, "cache_control": {"type": "ephemeral"}}]},
+        ),
+        (ApiFormat.MESSAGES, {"cache_control": {"type": "ephemeral"}, "thinking": {"type": "adaptive"}}),
+        (ApiFormat.MESSAGES, {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}}),
+        (ApiFormat.GEMINI, {"generationConfig": {"temperature": 1, "thinkingConfig": {"thinkingBudget": 9}}}),
     ]
     with limited(tmp_path, 100.0) as door:
         assert [door.ask(wire, **fields).status_code for wire, fields in bodies] == [200] * len(bodies)
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
-def test_output_is_always_bounded(wire: Wire, tmp_path: Path) -> None:
+def test_output_is_always_bounded(wire: ApiFormat, tmp_path: Path) -> None:
     """A bound is written into a request that states none, at most as large as what is left pays for."""
     with limited(tmp_path, 0.5) as door:
         assert door.ask(wire).status_code == 200
         (body,) = sent(door)
 
-    stated = body["generationConfig"]["maxOutputTokens"] if wire is Wire.GEMINI else body[BOUND[wire]]
-    assert stated == 9 if wire is Wire.MESSAGES else LEAST_OUTPUT < stated < 0.5 * 1_000_000 / 100
+    stated = body["generationConfig"]["maxOutputTokens"] if wire is ApiFormat.GEMINI else body[BOUND[wire]]
+    assert stated == 9 if wire is ApiFormat.MESSAGES else LEAST_OUTPUT < stated < 0.5 * 1_000_000 / 100
 
 
 def test_the_field_that_a_server_heeds() -> None:
     """Of Chat Completions, OpenAI's servers heed the newer field and others the older; the smaller bound holds."""
     for base_url, name in (("https://api.openai.com/v1", "max_completion_tokens"), ("https://a.test/v1", "max_tokens")):
         body = {"messages": [], "max_tokens": 70, "max_completion_tokens": 50}
-        worst = worst_case(Wire.CHAT, "/v1/chat/completions", body, 100)
+        worst = worst_case(ApiFormat.CHAT, "/v1/chat/completions", body, 100)
 
         assert worst == Usage(input=100 + SERVERS_OWN, output=50)
-        assert with_output(Wire.CHAT, body, 50, base_url)
+        assert with_output(ApiFormat.CHAT, body, 50, base_url)
         assert body == {"messages": [], name: 50}
-        assert not with_output(Wire.CHAT, body, 50, base_url)
+        assert not with_output(ApiFormat.CHAT, body, 50, base_url)
 
 
 def test_an_image_counts_whatever_its_bytes() -> None:
@@ -150,7 +162,7 @@ def test_an_image_counts_whatever_its_bytes() -> None:
         },
     ):
         body = {"max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}
-        worst = worst_case(Wire.MESSAGES, "/v1/messages", body, 5000)
+        worst = worst_case(ApiFormat.MESSAGES, "/v1/messages", body, 5000)
 
         assert worst == Usage(input=5000 - 4000 + IMAGE_TOKENS + SERVERS_OWN, output=5)
 
@@ -158,11 +170,11 @@ def test_an_image_counts_whatever_its_bytes() -> None:
 def test_a_request_that_is_too_dear_is_not_sent(tmp_path: Path) -> None:
     """What is left pays for no answer of use, so nothing is sent, and the limit is said to be reached."""
     with limited(tmp_path, most(200, LEAST_OUTPUT)) as door:
-        answer = door.ask(Wire.CHAT, messages=[{"role": "user", "content": "a" * 10_000}])
+        answer = door.ask(ApiFormat.CHAT, messages=[{"role": "user", "content": "a" * 10_000}])
 
         assert (answer.status_code, answer.headers["x-should-retry"], door.model.asked) == (429, "false", [])
         assert door.door.spent()
-        assert door.ask(Wire.CHAT, messages=[]).status_code == 200
+        assert door.ask(ApiFormat.CHAT, messages=[]).status_code == 200
         assert not door.door.spent()
 
 
@@ -170,14 +182,14 @@ def test_requests_at_once_do_not_share_what_is_left(tmp_path: Path) -> None:
     """Of many requests at the same moment, as many pass as can be paid for at their worst; others may ask again."""
     with limited(tmp_path, 2.5 * most(100, 1000)) as door, ThreadPoolExecutor(8) as pool:
         door.model.replies += [Reply(hang="before")] * 2
-        hung = [pool.submit(door.ask, Wire.CHAT, max_tokens=1000) for _ in range(2)]
+        hung = [pool.submit(door.ask, ApiFormat.CHAT, max_tokens=1000) for _ in range(2)]
         wait_for_requests(door.model, 2)
-        refused = door.ask(Wire.CHAT, max_tokens=1000, messages=[{"role": "user", "content": "a" * 60_000}])
+        refused = door.ask(ApiFormat.CHAT, max_tokens=1000, messages=[{"role": "user", "content": "a" * 60_000}])
         door.model.released.set()
 
         assert (refused.status_code, "x-should-retry" in refused.headers, door.door.spent()) == (429, False, "")
         assert [future.result().status_code for future in hung] == [200, 200]
-        assert door.ask(Wire.CHAT, max_tokens=1000).status_code == 200
+        assert door.ask(ApiFormat.CHAT, max_tokens=1000).status_code == 200
 
 
 @pytest.mark.parametrize("reply", [Reply(cut=True), Reply(tell_usage=False), Reply(status=504)])
@@ -186,12 +198,12 @@ def test_what_was_not_told_counts_at_its_worst(reply: Reply, tmp_path: Path) -> 
     with limited(tmp_path, 1.0) as door:
         door.model.replies.append(reply)
         with suppress(httpx2.HTTPError):  # the answer breaks off
-            door.ask(Wire.CHAT, max_tokens=2000)
+            door.ask(ApiFormat.CHAT, max_tokens=2000)
         usage = door.door.usage()
 
         assert (usage.cost, usage.unknown) == (0, 1)
         assert usage.assumed_cost == pytest.approx(
-            most(len(json.dumps(SPOKEN[Wire.CHAT].body | {"max_tokens": 2000})), 2000)
+            most(len(json.dumps(SPOKEN[ApiFormat.CHAT].body | {"max_tokens": 2000})), 2000)
         )
 
 
@@ -199,7 +211,7 @@ def test_who_leaves_pays_the_worst(tmp_path: Path) -> None:
     """Leaving before the answer ends is no way to have it for nothing."""
     with limited(tmp_path, 1.0) as door:
         door.model.replies.append(Reply(hang="between"))
-        body = json.dumps(SPOKEN[Wire.CHAT].body | {"stream": True, "max_tokens": 2000})
+        body = json.dumps(SPOKEN[ApiFormat.CHAT].body | {"stream": True, "max_tokens": 2000})
         with door.connect() as connection:
             head = f"Host: 127.0.0.1\r\nAuthorization: Bearer {door.endpoint.key}\r\nContent-Length: {len(body)}"
             connection.sendall(f"POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}".encode())
@@ -214,7 +226,7 @@ def test_who_leaves_pays_the_worst(tmp_path: Path) -> None:
 def test_the_servers_figure_takes_the_place_of_the_worst(tmp_path: Path) -> None:
     """Once an answer has told its usage, nothing stays reserved."""
     with limited(tmp_path, 1.0) as door:
-        assert door.ask(Wire.RESPONSES).status_code == 200
+        assert door.ask(ApiFormat.RESPONSES).status_code == 200
         usage = door.door.usage()
 
     assert usage.assumed_cost == 0
@@ -232,7 +244,7 @@ def test_the_dearest_rates_are_reserved() -> None:
 def test_a_harness_of_ours_reserves_too() -> None:
     """The neutral harness bounds its output and is refused as a tool is, before anything is sent."""
     with ScriptedModel() as model:
-        upstream = ModelUpstream(model.url + "/v1", VARIABLE, Wire.CHAT)
+        upstream = ModelUpstream(model.url + "/v1", VARIABLE, ApiFormat.CHAT)
         ledger = Ledger(replace(upstream, price=PRICE, max_cost=0.2))
         provider, conversation = Provider(upstream, "scripted", ledger, ModelLog(None)), Chat()
         conversation.say("Begin.")

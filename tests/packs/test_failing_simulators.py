@@ -9,12 +9,12 @@ import pytest
 
 import evopolicygym
 import unruly_pack
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import inspection
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.environments import description
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import find_runs
-from evopolicygym.rollout import log_bound
+from evopolicygym.rollout import worker_process
 from evopolicygym.rollout.executors import local
 from playground import local_executor, policy
 
@@ -111,7 +111,7 @@ def test_a_run_goes_on_once_its_simulator_is_mended(tmp_path: Path) -> None:
 @pytest.fixture
 def adopted() -> Iterator[None]:
     """Have orphans come to this process, where they are seen."""
-    with leftover_processes.orphans_adopted():
+    with inspection.orphans_adopted():
         yield
 
 
@@ -119,12 +119,12 @@ def adopted() -> Iterator[None]:
 @pytest.mark.parametrize("level", ["bubblewrap", "process"])
 def test_processes_that_a_simulator_leaves(level: str, tmp_path: Path) -> None:
     """They end with the worker, also those in a session of their own."""
-    before = leftover_processes.below(os.getpid())
+    before = inspection.descendants(os.getpid())
     with local_executor(level, unruly_pack.spec("Parenting-v0"), tmp_path) as ground:
         ground.play(policy(), *CASES)
-        during = leftover_processes.below(os.getpid()) - before
-    left = leftover_processes.left_beyond(len(before))
-    leftover_processes.end_adopted(before)
+        during = inspection.descendants(os.getpid()) - before
+    left = inspection.left_beyond(len(before))
+    inspection.end_adopted(before)
 
     assert len(during) >= 2 * len(CASES)
     assert left == 0
@@ -132,8 +132,8 @@ def test_processes_that_a_simulator_leaves(level: str, tmp_path: Path) -> None:
 
 def test_what_a_simulator_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Megabytes on both outputs neither reach the worker's answers nor fill the disk; the log says that it was cut."""
-    monkeypatch.setattr(log_bound, "MOST", 1 << 20)
-    monkeypatch.setattr(log_bound, "KEPT", 1 << 16)
+    monkeypatch.setattr(worker_process, "MOST", 1 << 20)
+    monkeypatch.setattr(worker_process, "KEPT", 1 << 16)
     begun = time.monotonic()
     with local_executor("process", unruly_pack.spec("Flooding-v0"), tmp_path) as ground:
         played = ground.play(policy(), *CASES)
@@ -141,5 +141,5 @@ def test_what_a_simulator_prints_is_bounded(tmp_path: Path, monkeypatch: pytest.
 
     assert [one.episode.episode_return for one in played] == [3.0, 3.0]
     assert len(log) < 1 << 20
-    assert log_bound.MARK in log
+    assert worker_process.MARK in log
     assert time.monotonic() - begun < 60

@@ -11,9 +11,8 @@ import pytest
 
 import own_pack
 from evopolicygym.core.errors import UsageError
-from evopolicygym.packs.installation import InstalledPack, installed, packs_directory, write_document
+from evopolicygym.packs.installation import InstalledPack, foreign_command, installed, packs_directory, write_document
 from evopolicygym.packs.installer import CONTENTS, fits, install, remove
-from evopolicygym.packs.interpreter import elsewhere
 from evopolicygym.specs import pack_catalog
 
 ADAPTER = "evopolicygym.environments.adapters"
@@ -73,7 +72,9 @@ def test_what_can_t_be_installed(line: str, why: str) -> None:
 def test_what_a_pack_s_python_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its modules are imported where it lies, adapters of ours too, and one that can't be is not passed over."""
     interpreter = own_pack.lay(monkeypatch).interpreter
-    asked = [elsewhere(interpreter, CONTENTS, *modules) for modules in (["far_away", ADAPTER], ["no_such_module"])]
+    asked = [
+        foreign_command(interpreter, CONTENTS, *modules) for modules in (["far_away", ADAPTER], ["no_such_module"])
+    ]
     there, missing = (subprocess.run(line, capture_output=True, text=True, check=False) for line in asked)
 
     assert json.loads(there.stdout.splitlines()[-1])["numpy"] == np.__version__
@@ -141,7 +142,7 @@ def test_a_pack_is_installed_and_removed() -> None:
     said: list[str] = []
     again = install(pack, said.append)
 
-    assert (again, said) == (first, ["it is installed"])
+    assert (again, said) == (first, ["already installed"])
     assert {"ale-py", "gymnasium"} <= first.versions.keys()
     assert remove("ale") is True
     assert installed("ale") is None

@@ -10,7 +10,7 @@ from evopolicygym.core.errors import SandboxError
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.sandbox.confinement.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
-from evopolicygym.specs.pack_records import shipped
+from evopolicygym.specs.pack_catalog import shipped_record
 from installed_packs import installed_packs
 
 pytestmark = pytest.mark.nightly
@@ -53,7 +53,7 @@ def test_a_task_of_the_family(name: str, monkeypatch: pytest.MonkeyPatch) -> Non
     elif not are_installed(pack.packages):
         pytest.skip(f"{pack.extra} is not installed")
     (found,) = check(name, [SAMPLES[name]])
-    record = shipped(name)
+    record = shipped_record(name)
     recorded = record.task(SAMPLES[name]) if record else None
 
     assert found.ok, found.detail

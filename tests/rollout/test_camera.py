@@ -10,7 +10,7 @@ import pytest
 
 from evopolicygym.core.errors import EnvironmentFault, RecordError, UsageError
 from evopolicygym.environments import rendering
-from evopolicygym.rollout.films.encoder import fitted
+from evopolicygym.rollout.films.encoding import fitted
 from evopolicygym.specs import catalog
 from films import acted, pictures
 from places import SUPPORT
@@ -30,7 +30,7 @@ FILMING = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from evopolicygym.rollout.films.encoder import Encoder
+from evopolicygym.rollout.films.encoding import Encoder
 
 picture = np.random.default_rng(0).integers(0, 255, (500, 500, 3), np.uint8)
 with Encoder(Path(sys.argv[1]), 50, None) as encoder:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.checks.executor_parity import crash_isolation
-from evopolicygym.checks.executor_parity.comparison import POLICIES, compared
+from evopolicygym.checks import crash_isolation
+from evopolicygym.checks.executor import POLICIES, compared
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.rollout import EpisodeJob, Grounds
 from evopolicygym.records import checkpoints

@@ -10,18 +10,18 @@ import evopolicygym
 import own_pack
 from evopolicygym.core.errors import NodeError
 from evopolicygym.packs.installation import packs_directory
-from evopolicygym.rollout.cluster.node_packs import PackHere, check_nodes, pack_here
+from evopolicygym.rollout.cluster.node_compatibility import PackState, check_nodes, pack_state
 from ray_clusters import TwoNodes, two_nodes
 
 pytestmark = pytest.mark.nightly
 
-OURS = PackHere("/data/packs", {"python": "3.11.2", "numpy": "2.0", "gymnasium": "1.3.0", "mine": "1", "pip": "24"})
+OURS = PackState("/data/packs", {"python": "3.11.2", "numpy": "2.0", "gymnasium": "1.3.0", "mine": "1", "pip": "24"})
 
 
 def test_nodes_that_lack_a_pack_are_named() -> None:
     """All nodes that can't play are named at once, with what each lacks, and what would help."""
-    older = PackHere("/data/packs", {**(OURS.versions or {}), "mine": "0.9", "pip": "23"})
-    nodes = {"a": OURS, "b": PackHere("/home/b/packs", None), "c": older}
+    older = PackState("/data/packs", {**(OURS.versions or {}), "mine": "0.9", "pip": "23"})
+    nodes = {"a": OURS, "b": PackState("/home/b/packs", None), "c": older}
     with pytest.raises(NodeError) as refusal:
         check_nodes("walks", ["mine"], OURS, nodes)
 
@@ -33,16 +33,16 @@ def test_nodes_that_lack_a_pack_are_named() -> None:
 
 def test_what_no_number_depends_on_may_differ() -> None:
     """Another version of what a run doesn't record hinders nobody."""
-    check_nodes("walks", ["mine"], OURS, {"a": PackHere("/elsewhere", {**(OURS.versions or {}), "pip": "23"})})
+    check_nodes("walks", ["mine"], OURS, {"a": PackState("/elsewhere", {**(OURS.versions or {}), "pip": "23"})})
 
 
 def test_what_lies_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine looks in its own data directory."""
-    before = pack_here(own_pack.NAME)
+    before = pack_state(own_pack.NAME)
     own_pack.lay(monkeypatch)
-    after = pack_here(own_pack.NAME)
+    after = pack_state(own_pack.NAME)
 
-    assert before == PackHere(str(packs_directory()), None)
+    assert before == PackState(str(packs_directory()), None)
     assert after.versions == {"far-away": "1", "python": sys.version.split()[0]}
 
 

@@ -13,7 +13,7 @@ import pytest
 from evopolicygym.core.rollout import FailureReason, Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.attendant import CUT_MARK
+from evopolicygym.rollout.policy_monitor import CUT_MARK
 from playground import ROOMY, Playground, one_worker, policy
 from simulators import STEPS, spec
 

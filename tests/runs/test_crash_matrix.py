@@ -47,7 +47,7 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
         "rollout/guest/pid_namespace.py",
         "runs/agent_workspace.py",
         "api/harbor.py",
-        "environments/kept_description.py",
+        "environments/description.py",
         "packs/installer.py",
     }
     allowed = {"records/durable.py", *no_record}

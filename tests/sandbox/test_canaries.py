@@ -8,10 +8,10 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.inspection.word_search import holding
+from evopolicygym.checks.inspection import files_containing
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import Split, SplitSource
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import experiment
 from model_proxies import REAL_KEY, VARIABLE
@@ -40,7 +40,7 @@ def test_record_holds_nothing_hidden(agent: str, tool: str, tmp_path: Path, monk
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / STATE))
     with ScriptedModel(Script(STEPS)) as model:
         options = {"model_url": f"{model.url}/v1", "model_key": VARIABLE}
-        options |= {"program": found(tool)} if tool else {"model_wire": Wire.CHAT.value}
+        options |= {"program": found(tool)} if tool else {"model_wire": ApiFormat.CHAT.value}
         asked = config(tmp_path / RUNS, budget=2, isolation="bubblewrap")
         told = played(replace(asked, agent=AgentConfig(agent, "scripted", options)))
     opened = read_run(told.paths.root).state.opened
@@ -53,4 +53,6 @@ def test_record_holds_nothing_hidden(agent: str, tool: str, tmp_path: Path, monk
     assert told.state.held_out() is not None
     assert "submission 1: ok" in told.paths.transcript.read_text(encoding="utf-8")
     assert min(hidden) > 10**6
-    assert [(str(path.relative_to(told.paths.root)), name) for path, name in holding(told.paths.root, words)] == []
+    assert [
+        (str(path.relative_to(told.paths.root)), name) for path, name in files_containing(told.paths.root, words)
+    ] == []

@@ -52,8 +52,8 @@ print(json.dumps([traced, apart, capabilities()]))
 PROGRAM = """
 import json, sys
 from evopolicygym.specs.catalog import load
-from evopolicygym.checks.attack_suite.suite import run_attacks
-from evopolicygym.checks.attack_suite.attack import read
+from evopolicygym.checks.attack_suite import run_attacks
+from evopolicygym.checks.attack_suite import read
 for verdict in run_attacks("bubblewrap", load("cartpole"), [read(sys.argv[1])] * 2):
     print(json.dumps([verdict.outcome.endings, verdict.outcome.leaks]))
 """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from evopolicygym.serving.body import BodyRefused, read_body
+from evopolicygym.serving.http_server import BodyRefused, read_body
 
 
 def request(parts: Iterable[bytes | None], declared: str = "") -> Request:

@@ -6,7 +6,7 @@ import pytest
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import CheckedTask, PackRecord
-from evopolicygym.specs.pack_records import decode, encode
+from evopolicygym.specs.pack_catalog import decode_record, encode_record
 
 TASK = CheckedTask("A-v0", "A-v0", ok=True, repeats=True, steps_per_second=7, random_mean=-0.5, random_episodes=8)
 BAD = CheckedTask("B-v0", "B/v0", ok=False, wrong="it leaves files behind: a.xml", left=("a.xml",))
@@ -15,17 +15,17 @@ RECORD = PackRecord("mine", "0.2.0", "2026-11-23", "x86_64", ("a==1",), {"python
 
 def test_a_record_comes_back() -> None:
     """What is written is read as it was, a line for each task."""
-    text = encode(RECORD)
+    text = encode_record(RECORD)
     (line,) = [line for line in text.splitlines() if '"B-v0"' in line]
 
-    assert decode(text.encode(), "here") == RECORD
+    assert decode_record(text.encode_record(), "here") == RECORD
     assert json.loads(line) == {
         "name": "B-v0", "id": "B/v0", "ok": False, "wrong": BAD.wrong, "random_episodes": 0, "left": ["a.xml"]
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "{}", encode(RECORD).replace('"ok": true', '"okay": true')])
+@pytest.mark.parametrize("text", ["", "{}", encode_record(RECORD).replace('"ok": true', '"okay": true')])
 def test_what_is_no_record_is_refused(text: str) -> None:
     """A file that is something else is named, with what is wrong."""
     with pytest.raises(UsageError, match=r"mine\.json"):
-        decode(text.encode(), "mine.json")
+        decode_record(text.encode_record(), "mine.json")

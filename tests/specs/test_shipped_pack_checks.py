@@ -6,7 +6,7 @@ import pytest
 
 from evopolicygym.core.pack import Pack, PackRecord
 from evopolicygym.specs import pack_catalog
-from evopolicygym.specs.pack_records import shipped
+from evopolicygym.specs.pack_catalog import shipped_record
 
 PACKS = [pack_catalog.load(name) for name in pack_catalog.names()]
 PINNED = re.compile(r"([\w.-]+)(?:\[[\w,-]+\])?==([\w.]+)")
@@ -14,7 +14,7 @@ each_pack = pytest.mark.parametrize("pack", [one for one in PACKS if one.tasks],
 
 
 def record_of(pack: Pack) -> PackRecord:
-    found = shipped(pack.name)
+    found = shipped_record(pack.name)
     assert found is not None, f"evopolicygym packs check {pack.name} --output FILE makes it"
     return found
 

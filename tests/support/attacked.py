@@ -17,10 +17,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.checks.attack_suite.attack import Attack, attack
-from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
-from evopolicygym.checks.attack_suite.suite import HONEST, LIMITS
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import inspection
+from evopolicygym.checks.attack_suite import HONEST, LIMITS, Attack, Decoys, attack, decoys_laid, marks
 from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Episode
@@ -125,7 +123,7 @@ class AttackedRun:
 
     def assert_clean(self) -> None:
         """Assert that no process of a policy is left, and no file or IPC object outside."""
-        assert leftover_processes.left_beyond(self._processes) == 0
+        assert inspection.left_beyond(self._processes) == 0
         assert marks() - self._marks == set()
         assert [path for path in self.paths.root.rglob("core*") if path.is_file()] == []
 
@@ -165,7 +163,7 @@ def attacked_run(
     plain = config(root / "runs", budget=1000)
     played = environment or plain.task.environment
     plain = replace(plain, task=replace(plain.task, limits=limits, environment=played))
-    with state_kept_in(root / "state"), leftover_processes.orphans_adopted(), ExitStack() as stack:
+    with state_kept_in(root / "state"), inspection.orphans_adopted(), ExitStack() as stack:
         owner = experiment.begin(plain.runs, plain.experiment)
         paths = RunPaths(root / "run")
         workspace.lay(paths)
@@ -184,5 +182,5 @@ def attacked_run(
         decoys = stack.enter_context(decoys_laid(root, **told))
         open_run = AttackedRun(session, door, paths, decoys, owner.cases(spec.name, opening.split))
         open_run.honest()
-        open_run._processes = len(leftover_processes.below(os.getpid()))
+        open_run._processes = len(inspection.descendants(os.getpid()))
         yield open_run

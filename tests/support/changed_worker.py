@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from evopolicygym.rollout import attendant, worker
+from evopolicygym.rollout import policy_monitor, worker
 from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.confinement import cgroup
 
@@ -31,7 +31,7 @@ def without_control_groups() -> None:
 
 def starved() -> None:
     """Grant a policy no time to wait for a processor."""
-    attendant.STARVED = 0
+    policy_monitor.STARVED = 0
 
 
 def jumping_clock() -> None:

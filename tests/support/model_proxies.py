@@ -17,9 +17,9 @@ import httpx2
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
 from evopolicygym.agents.kit.scripted_model.server import ReceivedRequest, ScriptedModel
 from evopolicygym.core.agent import PriceSnapshot, Rates
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 from fakes import TIME
 from lifeline import PATIENCE_S
 
@@ -37,7 +37,7 @@ TEXT = [{"role": "user", "content": "How is https://example.org/ today?"}]
 class Spoken:
     """How a tool asks for a text in one format."""
 
-    wire: Wire
+    wire: ApiFormat
     path: str
     body: Json
     scheme: str
@@ -47,19 +47,21 @@ class Spoken:
 
 
 SPOKEN = {
-    Wire.RESPONSES: Spoken(Wire.RESPONSES, "/v1/responses", {"model": "scripted", "input": TEXT}, "authorization"),
-    Wire.CHAT: Spoken(
-        Wire.CHAT,
+    ApiFormat.RESPONSES: Spoken(
+        ApiFormat.RESPONSES, "/v1/responses", {"model": "scripted", "input": TEXT}, "authorization"
+    ),
+    ApiFormat.CHAT: Spoken(
+        ApiFormat.CHAT,
         "/v1/chat/completions",
         {"model": "scripted", "messages": TEXT},
         "authorization",
         stream_fields={"stream": True, "stream_options": {"include_usage": True}},
     ),
-    Wire.MESSAGES: Spoken(
-        Wire.MESSAGES, "/v1/messages", {"model": "scripted", "max_tokens": 9, "messages": TEXT}, "x-api-key"
+    ApiFormat.MESSAGES: Spoken(
+        ApiFormat.MESSAGES, "/v1/messages", {"model": "scripted", "max_tokens": 9, "messages": TEXT}, "x-api-key"
     ),
-    Wire.GEMINI: Spoken(
-        Wire.GEMINI,
+    ApiFormat.GEMINI: Spoken(
+        ApiFormat.GEMINI,
         "/v1beta/models/scripted:generateContent",
         {"contents": [{"role": "user", "parts": [{"text": "How is it?"}]}]},
         "x-goog-api-key",
@@ -94,18 +96,18 @@ class OpenDoor:
             **changes,
         )
 
-    def ask(self, wire: Wire = Wire.CHAT, **fields: Any) -> httpx2.Response:
+    def ask(self, wire: ApiFormat = ApiFormat.CHAT, **fields: Any) -> httpx2.Response:
         """Ask for a text, whole; ``fields`` are added to the body."""
         spoken = SPOKEN[wire]
         return self.request("POST", spoken.path, spoken.body | fields, headers=self.key_header(wire))
 
-    def stream(self, wire: Wire) -> httpx2.Response:
+    def stream(self, wire: ApiFormat) -> httpx2.Response:
         """Ask for a text as a stream of events, and read it to its end."""
         spoken = SPOKEN[wire]
         path = spoken.stream_path or spoken.path
         return self.request("POST", path, spoken.body | spoken.stream_fields, headers=self.key_header(wire))
 
-    def key_header(self, wire: Wire) -> dict[str, str]:
+    def key_header(self, wire: ApiFormat) -> dict[str, str]:
         """Return the header by which a format's tools present the dummy key."""
         scheme = SPOKEN[wire].scheme
         return {scheme: f"Bearer {self.endpoint.key}" if scheme == "authorization" else self.endpoint.key}

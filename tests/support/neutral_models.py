@@ -13,19 +13,19 @@ from evopolicygym.agents.base import make
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Json, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 from fakes import OpenRun
 from model_proxies import VARIABLE
 
 
-def calling(wire: Wire, *commands: str) -> Reply:
+def calling(wire: ApiFormat, *commands: str) -> Reply:
     """Return an answer that calls bash so often."""
     return raw_calling(wire, *(json.dumps({"command": command}) for command in commands))
 
 
-def raw_calling(wire: Wire, *arguments: str, name: str = "bash") -> Reply:
+def raw_calling(wire: ApiFormat, *arguments: str, name: str = "bash") -> Reply:
     """Return an answer that calls a tool with arguments as they stand, which Messages must have as JSON."""
-    if wire is Wire.CHAT:
+    if wire is ApiFormat.CHAT:
         calls = [
             {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": one}}
             for place, one in enumerate(arguments)
@@ -50,9 +50,9 @@ def raw_calling(wire: Wire, *arguments: str, name: str = "bash") -> Reply:
     return Reply(raw=json.dumps(document).encode())
 
 
-def agent(model: ScriptedModel, wire: Wire = Wire.CHAT) -> AgentConfig:
+def agent(model: ScriptedModel, wire: ApiFormat = ApiFormat.CHAT) -> AgentConfig:
     """Return the agent that asks this model; the key must stand in its variable."""
-    base = model.url + ("/v1" if wire is Wire.CHAT else "")
+    base = model.url + ("/v1" if wire is ApiFormat.CHAT else "")
     options = {"model_url": base, "model_key": VARIABLE, "model_wire": wire.value}
     return AgentConfig("neutral", "scripted", options)
 
@@ -61,7 +61,7 @@ def turn(
     run: OpenRun,
     model: ScriptedModel,
     *replies: Reply,
-    wire: Wire = Wire.CHAT,
+    wire: ApiFormat = ApiFormat.CHAT,
     stop: Event | None = None,
     level: str = "bubblewrap",
 ) -> Turn:

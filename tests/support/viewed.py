@@ -20,7 +20,7 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.event import RunOpened
 from evopolicygym.records.paths import RunPaths, film_name
 from evopolicygym.records.reader import RunRecord, read_run
-from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
+from evopolicygym.viewer.documents.overview import RunIndex, RunPlace
 from evopolicygym.viewer.site.serving import ServedViewer
 from whole_runs import config, played
 

@@ -19,8 +19,8 @@ from evopolicygym.core.run import RunState, fold
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.tracking import sink
-from evopolicygym.tracking.points import submission_point
-from evopolicygym.tracking.process import made
+from evopolicygym.tracking.process import make_tracker
+from evopolicygym.tracking.sink import submission_point
 from evopolicygym.tracking.tracker import TRACKERS, TrackedRun
 from fakes import TIME, opening, submitted, whole_run
 from players import GOOD
@@ -48,14 +48,14 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> evopolicygym.Run:
     place = tmp_path_factory.mktemp("logged")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(place / "state"))
-        patch.setattr(sink, "PATIENCE_S", LONG)
+        patch.setattr(sink, "EXIT_S", LONG)
         return played(place, track=LINES, seed=3)
 
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a tracker's process come to its end on a machine that is busy with other tests."""
-    monkeypatch.setattr(sink, "PATIENCE_S", LONG)
+    monkeypatch.setattr(sink, "EXIT_S", LONG)
 
 
 def lines(place: Path) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ def test_hidden_results_come_after_the_run_is_closed(tmp_path: Path, monkeypatch
     no_process = SimpleNamespace(stdin=None)
     monkeypatch.setattr(sink.TrackerSink, "_start", lambda self: setattr(self, "_process", no_process))
     events, before = whole_run(), 0
-    with sink.tracked(LINES, lambda *_: None, lambda *_: None) as (opened, observe):
+    with sink.attach_tracker(LINES, lambda *_: None, lambda *_: None) as (opened, observe):
         opened(RunPaths(tmp_path / "run"), fold(events[:1]))
         for count, event in enumerate(events[1:], 2):
             observe(event, fold(events[:count]))
@@ -119,7 +119,7 @@ def test_a_tracker_that_fails_changes_nothing(
 ) -> None:
     """Record and result are those of a run whose tracker works, and there is one note about it."""
     if "Blocks" in tracker:
-        monkeypatch.setattr(sink, "PATIENCE_S", 1)
+        monkeypatch.setattr(sink, "EXIT_S", 1)
     notes: list[str] = []
     failing = played(tmp_path, track=tracker, seed=3, on_note=notes.append)
     files = [sorted(file.relative_to(one.path) for file in one.path.rglob("*")) for one in (failing, logged)]
@@ -143,7 +143,10 @@ def test_a_tracker_that_does_not_keep_up_is_given_up(tmp_path: Path, monkeypatch
     first, *others = [opening(), *submitted(0, [1.0, 2.0])]
     state = fold([first, *others])
     notes: list[str] = []
-    with sink.tracked("odd_trackers:Blocks", lambda *_: None, lambda *_: None, notes.append) as (opened, observe):
+    with sink.attach_tracker("odd_trackers:Blocks", lambda *_: None, lambda *_: None, notes.append) as (
+        opened,
+        observe,
+    ):
         opened(RunPaths(tmp_path / "run"), fold([first]))
         for _ in range(2000):
             observe(others[-1], state)
@@ -227,7 +230,7 @@ def test_a_hosted_run_is_logged(tmp_path: Path) -> None:
 
 
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
-    """Before anything is made; the message names those that there are."""
+    """Before anything is make_tracker; the message names those that there are."""
     with pytest.raises(UnknownName, match=r"'trackoi'.*'trackio'.*mlflow, tensorboard, trackio, wandb"):
         played(tmp_path, track="trackoi")
 
@@ -242,5 +245,5 @@ def test_a_missing_package_is_named(name: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, name, None)
 
     with pytest.raises(MissingExtra, match=rf"evopolicygym\[{name}\]"):
-        made(name, TrackedRun("id", "name", "task", {}, tmp_path))
+        make_tracker(name, TrackedRun("id", "name", "task", {}, tmp_path))
     assert name in TRACKERS.names()

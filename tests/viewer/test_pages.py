@@ -13,7 +13,7 @@ from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
 from evopolicygym.viewer.site.document_cache import (
     MOST_COMPARED,

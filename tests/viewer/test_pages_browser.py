@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from browsers import met
 from evopolicygym.cli.main import app
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from viewed import first_held_out, hostile_run, real_runs, write_film
 

@@ -9,8 +9,8 @@ from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.export.schema.tables import load_runs
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
+from evopolicygym.viewer.documents.overview import RunPlace
 from evopolicygym.viewer.documents.run import run_bundle
-from evopolicygym.viewer.documents.run_index import RunPlace
 from fakes import TIME, charged, held_out, opening, published, submitted, validated
 from shell import Shell
 

@@ -8,7 +8,7 @@ import pytest
 
 from browsers import Met, axe, met
 from diagnosed import known_run, recorded
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.site.pages import Pages, write_pages, write_single_file
 from evopolicygym.viewer.site.serving import ServedViewer
 from viewed import first_held_out, real_runs, write_film

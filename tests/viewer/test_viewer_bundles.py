@@ -14,14 +14,12 @@ from evopolicygym.records.playback import Step
 from evopolicygym.records.post_hoc import PostHoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import read_summary
-from evopolicygym.viewer.documents import episode, run_index, step_columns, submission
+from evopolicygym.viewer.documents import episode, step_columns, submission
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.edits import edits_bundle
-from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
-from evopolicygym.viewer.documents.overview import overview
+from evopolicygym.viewer.documents.overview import RunIndex, overview
 from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run import bundle_of, run_bundle
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
 from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
 from evopolicygym.viewer.site.shell import block, handed_over, shell
@@ -317,7 +315,7 @@ def test_a_run_that_goes_on_is_made_anew(tmp_path: Path) -> None:
 
 def test_a_run_that_is_new_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that begins while the viewer is open appears, and the list's tag changes."""
-    monkeypatch.setattr(run_index, "SCAN_S", -1.0)
+    monkeypatch.setattr("evopolicygym.viewer.documents.overview.SCAN_S", -1.0)
     recorded(tmp_path / "first", known_run())
     library = Documents(RunIndex([tmp_path]))
     before, listed = library.tag("runs"), len(json.loads(library.document("runs"))["runs"])

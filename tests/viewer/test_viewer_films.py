@@ -22,7 +22,7 @@ from evopolicygym.runs.film import FilmOptions, films
 from evopolicygym.runs.post_hoc import play_post_hoc
 from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.specs import catalog
-from evopolicygym.viewer.documents import episode_names
+from evopolicygym.viewer.documents import reading
 from evopolicygym.viewer.documents.pictures import picture_layouts, picture_parts, pictures_bundle, without_pictures
 from evopolicygym.viewer.site.serving import ServedViewer
 from exported import film
@@ -206,7 +206,7 @@ def test_pictures_come_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with np.load(paths.trained(0, 0) / "observations.npz") as archive:
         recorded = archive["observations"]
     record = read_run(paths.root)
-    place = episode_names.found(record, "train-0-0")
+    place = reading.find_episode(record, "train-0-0")
     blocks = [pictures_bundle(record, place, number) for number in range(3)]
 
     assert [(block["first"], block["count"]) for block in blocks] == [(0, 4), (4, 4), (8, 2)]

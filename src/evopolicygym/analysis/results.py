@@ -22,7 +22,7 @@ from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
-from evopolicygym.specs.game_identity import GameIdentity, game_of
+from evopolicygym.specs.catalog import GameIdentity, game_of
 
 FURTHER = tuple(one for one in RUN_OPTIONS if one.comparability_label and not one.record_field)
 """Options that runs must agree in and that a result holds among its choices."""

@@ -31,7 +31,7 @@ from evopolicygym.runs.config import configured
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.prices import unpriced
-from evopolicygym.tracking.sink import tracked
+from evopolicygym.tracking.sink import attach_tracker
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
 OnOpen = Callable[[RunPaths, RunState], None]
@@ -209,7 +209,7 @@ def watched(
         with (
             view.live() if view else nullcontext(),
             warnings_passed_on(on_note),
-            tracked(track, open_run, observe, on_note) as (on_opened, on_each),
+            attach_tracker(track, open_run, observe, on_note) as (on_opened, on_each),
         ):
             playing(on_opened, on_each)
     except KeyboardInterrupt as interruption:

@@ -1,6 +1,6 @@
-"""An environment as Stable-Baselines3 trains in it: train cases, numbers to see, actions between -1 and 1.
+"""An environment for Stable-Baselines3: train cases in order, numeric observations, actions between -1 and 1.
 
-What a network sees of an observation is described in ``project/policy.py``, which plays by it afterwards.
+``project/policy.py`` defines how a network sees an observation, here and when it plays.
 """
 
 from typing import Any
@@ -9,12 +9,44 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from evopolicygym.baselines.deal import Deal
 from evopolicygym.baselines.project.policy import see
+from evopolicygym.core.cases import PUBLIC_KEY, Split, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, to_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
+
+
+class TrainSeedSequence:
+    """Hands out train cases, so many at most, and keeps what each episode returned, in the order of their ends."""
+
+    def __init__(self, environment: str, episodes: int | None = None) -> None:
+        """TrainSeedSequence ``episodes`` cases at most; any number where that is None."""
+        self._seeds = derive(PUBLIC_KEY, environment).seeds[Split.TRAIN]
+        self._most = episodes
+        self.played = 0
+        """Episodes begun."""
+        self.returns: list[float] = []
+        """Of episodes that ended."""
+
+    @property
+    def first(self) -> int:
+        """The seed of the first train case, to look at spaces with."""
+        return self._seeds[0]
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no case is left to deal."""
+        return self._most is not None and self.played >= self._most
+
+    def next(self) -> int:
+        """Return the seed of the next case; raise ``LookupError`` where none is left."""
+        if self.is_exhausted:
+            raise LookupError(f"all {self.played} episodes of the budget have been played")
+        seed = self._seeds[self.played % len(self._seeds)]
+        self.played += 1
+        return seed
+
 
 PICTURE, VECTOR = "picture", "vector"
 """The names of an observation's parts where there is a picture; else it is the vector alone."""
@@ -30,7 +62,7 @@ class TrainEnvironment(gymnasium.Env[Any, Any]):
     Raises ``UsageError`` where observations or actions are of a space that no network here is built for.
     """
 
-    def __init__(self, spec: EnvironmentSpec, deal: Deal) -> None:
+    def __init__(self, spec: EnvironmentSpec, deal: TrainSeedSequence) -> None:
         self._spec, self._deal = spec, deal
         self._environment = Environment(spec)
         first = self._environment.reset(deal.first)
@@ -55,7 +87,7 @@ class TrainEnvironment(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:  # noqa: ARG002 - the deal decides
         """Begin the next case; where none is left, show what was seen last, and begin nothing."""
-        if not self._deal.is_spent:
+        if not self._deal.is_exhausted:
             self._environment.close()
             self._environment = Environment(self._spec)
             self._shown, self._return = self._show(self._environment.reset(self._deal.next())), 0.0

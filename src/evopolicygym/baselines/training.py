@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.baselines.budget import TrainingBudget, Unit
-from evopolicygym.baselines.deal import Deal
-from evopolicygym.baselines.settings import Algorithm, settings_of
-from evopolicygym.baselines.train_environment import TrainEnvironment
+from evopolicygym.baselines.settings import Algorithm, TrainingBudget, Unit, settings_of
+from evopolicygym.baselines.train_environment import TrainEnvironment, TrainSeedSequence
 from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.core.task import EnvironmentSpec
 
@@ -68,7 +66,7 @@ def train(
     """
     environments_of, learner_of = _library()
     settings = settings_of(spec.name, algorithm)
-    deal = Deal(spec.name, budget.episodes)
+    deal = TrainSeedSequence(spec.name, budget.episodes)
     many = 1 if budget.unit is Unit.EPISODES else settings["parallel"]
     environments = environments_of([lambda: TrainEnvironment(spec, deal) for _ in range(many)])
     try:
@@ -86,7 +84,7 @@ def train(
         environments.close()
     last = clock.progress(model.num_timesteps)
     updates = int(model._n_updates)  # noqa: SLF001 - reported nowhere else
-    return Training(spec, algorithm, budget, seed, settings, model, normaliser, deal.dealt, updates, last)
+    return Training(spec, algorithm, budget, seed, settings, model, normaliser, deal.played, updates, last)
 
 
 def _library() -> tuple[Any, Any]:
@@ -103,7 +101,7 @@ def _library() -> tuple[Any, Any]:
 class _Clock:
     """Tells how much of a budget is spent."""
 
-    def __init__(self, budget: TrainingBudget, deal: Deal) -> None:
+    def __init__(self, budget: TrainingBudget, deal: TrainSeedSequence) -> None:
         self._budget, self._deal, self._start = budget, deal, time.process_time()
 
     def progress(self, steps: int) -> TrainingProgress:

@@ -1,8 +1,7 @@
-"""The check of an agent: what anyone runs on an agent of theirs, before it is measured against others.
+"""The check of an agent, for its author.
 
-It plays a short run on cartpole in a directory that is gone afterwards: begun, stopped after the first submission as by
-Ctrl-C, resumed. An agent that can't be made without a model is given a scripted one, which has it run
-commands and costs nothing. How the run is played is described in ``agent_run/``.
+It plays a short run on cartpole in a temporary directory: started, interrupted after the first submission, resumed
+(``agent_run.py``). An agent that needs a model gets a scripted one, which makes it run commands and costs nothing.
 """
 
 import json
@@ -17,9 +16,9 @@ from typing import Any
 
 from evopolicygym.agents.kit.scripted_model.conversation import Say, Script, Shell
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.checks.agent_run.checked_run import CANARY, CheckedRunOutcome, RunOrder, play_beside
-from evopolicygym.checks.inspection import leftover_processes
-from evopolicygym.checks.inspection.word_search import holding
+from evopolicygym.checks import inspection
+from evopolicygym.checks.agent_run import CANARY, CheckedRunOutcome, RunOrder, play_in_process
+from evopolicygym.checks.inspection import files_containing
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Workspace
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
@@ -95,9 +94,9 @@ class _AgentCheck:
     def _half(self, name: str, root: Path | None) -> CheckedRunOutcome:
         self.halves += 1
         order = RunOrder(self.config, self.place / f"half-{self.halves}", root, self.secret)
-        outcome = play_beside(order, self.environment, self.patience_s)
-        if count := leftover_processes.left_beyond(self.usual_processes):
-            self.left.append(f"{count} processes {leftover_processes.GONE_S:g} s after the {name} half of its run")
+        outcome = play_in_process(order, self.environment, self.patience_s)
+        if count := inspection.left_beyond(self.usual_processes):
+            self.left.append(f"{count} processes {inspection.GONE_S:g} s after the {name} half of its run")
         return outcome
 
     @property
@@ -140,9 +139,9 @@ def check(
     with ExitStack() as stack:
         place = Path(stack.enter_context(TemporaryDirectory(prefix="evopolicygym-check-")))
         encloses = Guarantee.PROGRAM_ENCLOSED in choose(isolation).backend.guarantees
-        stack.enter_context(leftover_processes.orphans_adopted())
-        ours = leftover_processes.below(os.getpid())
-        stack.callback(leftover_processes.end_adopted, ours)
+        stack.enter_context(inspection.orphans_adopted())
+        ours = inspection.descendants(os.getpid())
+        stack.callback(inspection.end_adopted, ours)
         script = Script(_steps(place if encloses else None))
         server = stack.enter_context(ScriptedModel(script))
         look = _AgentCheck(_config(agent, place, isolation), place, patience_s, server, script, len(ours))
@@ -214,7 +213,7 @@ def _resumes(look: _AgentCheck) -> Finding:
 def _hidden(look: _AgentCheck) -> Finding:
     words = {"what is hidden": look.secret}
     places = (look.paths.workspace, look.paths.logs, look.paths.root / "home")
-    found = [path for place in places for path, _ in holding(place, words)]
+    found = [path for place in places for path, _ in files_containing(place, words)]
     if found:
         return Finding("hidden files", ok=False, detail=f"it had what is hidden: {_shown(found, look)}")
     if any(look.secret in json.dumps(asked.body) for asked in look.model.asked):
@@ -238,7 +237,7 @@ def _keys(look: _AgentCheck) -> Finding:
     keys = {name: value for name, value in os.environ.items() if name.endswith(KEY_NAMES) and len(value) >= LEAST_KEY}
     keys |= {str(look.config.agent.options.get("model_key") or KEY_VARIABLE): look.key}
     keys = {name: os.environ.get(name, value) for name, value in keys.items()}
-    found = [path for path, _ in holding(look.paths.root, keys)]
+    found = [path for path, _ in files_containing(look.paths.root, keys)]
     if any(key in json.dumps(asked.body) for asked in look.model.asked for key in keys.values()):
         return Finding("no key", ok=False, detail="it sent its model a key")
     detail = f"in the record: {_shown(found, look)}" if found else f"none of {', '.join(sorted(keys))} in the record"

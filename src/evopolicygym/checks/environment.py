@@ -1,8 +1,8 @@
-"""The check of an environment: what anyone runs on a spec of their own, before others are measured on it.
+"""The check of an environment, for the author of a spec.
 
-It takes some seconds, in a process of its own, which is ended where a simulator doesn't come back. Run as a program, it
-reads ``{"spec": …, "path": …, "patience": …, "quick": …}`` from standard input, and writes a finding a line to the
-descriptor that its argument names. What is looked at is described in ``environment_contract/contract.py``.
+It takes some seconds, in a separate process, which is killed if a simulator hangs. Run as a program, it reads
+``{"spec": …, "path": …, "patience": …, "quick": …}`` from standard input, and writes one finding per line to the
+descriptor that its argument names.
 """
 
 import faulthandler
@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import asdict
 from tempfile import TemporaryFile
 
-from evopolicygym.checks.environment_contract.contract import examine
+from evopolicygym.checks.environment_contract import examine
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.packs.interpreter import command
+from evopolicygym.packs.installation import command
 from evopolicygym.specs import catalog
 
 PATIENCE_S = 60.0

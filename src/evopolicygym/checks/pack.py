@@ -1,7 +1,7 @@
-"""The check of a pack: every task is made and played for some seconds, on the pack's Python, without a network.
+"""The check of a pack: every task is created and played for some seconds on the pack's Python, without a network.
 
-It is played where bubblewrap is: the disk is read-only there but for ``/tmp``, which is the task's own, so that every
-file that it leaves is seen. What is played is described in ``pack_task/trial.py``.
+It needs bubblewrap: the disk is read-only except for the task's private ``/tmp``, so that every leftover file is found.
+Results are recorded after each task.
 """
 
 import json
@@ -14,23 +14,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from evopolicygym.checks.pack_recording import PackRecording
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.pack import CheckedTask, Pack, PackTask
+from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.core.text import now
 from evopolicygym.environments.derived import pack_spec
-from evopolicygym.packs.installation import installed, needed
-from evopolicygym.packs.interpreter import PACKAGE, command
+from evopolicygym.environments.versions import versions
+from evopolicygym.packs.installation import PACKAGE, command, installed, needed
+from evopolicygym.records import durable
 from evopolicygym.rollout import arithmetic
+from evopolicygym.rollout.arithmetic import processor
 from evopolicygym.sandbox.confinement.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
+from evopolicygym.specs.pack_catalog import decode_record, encode_record
+from evopolicygym.version import __version__
 
 PATIENCE_S = 600.0
-"""Seconds that a task may take."""
-LAST_WORDS = 300
+"""Seconds until a task must have finished."""
+ERROR_CHARACTERS = 300
 OWN_TEMPORARY = "temporary"
-"""The directory that stands for a worker's own, which is removed with it: what is left there does no harm."""
+"""Stands for a worker's temporary directory, which is removed with the worker."""
 
 
 def check(name: str, tasks: Collection[str] = (), output: Path | None = None) -> Iterator[Finding]:
@@ -44,7 +48,7 @@ def check(name: str, tasks: Collection[str] = (), output: Path | None = None) ->
     if not pack.is_beside_us:
         needed(pack)
     bwrap()
-    asked = [pack_catalog.task_of(pack, one) for one in tasks] or pack.tasks
+    asked = [pack_catalog.task_of(pack, item) for item in tasks] or pack.tasks
     recording = PackRecording(pack, output) if output else None
     for task in asked:
         checked = recording.passed(task.name) if recording else None
@@ -56,11 +60,11 @@ def check(name: str, tasks: Collection[str] = (), output: Path | None = None) ->
 
 
 def check_task(pack: Pack, task: PackTask) -> CheckedTask:
-    """Return what came of one task."""
+    """Return the result of one task."""
     try:
-        found, left = _tried(pack_spec(pack, task))
+        found, left = _try_task(pack_spec(pack, task))
     except (EvoPolicyGymError, ChildProcessError, subprocess.TimeoutExpired) as error:
-        return CheckedTask(task.name, task.id, ok=False, wrong=str(error)[-LAST_WORDS:])
+        return CheckedTask(task.name, task.id, ok=False, wrong=str(error)[-ERROR_CHARACTERS:])
     mismatch, odd_reward = found.pop("mismatch"), found.pop("odd_reward")
     wrong = [
         *(["a reset and the same actions do not repeat bit for bit"] if not found["repeats"] else []),
@@ -79,14 +83,14 @@ def _finding(task: CheckedTask) -> Finding:
     return Finding(task.name, ok=task.ok, detail=detail, more={**more, "left": list(task.left)})
 
 
-def _tried(spec: EnvironmentSpec) -> tuple[dict[str, Any], list[str]]:
-    """Return what a task's own process says of it, and the files that it leaves; raise ``ChildProcessError``."""
+def _try_task(spec: EnvironmentSpec) -> tuple[dict[str, Any], list[str]]:
+    """Run a task's trial; return its results and leftover files. Raises ``ChildProcessError``."""
     with TemporaryDirectory() as place:
         for name in ("home", OWN_TEMPORARY):
             (Path(place) / name).mkdir()
         request = {"spec": asdict(replace(spec, success=None)), "path": [] if spec.pack else sys.path}
         done = subprocess.run(
-            [*_walls(place, spec.pack), *command(spec.pack, "evopolicygym.checks.pack_task.trial")],
+            [*_sandbox_command(place, spec.pack), *command(spec.pack, "evopolicygym.checks.pack_trial")],
             input=json.dumps(request).encode(),
             capture_output=True,
             env=_variables(),
@@ -100,13 +104,13 @@ def _tried(spec: EnvironmentSpec) -> tuple[dict[str, Any], list[str]]:
     return json.loads(done.stdout), left
 
 
-def _walls(place: str, pack: str) -> list[str]:
-    """Return the beginning of a command line that keeps a process from the network and from the disk."""
+def _sandbox_command(place: str, pack: str) -> list[str]:
+    """Return the bubblewrap command line that cuts a process off from the network and the disk."""
     needs = {sys.prefix, sys.base_prefix, str(PACKAGE)}
     if own := installed(pack) if pack else None:
         needs.add(str(own.directory))
     elif not pack:
-        needs.update(place for place in sys.path if Path(place).is_dir())  # modules of an author's own
+        needs.update(place for place in sys.path if Path(place).is_dir())  # modules of the author
     shown = [word for path in sorted(needs) for word in ("--ro-bind", path, path)]
     return [
         *(bwrap(), "--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--die-with-parent"),
@@ -122,8 +126,56 @@ def _variables() -> dict[str, str]:
 
 
 def _left(place: Path) -> Iterator[str]:
-    """Yield the files that a task left in its ``/tmp``, but for what goes with its worker, and caches in its home."""
+    """Yield a task's leftover files in its ``/tmp``, except temporary files and caches."""
     for path in place.rglob("*"):
         inside = path.relative_to(place)
         if path.is_file() and inside.parts[0] != OWN_TEMPORARY and inside.parts[:2] != ("home", ".cache"):
             yield inside.as_posix()
+
+
+class PackRecording:
+    """A record that is rewritten after each checked task."""
+
+    def __init__(self, pack: Pack, file: Path) -> None:
+        """Continue a file of the same versions, or replace it. Raises ``UsageError``."""
+        self._file, self._order = file, [task.name for task in pack.tasks]
+        self._empty = PackRecord(
+            pack.name, __version__, "", processor(), pack.requirements, checked_versions(pack), tasks=()
+        )
+        before = decode_record(file.read_bytes(), str(file)) if file.exists() else self._empty
+        continues = _identity(before) == _identity(self._empty)
+        self._tasks = {item.name: item for item in before.tasks} if continues else {}
+
+    def passed(self, name: str) -> CheckedTask | None:
+        """Return the recorded result of a task that passed; None otherwise."""
+        found = self._tasks.get(name)
+        return found if found and found.ok else None
+
+    def add(self, task: CheckedTask) -> None:
+        """Record a task's result."""
+        self._tasks[task.name] = task
+        record = PackRecord(
+            pack=self._empty.pack,
+            evopolicygym=self._empty.evopolicygym,
+            date=now().partition("T")[0],
+            processor=self._empty.processor,
+            requirements=self._empty.requirements,
+            versions=self._empty.versions,
+            tasks=tuple(self._tasks[name] for name in self._order if name in self._tasks),
+        )
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        durable.write_text(self._file, encode_record(record))
+
+
+def checked_versions(pack: Pack) -> dict[str, str]:
+    """Return the installed versions of Python, numpy, gymnasium and the pack's packages."""
+    if pack.is_beside_us:
+        return versions(pack_spec(pack, pack.tasks[0]))
+    own = needed(pack)
+    found = {name.lower().replace("_", "-"): version for name, version in own.versions.items()}
+    named = ("numpy", "gymnasium", *pack.packages)
+    return {"python": own.python, **{name: found[name] for name in named if name in found}}
+
+
+def _identity(record: PackRecord) -> tuple[object, ...]:
+    return record.pack, record.evopolicygym, record.requirements, dict(record.versions)

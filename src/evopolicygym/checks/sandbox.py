@@ -1,13 +1,11 @@
-"""The check of a sandbox: hostile policies attack an isolation backend, and what it guarantees must hold.
+"""The check of a sandbox: hostile policies attack an isolation backend, whose guarantees must hold.
 
-How attacks are played is described in ``attack_suite/``; how channels are searched, in
-``channel_search/``.
+``attack_suite.py`` plays the attacks, ``channel_search/`` searches for channels between policies.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 
-from evopolicygym.checks.attack_suite.attack import Attack
-from evopolicygym.checks.attack_suite.suite import ENVIRONMENT, AttackVerdict, run_attacks
+from evopolicygym.checks.attack_suite import ENVIRONMENT, Attack, AttackVerdict, run_attacks
 from evopolicygym.checks.channel_search.search import search
 from evopolicygym.core.finding import Finding
 from evopolicygym.specs import catalog
@@ -45,8 +43,10 @@ def check_channels(name: str, progress: Callable[[str], None] = lambda _what: No
     yield Finding("tried", ok=bool(calls), detail=f"{len(calls)} system calls in {len(found.calls)} ways")
     yield Finding("steady", ok=not unsteady, detail=unsteady or "what is asked twice is answered alike")
     yield Finding("channels", ok=not found.channels, detail="marks were found" if found.channels else none_found)
-    for one in found.channels:
-        yield Finding(one.found_by, ok=False, detail=f"after {', '.join(one.written_by)}{' at once' * one.at_once}")
+    for channel in found.channels:
+        yield Finding(
+            channel.found_by, ok=False, detail=f"after {', '.join(channel.written_by)}{' at once' * channel.at_once}"
+        )
 
 
 def _word(verdict: AttackVerdict) -> str:

@@ -1,1 +1,1 @@
-"""Data first: one TOML file an environment, and the code that makes, resets and steps what a spec declares."""
+"""Makes, resets and steps the environments that specs declare."""

@@ -1,19 +1,100 @@
-"""A whole spec for an environment that has only an id: its texts are derived from what its simulator says of itself.
+"""Derives a complete spec for an environment that has only an id, from its simulator's spaces, limit and docstring.
 
-They are terse: a few sentences in words, spaces with names and bounds, the limit. What a pack says of a task stands in
-place of what its docstring says. A run records what was derived, so that nothing is derived again for it.
+The texts are terse: a few sentences, spaces with names and bounds, the limit. A pack's text of a task replaces its
+docstring. A run records the derived spec, so that it is not derived again. Docstrings of simulator families are alike:
+sections with headings, tables or lists of elements and values. Sentences with numbers or formulas, links, code and
+drawings are dropped.
 """
 
-from collections.abc import Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from evopolicygym.core.pack import Pack, PackTask, PackText, TaskAnchors, task_name
 from evopolicygym.core.spaces import Box, Dict, Discrete, Space, Text, Tuple, from_schema
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
-from evopolicygym.environments import docstring
 from evopolicygym.environments.description import Description, describe
 from evopolicygym.environments.draft import GUESSED_STEPS, MOST_MEANINGS, idle_action, shown_space
+
+HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*#*\s*$", re.MULTILINE)
+FENCED = re.compile(r"```.*?```|\$\$.*?\$\$|<[^>\n]+>|!\[[^\]]*\]\([^)]*\)", re.DOTALL)
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)|https?://\S*[^\s.,;)]")
+FORMULA = re.compile(r"[=^\\|{}<>~$]|\d|\barXiv\b")
+BARE = "="
+"""Replaces a bare URL, so that its sentence is dropped."""
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"*`-])")
+ITEM = re.compile(r"^\s*[-*]\s+`?(\d+)`?\s*[:=]\s*(.+?)\s*$", re.MULTILINE)
+NAMED = len(("number", "name", "meaning"))
+"""Columns of a table with a meaning for each name."""
+MOST_SENTENCES, MOST_CHARACTERS = 6, 900
+DESCRIPTION = ("description",)
+REWARD = ("rewards", "reward", "reward function")
+TERMINATION = ("episode end", "episode termination", "termination", "episode ends", "episode end and truncation")
+ACTION = ("action space", "actions")
+OBSERVATION = ("observation space", "observations", "observation encoding")
+
+
+@dataclass(frozen=True, slots=True)
+class DocstringText:
+    """Texts parsed from a docstring; empty where it has none in plain words."""
+
+    objective: str
+    reward: str
+    termination: str
+    observations: tuple[str, ...]
+    """Names of the elements of an observation, in order."""
+    actions: tuple[str, ...]
+    """Names of the elements or values of an action, in order."""
+
+
+def read_docstring(docstring: str) -> DocstringText:
+    """Return the texts of a docstring."""
+    sections = dict(_sections(docstring))
+    return DocstringText(
+        objective=_words(_first(sections, DESCRIPTION) or sections.get("", "")),
+        reward=_words(_first(sections, REWARD)),
+        termination=_words(_first(sections, TERMINATION)),
+        observations=_names(_first(sections, OBSERVATION)),
+        actions=_names(_first(sections, ACTION)),
+    )
+
+
+def _sections(docstring: str) -> Iterator[tuple[str, str]]:
+    """Yield each section's heading in lower case and its text; text before the first heading has an empty one."""
+    parts = HEADING.split(FENCED.sub("", docstring))
+    yield "", parts[0]
+    for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+        yield heading.lower().strip("*: "), text
+
+
+def _first(sections: Mapping[str, str], headings: tuple[str, ...]) -> str:
+    return next((sections[heading] for heading in headings if heading in sections), "")
+
+
+def _words(text: str) -> str:
+    """Return the first sentences of a text without numbers, formulas and links."""
+    plain = LINK.sub(lambda found: BARE if found[1] is None else found[1], re.sub(r"[*`\"]", "", text))
+    kept: list[str] = []
+    for paragraph in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)", plain):
+        sentences = SENTENCE.split(re.sub(r"^\s*(?:[-*]|\d+\.)\s+", "", " ".join(paragraph.split())))
+        kept += [line for line in sentences if line.endswith((".", "!")) and not FORMULA.search(line)]
+    found = ""
+    for sentence in kept[:MOST_SENTENCES]:
+        if len(found) + len(sentence) < MOST_CHARACTERS:
+            found = f"{found} {sentence}".strip()
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a table or list whose items are numbered from 0 without a gap; else none."""
+    cells = (line.strip().strip("|").split("|") for line in text.splitlines() if line.count("|") > 1)
+    rows = ([cell.replace("`", "").strip(" *") for cell in row] for row in cells)
+    numbered = [(row[0], row[-1] if len(row) == NAMED else row[1]) for row in rows if row[0].isdigit()]
+    numbered = numbered or [(found[1], found[2]) for found in ITEM.finditer(text)]
+    places = [int(place) for place, _ in numbered]
+    return tuple(name for _, name in numbered) if places == list(range(len(places))) else ()
+
 
 NO_FAMILY = "other"
 UNKNOWN_REWARD = "A reward for each step, which the environment itself decides; the sum over an episode is what counts."
@@ -23,7 +104,7 @@ UNKNOWN_END = "The environment itself ends an episode."
 def bare_spec(
     gymnasium_id: str, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None, name: str = ""
 ) -> EnvironmentSpec:
-    """Return what is known of an id before its simulator is asked; its texts are empty."""
+    """Return a spec of an id without texts, before its simulator is asked."""
     return EnvironmentSpec(
         name=name or task_name(gymnasium_id),
         id=gymnasium_id,
@@ -44,7 +125,7 @@ def bare_spec(
 def pack_spec(
     pack: Pack, task: PackTask, imports: tuple[str, ...] = (), arguments: Mapping[str, Any] | None = None
 ) -> EnvironmentSpec:
-    """Return what a pack says of a task, before its simulator is asked."""
+    """Return a spec with a pack's data of a task, before its simulator is asked."""
     bare = bare_spec(task.id, (*pack.imports, *imports), {**task.arguments, **(arguments or {})}, task.name)
     return replace(
         bare,
@@ -58,37 +139,37 @@ def pack_spec(
     )
 
 
-def derived(spec: EnvironmentSpec, text: PackText | None = None) -> EnvironmentSpec:
-    """Return a spec with all that its simulator has to say, which is asked for it.
+def derive_spec(spec: EnvironmentSpec, text: PackText | None = None) -> EnvironmentSpec:
+    """Return a spec completed from its simulator's description.
 
-    Raises ``UsageError`` where the id isn't known, isn't installed or has a space that no policy can be given, and
+    Raises ``UsageError`` where the id is unknown, isn't installed or has an unsupported space, and
     ``EnvironmentFault`` where the simulator fails.
     """
-    return completed(spec, describe(spec), text or PackText())
+    return complete_spec(spec, describe(spec), text or PackText())
 
 
-def completed(spec: EnvironmentSpec, said: Description, text: PackText) -> EnvironmentSpec:
+def complete_spec(spec: EnvironmentSpec, description: Description, text: PackText) -> EnvironmentSpec:
     """Return a spec with the texts, the limit and the idle action that follow from a description."""
-    seen, done = from_schema(said.observation_schema), from_schema(said.action_schema)
-    read = docstring.read(said.docstring)
-    steps = spec.max_steps or said.step_limit or GUESSED_STEPS
-    end = text.termination or read.termination or UNKNOWN_END
+    seen, done = from_schema(description.observation_schema), from_schema(description.action_schema)
+    parsed = read_docstring(description.docstring)
+    steps = spec.max_steps or description.step_limit or GUESSED_STEPS
+    end = text.termination or parsed.termination or UNKNOWN_END
     return replace(
         spec,
         max_steps=steps,
         objective=text.objective
-        or read.objective
+        or parsed.objective
         or f"Play {spec.registered_id} so that the return is as high as can be.",
-        reward=text.reward or read.reward or UNKNOWN_REWARD,
+        reward=text.reward or parsed.reward or UNKNOWN_REWARD,
         termination=f"{end} Truncated after {steps} steps.",
-        observation=(text.observation,) if text.observation else meanings(seen, read.observations),
-        action=(text.action,) if text.action else meanings(done, said.action_meanings or read.actions),
-        idle_action=idle_action(done, said.action_meanings),
+        observation=(text.observation,) if text.observation else meanings(seen, parsed.observations),
+        action=(text.action,) if text.action else meanings(done, description.action_meanings or parsed.actions),
+        idle_action=idle_action(done, description.action_meanings),
     )
 
 
-def anchored(spec: EnvironmentSpec, anchors: TaskAnchors | None) -> EnvironmentSpec:
-    """Return a spec with the anchors of its task, where they were measured under its limit."""
+def add_anchors(spec: EnvironmentSpec, anchors: TaskAnchors | None) -> EnvironmentSpec:
+    """Return a spec with the anchors of its task if they were measured with its step limit."""
     if anchors is None or anchors.max_steps != spec.max_steps:
         return spec
     return replace(
@@ -102,7 +183,7 @@ def anchored(spec: EnvironmentSpec, anchors: TaskAnchors | None) -> EnvironmentS
 
 
 def meanings(space: Space, named: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of a space's elements or values where there is one for each, or else what the space is."""
+    """Return the names of a space's elements or values if they match in number, else a sentence about the space."""
     match space:
         case Discrete(n=count) | Box(shape=(count,)) if len(named) == count <= MOST_MEANINGS:
             return named

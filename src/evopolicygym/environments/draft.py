@@ -1,8 +1,7 @@
-"""The draft of an environment's TOML, from what gymnasium knows of an id: which a person then completes.
+"""Drafts the TOML file of an environment from its gymnasium id; a person completes its texts.
 
-Spaces, limits and names are taken from the simulator, which is made and stepped for that, or asked where it plays on
-the Python of its pack; no text says more than these. An id that a pack has needs no module to be named.
-What a whole spec needs is described in ``core/task.py``.
+Spaces, limits and names are read from the simulator, in this process or on the Python of its pack. An id of a pack
+needs no module.
 """
 
 import json
@@ -36,16 +35,16 @@ from evopolicygym.environments.simulator_code import registered_in
 from evopolicygym.specs import pack_catalog
 
 MOST_MEANINGS = 64
-"""Elements or values up to which each needs a meaning of its own; of more, such as bytes of a memory, sentences do."""
+"""Most elements or values that need a meaning each; a larger space, such as a memory, is described in sentences."""
 TO_WRITE = "TODO: "
-"""How texts begin that a draft leaves to be written."""
+"""Prefix of texts that a person must write."""
 GUESSED_STEPS = 1000
-"""The limit where an id is registered without one."""
+"""Step limit of an id that is registered without one."""
 STEPS = 20
-"""Random actions after which the names in ``info`` are looked at."""
+"""Random actions before the names in ``info`` are read."""
 SEED = 0
 _PHYSICS = {"gymnasium.envs.mujoco": "mujoco", "gymnasium.envs.box2d": "box2d"}
-"""Distributions behind environments that come with gymnasium."""
+"""Distributions required by environments that gymnasium ships."""
 _FIRST, _OPTIONAL = ("id", "family", "kind"), ("imports", "arguments", "packages", "pack")
 _TEXTS = ("objective", "reward", "termination", "observation", "action")
 _LAST = ("max_steps", *_TEXTS, "idle_action")
@@ -56,17 +55,17 @@ _RECORDED = {"gymnasium", "numpy"}
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """The text of a spec, and what of it is left to a person."""
+    """A drafted TOML text, and the fields that a person must complete or check."""
 
     text: str
     to_write: tuple[str, ...]
-    """Fields whose texts are to be written, each with how many."""
+    """Fields whose texts must be written, each with their number."""
     to_check: tuple[str, ...]
-    """What was guessed."""
+    """Guessed fields with their values."""
 
 
 def file_name(gymnasium_id: str) -> str:
-    """Return what a draft's file is called: ``ALE/SpaceInvaders-v5`` is drafted in ``space_invaders.toml``."""
+    """Return the file name of a draft, such as ``space_invaders.toml`` for ``ALE/SpaceInvaders-v5``."""
     bare = re.sub(r"-v\d+$", "", re.split("[:/]", gymnasium_id)[-1])
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", bare)
     return f"{re.sub('[^a-z0-9]+', '_', words.lower()).strip('_') or 'environment'}.toml"
@@ -77,13 +76,13 @@ def draft(
 ) -> Draft:
     """Return the draft of an id's spec, by default named after it.
 
-    Raises ``UsageError`` where the id or a module isn't known, its pack isn't installed, or a space is one that no
-    policy can be given, and ``EnvironmentFault`` where the simulator fails.
+    Raises ``UsageError`` where the id or a module is unknown, its pack isn't installed, or a space is not
+    supported, and ``EnvironmentFault`` where the simulator fails.
     """
     own_name = name or file_name(gymnasium_id).removesuffix(".toml")
     asked, known_limit = _known(gymnasium_id, imports, arguments or {}, own_name)
     try:
-        spaces, limit, meanings, info = _described(asked) if asked.pack else _seen(asked)
+        spaces, limit, meanings, info = _inspect_remotely(asked) if asked.pack else _inspect(asked)
     except EvoPolicyGymError:
         raise
     except Exception as error:
@@ -107,15 +106,15 @@ def draft(
         "action": f"{shown_space(spaces[1])}: {_how(spaces[1])}",
         "idle_action": "the action that does nothing: a guess",
     }
-    return _drafted(spec, notes, info)
+    return _format_draft(spec, notes, info)
 
 
 def _known(
     gymnasium_id: str, imports: tuple[str, ...], arguments: Mapping[str, Any], name: str
 ) -> tuple[EnvironmentSpec, int | None]:
-    """Return what is known of an id before its simulator is asked, and its limit where a pack has one.
+    """Return a spec before its simulator is asked, and the step limit of its pack if it has one.
 
-    An id whose module is named is taken from there, and not from a pack.
+    An id with a module is taken from there, not from a pack.
     """
     asked = EnvironmentSpec(
         name=name,
@@ -148,8 +147,8 @@ def _known(
     return of_pack, task.max_steps
 
 
-def _drafted(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str, Any]) -> Draft:
-    """Return a spec as a draft, each field after a note on it; optional fields stand where they hold something."""
+def _format_draft(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str, Any]) -> Draft:
+    """Return a spec as a draft, with a note before each field; empty optional fields are left out."""
     fields = {name: getattr(spec, name) for name in (*_FIRST, *_OPTIONAL, *_LAST)}
     there = {name: _toml(value) for name, value in fields.items() if value or name not in _OPTIONAL}
     noted = {name: f"# {name}: {note}\n" for name, note in notes.items()}
@@ -167,8 +166,8 @@ def _drafted(spec: EnvironmentSpec, notes: Mapping[str, str], info: Mapping[str,
     )
 
 
-def _seen(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
-    """Return an environment's spaces, its own limit, names of its actions, and ``info`` after some random steps."""
+def _inspect(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
+    """Return an environment's spaces, step limit, names of actions, and ``info`` after some random steps."""
     environment, random = Environment(spec), np.random.default_rng(SEED)
     try:
         environment.reset(SEED)
@@ -182,15 +181,15 @@ def _seen(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple
         environment.close()
 
 
-def _described(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
-    """Return the same of an environment that plays on the Python of its pack; nothing of ``info``, as none is made."""
-    said = describe(spec)
-    spaces = from_schema(said.observation_schema), from_schema(said.action_schema)
-    return spaces, said.step_limit, said.action_meanings, {}
+def _inspect_remotely(spec: EnvironmentSpec) -> tuple[tuple[Space, Space], int | None, tuple[str, ...], dict[str, Any]]:
+    """Return the same for an environment on the Python of its pack, with an empty ``info``."""
+    description = describe(spec)
+    spaces = from_schema(description.observation_schema), from_schema(description.action_schema)
+    return spaces, description.step_limit, description.action_meanings, {}
 
 
 def _packages(spec: EnvironmentSpec) -> Iterator[str]:
-    """Yield the distributions that bring the modules by which an id is made."""
+    """Yield the distributions that provide the modules of an id."""
     point = gymnasium.spec(spec.registered_id).entry_point
     yield from (package for module, package in _PHYSICS.items() if str(point).startswith(f"{module}."))
     brought = packages_distributions()
@@ -199,7 +198,7 @@ def _packages(spec: EnvironmentSpec) -> Iterator[str]:
 
 
 def _meanings(space: Space) -> list[str]:
-    """Return what is to be written of a space: a text for each element or value, or of all where they are many."""
+    """Return the texts to write for a space: one per element or value, or a single one where they are many."""
     match space:
         case Box(shape=(count,)) if count <= MOST_MEANINGS:
             return [f"{TO_WRITE}element {place}{_bounds(space, place)}" for place in range(count)]
@@ -210,7 +209,7 @@ def _meanings(space: Space) -> list[str]:
 
 
 def _named(space: Space, meanings: tuple[str, ...]) -> list[str]:
-    """Return the names of a Discrete's values where the simulator has them, else what is to be written."""
+    """Return the names of a Discrete's values if the simulator has them, else the texts to write."""
     if isinstance(space, Discrete) and len(meanings) == space.n <= MOST_MEANINGS:
         return list(meanings)
     return _meanings(space)
@@ -228,7 +227,7 @@ def _how(space: Space) -> str:
 
 
 def shown_space(space: Space) -> str:
-    """Return a space in a few words."""
+    """Return a short description of a space."""
     match space:
         case Discrete():
             return f"Discrete of {space.n} values"
@@ -239,7 +238,7 @@ def shown_space(space: Space) -> str:
 
 
 def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
-    """Return the action that may do nothing: a no-op by its name, else zeros, as near as bounds allow."""
+    """Return a guess of the idle action as JSON: the action named no-op, else zeros clipped to the bounds."""
     match space:
         case Discrete():
             named = [place for place, meaning in enumerate(meanings) if meaning.lower() in {"noop", "no-op"}]
@@ -260,7 +259,7 @@ def idle_action(space: Space, meanings: tuple[str, ...]) -> Any:  # noqa: ANN401
 
 
 def _success(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
-    """Return the line of the success that a pack declares, or a commented one by which it may be declared."""
+    """Return the TOML line of a pack's success rule, or a commented template."""
     if spec.success:
         return f"success = {_toml({name: value for name, value in asdict(spec.success).items() if value}, wide=True)}"
     flags = [key for key, value in info.items() if isinstance(value, bool | np.bool_)]
@@ -271,7 +270,7 @@ def _success(spec: EnvironmentSpec, info: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any, *, wide: bool = False) -> str:  # noqa: ANN401 - what a spec holds
-    """Return a value as TOML has it: texts and numbers as JSON has them, tables in a line, sentences a line each."""
+    """Return a value as TOML: strings and numbers as in JSON, tables inline, each sentence on a line."""
     match value:
         case dict():
             pairs = ", ".join(f"{_key(name)} = {_toml(part, wide=True)}" for name, part in value.items())

@@ -1,8 +1,4 @@
-"""An environment, made real: what a spec declares, as something to reset and step.
-
-What a spec says and where it is read are described in ``catalog.py``; how its spaces are written down, in
-``spaces.py``. Nothing here knows a policy or a case.
-"""
+"""The simulator that a spec declares, to be reset and stepped."""
 
 import copy
 import inspect
@@ -26,9 +22,9 @@ from evopolicygym.environments.spaces import from_gymnasium, from_json
 from evopolicygym.environments.versions import not_installed
 
 LONG_SEED = (1 << SEED_BITS) - 1
-"""Refused by simulators whose seeds have 32 or 64 bits, such as those that make a ``RandomState`` of it."""
+"""A seed that simulators with seeds of 32 or 64 bits refuse."""
 CRASHED = "crashed"
-"""The key of ``info`` by which highway-env says that the car has crashed."""
+"""The key of ``info`` with which highway-env reports a crash."""
 _log = logging.getLogger(__name__)
 
 
@@ -65,36 +61,36 @@ class Environment:
 
     @property
     def idle_action(self) -> Any:  # noqa: ANN401 - an action of any space
-        """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` where it is none."""
+        """The spec's zero or no-op action, ready for ``step``; raises ``InvalidAction`` where it is invalid."""
         space = self.action_space
         return action_reader(space)(from_json(space, self.spec.idle_action))[0]
 
     @property
     def action_meanings(self) -> tuple[str, ...]:
-        """What the simulator itself calls each value of a Discrete action; empty where it doesn't say."""
+        """The simulator's names for the values of a Discrete action; empty where it has none."""
         simulator = self._simulator.unwrapped
-        if callable(tell := getattr(simulator, "get_action_meanings", None)):  # Atari's
-            return tuple(map(str, tell()))
+        if callable(get := getattr(simulator, "get_action_meanings", None)):  # Atari's
+            return tuple(map(str, get()))
         actions = getattr(simulator, "actions", None)  # MiniGrid's
         return tuple(actions.__members__) if isinstance(actions, EnumMeta) else ()
 
     @property
     def docstring(self) -> str:
-        """What the simulator's class says of itself; empty where it says nothing of its own."""
+        """The docstring of the simulator's class; empty where it only inherits one."""
         own = type(self._simulator.unwrapped)
         return inspect.cleandoc(own.__doc__) if own.__doc__ and own.__doc__ != gymnasium.Env.__doc__ else ""
 
     @property
     def step_limit(self) -> int | None:
-        """The steps after which an id is registered to be truncated, or truncates itself; None where it doesn't say."""
+        """The registered step limit, or the simulator's own; None where there is none."""
         registered = gymnasium.spec(self.spec.registered_id).max_episode_steps
         own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
         return registered or (own if isinstance(own, int) and own > 0 else None)
 
     def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
-        """Begin the episode that a seed stands for; return its first observation.
+        """Start the episode of a seed; return its first observation.
 
-        A simulator that refuses a seed of more than 31 bits is given its first 31.
+        If the simulator refuses more than 31 bits, the first 31 bits of the seed are used.
         """
         self._steps = 0
         try:
@@ -105,7 +101,7 @@ class Environment:
         return self._simulator.reset(seed=short)[0]
 
     def seed_bits(self) -> int:
-        """Return how many bits of a seed the simulator takes; it has to be reset afterwards."""
+        """Return the number of seed bits that the simulator accepts; it must be reset afterwards."""
         try:
             self._simulator.reset(seed=LONG_SEED)
         except Exception:  # noqa: BLE001 - whatever a simulator raises
@@ -128,7 +124,7 @@ class Environment:
         )
 
     def success(self, episode_return: float, terminated: bool, info: dict[str, Any]) -> bool | None:  # noqa: FBT001 - as step returns it
-        """Return whether an episode succeeded, from its return and its last step; None where the spec can't tell."""
+        """Return whether an episode succeeded, from its return and its last step; None without a success rule."""
         success = self.spec.success
         if success is None:
             return None
@@ -143,7 +139,7 @@ class Environment:
                 return episode_return > 0
 
     def close(self) -> None:
-        """Free what the simulator holds; nothing else may be called afterwards."""
+        """Close the simulator; no other method may be called afterwards."""
         self._simulator.close()
 
 
@@ -163,7 +159,7 @@ def _make(spec: EnvironmentSpec) -> gymnasium.Env[Any, Any]:
 
 
 def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
-    """Return gymnasium's record of an id, less the wrappers that only check or count."""
+    """Return gymnasium's registration of an id without the wrappers that only check or count."""
     with redirect_stderr(io.StringIO()):  # gymnasium-robotics prints a notice about other environments of its
         for module in spec.registering_modules:
             import_module(module)
@@ -183,16 +179,16 @@ def _bare(spec: EnvironmentSpec) -> gymnasium.envs.registration.EnvSpec:
 
 
 def _draw_without_a_screen() -> None:
-    """Let pygame draw without a screen; a user's own setting stands. Its greeting is silenced by gymnasium itself."""
+    """Let pygame draw without a screen, unless the user set a driver."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def _log_mujoco() -> None:
-    """Send MuJoCo's warnings, such as of a state that turned bad, to our log, not to a file where we happen to run."""
+    """Send MuJoCo's warnings to the log instead of a file in the working directory."""
     import_module("mujoco").set_mju_user_warning(_log.warning)
 
 
 def _root_module(error: BaseException) -> str:
-    """Return the module whose absence is behind an error, or the error's own words."""
+    """Return the missing module that caused an error, or the error's message."""
     cause = error.__cause__
     return str(cause.name) if isinstance(cause, ModuleNotFoundError) else str(error)

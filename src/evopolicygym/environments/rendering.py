@@ -1,33 +1,42 @@
-"""An environment that draws itself, on machines without a display.
+"""Rendering of environments on machines without a display: frames of a running environment, and single stills.
 
-Rendering must not change what is played: where a simulator's own does, it is undone here. Who wants proof compares the
-trajectories; who wants a film encodes the pictures (``rollout/films``).
+Rendering must not change the trajectory: changes by a simulator's own renderer are undone. Frames are encoded as films
+in ``rollout/films``.
 
-MuJoCo needs OpenGL, by EGL or OSMesa, and aborts its process where it asks for a second context without a display: one
-process an environment.
+MuJoCo needs OpenGL, by EGL or OSMesa, and aborts its process where it asks for a second context without a display: each
+environment needs a process.
+
+Run as a program, this module reads ``{"spec": …, "path": …, "steps": …}`` from standard input, and writes a still as a
+``.npy`` file to the descriptor that its argument names.
 """
 
+import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib import import_module
+from io import BytesIO
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any
 
 import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault, UsageError
+from evopolicygym.core.spaces import sample
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
-from evopolicygym.packs.interpreter import interpreter
+from evopolicygym.packs.installation import command, interpreter
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
 WITHOUT_A_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
-"""What pygame needs where there is neither a screen nor a loudspeaker."""
+"""Environment variables of pygame without a screen and a sound card."""
 ONTO_NO_SCREEN = {"SDL_VIDEODRIVER": "offscreen", "OFFSCREEN_RENDERING": "1"}
-"""What highway-env needs besides: with the driver ``dummy`` its pictures are black."""
-AUTOMATIC = "enable_auto_render"
-"""What highway-env sets when it is drawn once, to draw itself at every step of its physics: nobody sees those."""
+"""Environment variables of highway-env, whose pictures are black with the driver ``dummy``."""
+AUTO_RENDER = "enable_auto_render"
+"""Attribute that highway-env sets at the first picture, to draw at every physics step; reset after each picture."""
 MUJOCO_GL = "MUJOCO_GL"
 WAYS = ("egl", "osmesa")
 """MuJoCo's ways to draw without a display, best first."""
@@ -44,12 +53,12 @@ DEFAULT_FPS = 30.0
 
 
 class RenderedEnvironment(Environment):
-    """An environment as it is played, which can also draw its present state."""
+    """An environment that can also render its current state."""
 
     def __init__(self, spec: EnvironmentSpec, size: tuple[int, int] | None = None) -> None:
-        """Have it drawn at about a size (width, height) where it can; most have a size of their own."""
+        """Request a picture size (width, height); most simulators ignore it."""
         drawn: dict[str, Any] = {"render_mode": "rgb_array"}
-        if size and _by_mujoco(spec) and not spec.pack:  # a pack's simulators take their sizes in other words
+        if size and _by_mujoco(spec) and not spec.pack:  # a pack's simulators name these arguments differently
             drawn |= {"width": size[0], "height": size[1]}
         try:
             super().__init__(replace(spec, arguments={**spec.arguments, **drawn}))
@@ -61,16 +70,16 @@ class RenderedEnvironment(Environment):
 
     @property
     def fps(self) -> float:
-        """Steps a second at which it is meant to be watched; known after the first picture."""
+        """Steps per second of natural playback; known after the first picture."""
         fps = (self._simulator.metadata or {}).get("render_fps")
         return float(fps) if fps else DEFAULT_FPS
 
     def picture(self) -> Picture:
-        """Draw the present state: bytes of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""
-        with self._scene.kept() if self._scene else nullcontext():
+        """Return the current state as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""
+        with self._scene.preserved() if self._scene else nullcontext():
             drawn = self._simulator.render()
-        if hasattr(self._simulator.unwrapped, AUTOMATIC):
-            setattr(self._simulator.unwrapped, AUTOMATIC, False)
+        if hasattr(self._simulator.unwrapped, AUTO_RENDER):
+            setattr(self._simulator.unwrapped, AUTO_RENDER, False)
         if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:  # noqa: PLR2004 - red, green, blue
             found = f"an array {drawn.shape} of {drawn.dtype}" if isinstance(drawn, np.ndarray) else repr(drawn)[:80]
             raise EnvironmentFault(f"{self.spec.id} drew no picture of shape (height, width, 3) in bytes, but {found}.")
@@ -78,18 +87,18 @@ class RenderedEnvironment(Environment):
 
 
 class _MujocoScene:
-    """What rendering may change of a MuJoCo simulator, kept as it was."""
+    """Saves and restores the state of a MuJoCo simulator that rendering may change."""
 
     def __init__(self, simulator: Any) -> None:  # noqa: ANN401 - has no common type
         self._simulator = simulator
-        # Shadows and smoothed edges take nine tenths of the time where no graphics card helps.
+        # Shadows and antialiasing take 90 % of the time without a GPU.
         simulator.model.vis.quality.shadowsize = simulator.model.vis.quality.offsamples = 0
         mujoco = import_module("mujoco")
         self._copy, self._kept = mujoco.mj_copyData, mujoco.MjData(simulator.model)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Restore the state: gymnasium-robotics moves a marker and has the dynamics computed anew for each picture."""
+    def preserved(self) -> Iterator[None]:
+        """Restore the state afterwards: gymnasium-robotics moves a marker and recomputes dynamics."""
         model, data = self._simulator.model, self._simulator.data
         sites = model.site_pos.copy()
         self._copy(self._kept, model, data)
@@ -101,7 +110,7 @@ class _MujocoScene:
 
 
 def _scene(simulator: Any) -> _MujocoScene | None:  # noqa: ANN401 - has no common type
-    """Return what is to be kept; None where the simulator hides it, or its MuJoCo is too old to copy it."""
+    """Return the scene to preserve; None where the simulator hides it or its MuJoCo can't copy it."""
     can_copy = hasattr(import_module("mujoco"), "mj_copyData")
     return _MujocoScene(simulator) if can_copy and hasattr(simulator, "model") else None
 
@@ -111,9 +120,9 @@ def _by_mujoco(spec: EnvironmentSpec) -> bool:
 
 
 def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables under which a spec can be drawn here; a user's own ``MUJOCO_GL`` stands.
+    """Return the environment variables with which a spec can be rendered; the user's ``MUJOCO_GL`` has precedence.
 
-    Raises ``UsageError``, which names what to install, where it can't be.
+    Raises ``UsageError``, which names what to install, where it can't be rendered.
     """
     python = interpreter(spec.pack)
     variables = WITHOUT_A_SCREEN | (ONTO_NO_SCREEN if "highway-env" in spec.packages else {})
@@ -122,7 +131,7 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
     asked = environ.get(MUJOCO_GL)
     said = {}
     for way in (asked,) if asked else WAYS:
-        said[way] = _tried(python, {**environ, **variables, MUJOCO_GL: way})
+        said[way] = _try_rendering(python, {**environ, **variables, MUJOCO_GL: way})
         if not said[way]:
             return {**variables, MUJOCO_GL: way}
     found = "; ".join(f"{MUJOCO_GL}={way}: {words}" for way, words in said.items())
@@ -132,8 +141,8 @@ def rendering_variables(spec: EnvironmentSpec, environ: Mapping[str, str]) -> di
     )
 
 
-def _tried(python: str, environ: Mapping[str, str]) -> str:
-    """Draw an empty scene in a process of its own, which it may kill; return what went wrong, or nothing."""
+def _try_rendering(python: str, environ: Mapping[str, str]) -> str:
+    """Render an empty scene in a separate process, which may crash; return the error, or an empty string."""
     try:
         done = subprocess.run(
             [python, "-P", "-c", TRIAL], env=environ, capture_output=True, timeout=TRIAL_S, check=False
@@ -142,3 +151,71 @@ def _tried(python: str, environ: Mapping[str, str]) -> str:
         return f"no picture within {TRIAL_S} s"
     last = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]
     return (last or f"its process ended with {done.returncode}") if done.returncode else ""
+
+
+STILL_S = 120.0
+ERROR_CHARACTERS = 300
+SEED = 1
+
+
+class StillEnvironment(Environment):
+    """An environment with the render mode ``rgb_array``, in its simulator's own size."""
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        super().__init__(replace(spec, arguments={**spec.arguments, "render_mode": "rgb_array"}))
+
+    def picture(self) -> Any:  # noqa: ANN401 - whatever a simulator draws
+        """Return the simulator's picture, unchecked."""
+        return self._simulator.render()
+
+
+def render_still(spec: EnvironmentSpec, steps: int) -> Picture:
+    """Return a picture of shape (height, width, 3); raise ``EnvironmentFault`` where the simulator draws none."""
+    reader, writer = os.pipe()
+    with TemporaryDirectory() as place, TemporaryFile() as output, os.fdopen(reader, "rb") as answer:
+        line = command(spec.pack, "evopolicygym.environments.rendering", str(writer))
+        temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP"), place)
+        variables = {**os.environ, **rendering_variables(spec, os.environ), **temporary}
+        request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path, "steps": steps}
+        process = subprocess.Popen(
+            line, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], env=variables, cwd=place
+        )
+        os.close(writer)
+        if process.stdin:
+            process.stdin.write(json.dumps(request).encode())
+            process.stdin.close()
+        drawn = answer.read()
+        process.wait(STILL_S)
+        if not drawn:
+            output.seek(0)
+            words = output.read().decode("utf-8", "replace").strip()[-ERROR_CHARACTERS:]
+            raise EnvironmentFault(f"{spec.id} drew no picture: {words}")
+    return np.asarray(np.load(BytesIO(drawn)), np.uint8)
+
+
+def _draw(spec: EnvironmentSpec, steps: int) -> Picture:
+    environment = StillEnvironment(replace(spec, max_steps=steps + 1))
+    environment.reset(SEED)
+    actions, space = np.random.default_rng(SEED), environment.action_space
+    for _ in range(steps):
+        _, _, terminated, truncated, _ = environment.step(sample(space, actions))
+        if terminated or truncated:
+            break
+    drawn = environment.picture()
+    if not isinstance(drawn, np.ndarray) or drawn.dtype != np.uint8 or drawn.ndim != 3 or drawn.shape[2] != 3:  # noqa: PLR2004 - red, green, blue
+        raise EnvironmentFault(f"{spec.id} draws no bytes of shape (height, width, 3), but {str(drawn)[:80]!r}.")
+    return drawn
+
+
+def _main(descriptor: int) -> None:
+    request = json.load(sys.stdin)
+    sys.path[:] = request["path"] or sys.path
+    content = BytesIO()
+    np.save(content, _draw(EnvironmentSpec(**{**request["spec"], "success": None}), request["steps"]))
+    with os.fdopen(descriptor, "wb") as answer:
+        answer.write(content.getvalue())
+    os._exit(0)  # skips teardown, in which a simulator may crash
+
+
+if __name__ == "__main__":
+    _main(int(sys.argv[1]))

@@ -1,7 +1,6 @@
-"""Spaces of gymnasium as ours: the spaces themselves, and whether a value is what its space promises.
+"""Converts spaces of gymnasium, and checks values against them.
 
-What our spaces are, how they look as schemas, and the rule for bad actions are described in
-``core/spaces.py``.
+``core/spaces.py`` defines the package's spaces, their schemas and the rule for invalid actions.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Splits read from files, in the layout of the paper's release.
+"""Reads splits from files in the layout of the paper's release.
 
 ::
 
@@ -6,11 +6,8 @@
     <directory>/<environment>/train.json, valid.json, heldout.json    the same, for many environments
     <directory>/gym/acrobot/…, <directory>/gymnasium/parking-v0/…     as the release names its folders
 
-The release's files say, too, of which environment and split they are (``env``, ``split``), which is held to, and how
-they were made (``generator``, ``ref``), which is not read.
-
-How seeds are derived from a secret instead is described in ``core/cases.py``; that a split holds as many cases
-as a run asks for is the caller's to check.
+The release's files also name their environment and split (``env``, ``split``), which are checked, and their generator
+(``generator``, ``ref``), which is ignored. The caller checks that a split has enough cases.
 """
 
 from collections.abc import Mapping
@@ -36,9 +33,9 @@ RELEASE_NAMES: Mapping[str, str] = {
     "ant": "gym/ant5",
     "pusher": "gym/pusher5",
 }
-"""What the release calls environments; it calls all others ``gymnasium/`` with the gymnasium id."""
+"""Names of environments in the release; all others are ``gymnasium/`` with the gymnasium id."""
 
-_EXPECTED = 'a file with at least one case is due, such as {"cases": [{"seed": 7}, {"seed": 8}]}'
+_EXPECTED = 'expected a file with at least one case, such as {"cases": [{"seed": 7}, {"seed": 8}]}'
 
 
 class _Case(BaseModel):
@@ -94,6 +91,6 @@ def _refuse_overlap(seeds: dict[Split, tuple[int, ...]], folder: Path) -> None:
         for seed in numbers:
             if owner.setdefault(seed, split) is not split:
                 raise UsageError(
-                    f"{folder}: {FILES[owner[seed]]} and {FILES[split]} share a seed; a hidden case must be no train "
-                    f"case, so each seed may stand in one file only."
+                    f"{folder}: {FILES[owner[seed]]} and {FILES[split]} share a seed: a hidden case must not be a "
+                    f"train case, so each seed may occur in one file only."
                 )

@@ -2,7 +2,6 @@
 
 from evopolicygym.inspect_tasks.sandbox import RunSandbox
 from evopolicygym.inspect_tasks.scoring import run_score
-from evopolicygym.inspect_tasks.solver import policy_improver
-from evopolicygym.inspect_tasks.tasks import TASKS
+from evopolicygym.inspect_tasks.tasks import TASKS, policy_improver
 
 __all__ = ["TASKS", "RunSandbox", "policy_improver", "run_score"]

@@ -1,25 +1,51 @@
-"""The run that a sample of Inspect's is: begun, or found and resumed where Inspect tries a sample again.
+"""The run of an Inspect sample: started, or found and resumed when Inspect retries the sample.
 
-A run is found again by its record, which names the sample: Inspect's identity of the task, which eval-retry and
-eval-set keep, the sample's id and the epoch. What is charged there stays charged.
+A run is found by its record, which names the sample: Inspect's task identity, which eval-retry and eval-set keep, the
+sample's id and the epoch. Episodes charged in an earlier try stay charged.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
 from evopolicygym.api.hosted import HostedRun, host, host_again
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import INSPECT
 from evopolicygym.core.errors import UsageError
-from evopolicygym.inspect_tasks.settings import RunSettings
+from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
+from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
 from evopolicygym.specs import catalog
 
+ENVIRONMENT, SPEC = "environment", "spec"
+"""What a sample's metadata names the environment by: its name, and where its spec is found."""
+
+
+class RunSettings(BaseModel):
+    """The options of the runs, which are those of ``evopolicygym run``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    budget: int = 128
+    """Train episodes of each run."""
+    validation: int = 16
+    held_out: int = 32
+    split: str = "private"
+    experiment: str = DEFAULT_EXPERIMENT
+    seed: int = 0
+    """Of the first epoch's runs; each further epoch has the next."""
+    runs: str = str(DEFAULT_RUNS)
+    isolation: str = AUTO
+    workers: int = 2
+    """How many episodes of a run play at once."""
+
+
 SAMPLE, SOLVER = "sample", "solver"
 """Options of the agent in a run's record."""
-PLAYED: dict[str, HostedRun] = {}
+HOSTED_RUNS: dict[str, HostedRun] = {}
 """Runs of this process by their samples: one that is scored while Inspect tries its sample again is waited for."""
 
 
@@ -93,9 +119,9 @@ def sample_run(
 
     Raises what ``evopolicygym.run`` raises, and ``UsageError`` where an earlier try was begun with other options.
     """
-    if earlier := PLAYED.get(identity.name):
+    if earlier := HOSTED_RUNS.get(identity.name):
         earlier.settle()
-    root = _begun(settings, spec, identity)
+    root = _find_earlier_run(settings, spec, identity)
     if root is not None:
         found = host_again(root, identity.findings, used, settings.workers)
         if isinstance(found, Run):
@@ -119,11 +145,11 @@ def sample_run(
             label=identity.label,
             options={SAMPLE: identity.name, SOLVER: identity.solver},
         )
-    PLAYED[identity.name] = found
+    HOSTED_RUNS[identity.name] = found
     return SampleRun(found, resumed=root is not None)
 
 
-def _begun(settings: RunSettings, spec: str, identity: SampleIdentity) -> Path | None:
+def _find_earlier_run(settings: RunSettings, spec: str, identity: SampleIdentity) -> Path | None:
     """Return the record of the run that an earlier try of a sample began; None where there was none."""
     environment = catalog.load(spec).name
     runs = run_directory(Path(settings.runs).resolve(), settings.experiment, INSPECT, environment, "any").parent

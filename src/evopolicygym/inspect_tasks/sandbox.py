@@ -1,7 +1,6 @@
 """The sandbox ``evopolicygym`` of Inspect AI: the workplace of a sample's run, without Docker.
 
-A sample begins a run when its sandbox is made. What keeps commands in is described in ``sandbox/program/``; how the run
-is scored, in ``scoring.py``.
+A sample starts a run when its sandbox is created. ``sandbox/program/`` isolates its commands, ``scoring.py`` scores it.
 """
 
 import json
@@ -32,8 +31,7 @@ from inspect_ai.util._sandbox.environment import SandboxUnavailableError
 from evopolicygym.agents.kit.hosted_agent import TurnOver
 from evopolicygym.api.run import Run
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.inspect_tasks.sample_run import SampleIdentity, SampleRun, sample_run
-from evopolicygym.inspect_tasks.settings import SPEC, RunSettings
+from evopolicygym.inspect_tasks.sample_run import SPEC, RunSettings, SampleIdentity, SampleRun, sample_run
 from evopolicygym.sandbox.program.standing import Execution, StandingWorkplace, WorkplaceLost
 
 NAME = "evopolicygym"
@@ -242,14 +240,14 @@ def current_sample(sample: str) -> SampleIdentity:
 def usage_of(models: Mapping[str, ModelUsage]) -> dict[str, float]:
     """Return what a sample used of all its models, by the names that a run's record has; cost where it is known."""
     used: dict[str, float] = {}
-    for one in models.values():
-        cached, written = one.input_tokens_cache_read or 0, one.input_tokens_cache_write or 0
+    for model in models.values():
+        cached, written = model.input_tokens_cache_read or 0, model.input_tokens_cache_write or 0
         amounts = {
-            "input": one.input_tokens + cached + written,
+            "input": model.input_tokens + cached + written,
             "cached_input": cached,
-            "output": one.output_tokens,
-            "reasoning": one.reasoning_tokens or 0,
-            **({"cost": one.total_cost} if one.total_cost is not None else {}),
+            "output": model.output_tokens,
+            "reasoning": model.reasoning_tokens or 0,
+            **({"cost": model.total_cost} if model.total_cost is not None else {}),
         }
         used = {name: used.get(name, 0) + amounts.get(name, 0) for name in {**used, **amounts}}
     return used

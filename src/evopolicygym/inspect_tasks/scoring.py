@@ -14,8 +14,8 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import normalised
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import plus_minus
+from evopolicygym.inspect_tasks.sample_run import ENVIRONMENT
 from evopolicygym.inspect_tasks.sandbox import NAME, RunSandbox
-from evopolicygym.inspect_tasks.settings import ENVIRONMENT
 from evopolicygym.records.reader import read_run
 
 NORMALISED, RETURN, SUCCESS_RATE = "normalised", "return", "success_rate"
@@ -80,7 +80,7 @@ def _normalised(held_out: float | None, environment: EnvironmentSpec) -> float:
 
 def _policy(run: Run) -> str | None:
     """Return the policy that was selected, as its file has it; None where none was."""
-    selected = next((one for one in run.submissions if one["selected"]), None)
+    selected = next((submission for submission in run.submissions if submission["selected"]), None)
     file = run.path / "checkpoints" / str(selected["checkpoint"]) / "policy.py" if selected else Path()
     return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else None
 

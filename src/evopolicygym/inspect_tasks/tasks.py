@@ -1,6 +1,6 @@
-"""The tasks: each sample is one run, on one environment. Each environment is a task, and so is each suite that ships.
+"""The Inspect tasks, one for each environment and each shipped suite, and their default solver.
 
-How a sample is played is described in ``sandbox.py`` and ``solver.py``, how it is scored in ``scoring.py``.
+Each sample is one run on one environment.
 """
 
 import tomllib
@@ -9,19 +9,66 @@ from importlib.resources import files
 from pathlib import PurePath
 
 from inspect_ai import Task, task
+from inspect_ai.agent import Agent, AgentContinue, AgentState, agent, react
 from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessageAssistant
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import bash, text_editor
 from inspect_ai.util import SandboxEnvironmentSpec
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AUTO, DEFAULT_EXPERIMENT
 from evopolicygym.core.task import TaskKind
+from evopolicygym.inspect_tasks.sample_run import ENVIRONMENT, SPEC, RunSettings
 from evopolicygym.inspect_tasks.sandbox import NAME
 from evopolicygym.inspect_tasks.scoring import NORMALISED, run_sandbox, run_score
-from evopolicygym.inspect_tasks.settings import ENVIRONMENT, SPEC, RunSettings
-from evopolicygym.inspect_tasks.solver import policy_improver
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.version import __version__
+
+COMMAND_S = 300
+"""Seconds that one command may take."""
+MAX_ANSWERS_WITHOUT_TOOLS = 3
+"""Answers in a row without a call of a tool, after which the agent is over."""
+PROMPT = """\
+You improve an executable policy by playing it, reading what came of it, and editing it. Commands run in /workspace,
+in a sandbox without network. Nobody answers questions: decide by yourself, and work until the episode budget is
+spent."""
+
+
+@agent(name="react")
+def policy_improver() -> Agent:
+    """Return Inspect's ``react`` agent, which is over once the budget is spent or its model calls no tool any more."""
+    return react(
+        name="react",
+        description="Improves a policy within its episode budget.",
+        prompt=PROMPT,
+        tools=[bash(timeout=COMMAND_S), text_editor(timeout=COMMAND_S)],
+        submit=False,
+        on_continue=continue_within_budget(),
+    )
+
+
+def continue_within_budget() -> AgentContinue:
+    """Return what decides after each answer whether the agent goes on."""
+
+    async def decide(state: AgentState) -> bool | str:
+        run = run_sandbox().played
+        if run.closed or run.hosted is None:
+            return False
+        if state.output.message.tool_calls:
+            return True
+        if _answers_without_tools(state) >= MAX_ANSWERS_WITHOUT_TOOLS:
+            return False
+        return f"{run.hosted.remaining} episodes are left. Go on with the tools until they are spent."
+
+    return decide
+
+
+def _answers_without_tools(state: AgentState) -> int:
+    """Return how many of the last answers called no tool."""
+    answers = [message for message in state.messages if isinstance(message, ChatMessageAssistant)]
+    return next((place for place, answer in enumerate(reversed(answers)) if answer.tool_calls), len(answers))
+
 
 VERSION = "1.0"
 """Raised whenever scores of the same agent may differ from those of the version before."""
@@ -36,7 +83,7 @@ Go on until the episode budget is spent. The best of your submissions is scored 
 
 
 @solver
-def unless_scored() -> Solver:
+def skip_scored() -> Solver:
     """Return what ends a sample at once whose run was scored in an earlier try."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:  # noqa: ARG001 - the contract's
@@ -89,8 +136,10 @@ def environments_task(name: str, environments: Sequence[str]) -> Callable[..., T
             workers=workers,
         )
         return Task(
-            dataset=MemoryDataset([_sample(one) for one in filter(None, named)] or [*map(_sample, environments)], name),
-            setup=unless_scored(),
+            dataset=MemoryDataset(
+                [_sample(item) for item in filter(None, named)] or [*map(_sample, environments)], name
+            ),
+            setup=skip_scored(),
             solver=policy_improver(),
             scorer=run_score(),
             sandbox=SandboxEnvironmentSpec(NAME, settings),
@@ -120,8 +169,8 @@ def _identity(environment: str) -> tuple[str, str, TaskKind]:
 
 def _suites() -> dict[str, list[str]]:
     """Return the environments of each suite that ships, by the suite's name."""
-    found = [one for one in files("evopolicygym.runs.suites").iterdir() if one.name.endswith(".toml")]
-    return {PurePath(one.name).stem: tomllib.loads(one.read_text(encoding="utf-8"))["environments"] for one in found}
+    found = [item for item in files("evopolicygym.runs.suites").iterdir() if item.name.endswith(".toml")]
+    return {PurePath(item.name).stem: tomllib.loads(item.read_text(encoding="utf-8"))["environments"] for item in found}
 
 
 def _tasks() -> dict[str, Callable[..., Task]]:

@@ -31,9 +31,8 @@ from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.judge.stills import parse_stills
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.serving import guard
-from evopolicygym.serving.body import BodyRefused, read_body
-from evopolicygym.serving.server import Server, print_nothing
+from evopolicygym.serving import http_server
+from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicorn_logs, read_body
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
 """Content types taken as JSON: its own, and what urllib and curl say when they are given nothing. A browser could send
@@ -42,7 +41,7 @@ the second too, but never without an Origin, and that is refused."""
 INDEX = re.compile(r"\d{1,9}", re.ASCII)
 """A submission's index in a path."""
 
-print_nothing()
+disable_uvicorn_logs()
 
 
 class JudgeServer:
@@ -91,7 +90,7 @@ class _GuardedJudge:
         if not _is_allowed(Headers(scope=scope), self._hosts):
             refused = RequestRefused(RefusalStatus.INVALID_REQUEST, "Requests from elsewhere are not answered.", 403)
             await _refusal(refused)(scope, receive, send)
-        elif not guard.is_secret(given, self._token):
+        elif not http_server.is_secret(given, self._token):
             await _refusal(_no_such_call(404))(scope, receive, send)
         else:
             await self._app({**scope, "path": f"/{path}"}, receive, send)
@@ -99,8 +98,8 @@ class _GuardedJudge:
 
 def _is_allowed(headers: Headers, hosts: Collection[str]) -> bool:
     """Return whether a request names this machine or one of some hosts, and shows no sign of a browser's page."""
-    of_page = guard.has_origin(headers) or not guard.is_led_by(headers, guard.UNLED)
-    return guard.is_for_this_machine(headers, hosts) and not of_page
+    of_page = http_server.has_origin(headers) or not http_server.fetch_site_allowed(headers, http_server.NO_PAGE)
+    return http_server.is_for_this_machine(headers, hosts) and not of_page
 
 
 def _application(session: JudgeSession) -> Starlette:

@@ -6,7 +6,7 @@ from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.run import SubmissionState
 from evopolicygym.records.feedback import feedback_sha256
 from evopolicygym.records.paths import EPISODES, FILM, RunPaths, episode_name
-from evopolicygym.rollout.films.stills import stills
+from evopolicygym.rollout.films.encoding import stills
 
 MOST_STILLS = 12
 """Frames that one request may name."""

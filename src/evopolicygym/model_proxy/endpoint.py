@@ -1,6 +1,6 @@
-"""Admits requests to the model, and writes down what came of each.
+"""The proxy's ASGI application: admits requests, counts them in the ledger and logs each.
 
-How the answer travels is described in ``exchange.py``.
+The answer is streamed by ``forward.py``.
 """
 
 import asyncio
@@ -13,29 +13,33 @@ from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from evopolicygym.core.text import now
-from evopolicygym.model_proxy.call import ModelRequest, RequestKind, likely, read_query, recognise
-from evopolicygym.model_proxy.exchange import CLIENT_LEFT, Exchange
-from evopolicygym.model_proxy.forward import Forwarder
-from evopolicygym.model_proxy.inspection import inspect, parse
-from evopolicygym.model_proxy.ledger import RESERVED, Ledger
-from evopolicygym.model_proxy.log import ModelLog, passed
+from evopolicygym.model_proxy.formats import Headers, ModelRequestRefused, error_body, presented_keys
+from evopolicygym.model_proxy.forward import CLIENT_LEFT, Exchange, Forwarder
+from evopolicygym.model_proxy.ledger import RESERVED, Ledger, ModelLog, log_line
 from evopolicygym.model_proxy.mask import Mask
-from evopolicygym.model_proxy.meter import NAME_LENGTH
+from evopolicygym.model_proxy.request import (
+    ModelRequest,
+    RequestKind,
+    classify_request,
+    guess_format,
+    inspect,
+    parse,
+    read_query,
+)
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, error_body, presented
+from evopolicygym.model_proxy.usage import NAME_LENGTH, Usage
 from evopolicygym.model_proxy.worst_case import priced_headers, with_output, worst_case
-from evopolicygym.serving import guard
-from evopolicygym.serving.body import BodyHold, BodyRefused, BodyRoom, read_body
+from evopolicygym.serving import http_server
+from evopolicygym.serving.http_server import BodyMemory, BodyRefused, BodyReservation, read_body
 
 LOG = logging.getLogger(__name__)
 SERVER_ERROR = 500
 BODY_S = 60.0
-"""Seconds within which a body must have come."""
-MAX_HELD = 64 << 20
-"""Bytes of bodies that are held at once, over all connections."""
+"""Seconds within which a body must arrive."""
+MAX_BUFFERED = 64 << 20
+"""Bytes of bodies that are buffered at once, over all connections."""
 LARGE = 256 << 10
-"""Bytes of a body above which it is looked into in a thread, one at a time, while others are served."""
+"""Bytes of a body above which it is inspected in a thread, one at a time, while others are served."""
 
 
 class ProxyEndpoint:
@@ -50,58 +54,58 @@ class ProxyEndpoint:
         self._forwarder = forwarder
         self._ledger = ledger
         self._log = log
-        self._room = BodyRoom(MAX_HELD)
+        self._body_memory = BodyMemory(MAX_BUFFERED)
         self._inspecting = asyncio.Semaphore(1)
-        Mask(secret)  # so that its patterns are compiled before anybody waits
+        Mask(secret)  # compiles and caches its patterns before the first request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, as ASGI has it."""
+        """Answer one request."""
         if scope["type"] != "http":
             return
-        with self._room.hold() as hold:
+        with self._body_memory.reserve() as reservation:
             try:
-                exchange = await self._admitted(Request(scope, receive), hold)
+                exchange = await self._admit(Request(scope, receive), reservation)
             except ModelRequestRefused as refused:
                 self._ledger.refuse()
                 self._log.write(_refusal_line(scope, refused))
                 await self._refusal(scope, refused)(scope, receive, send)
                 return
-            await self._passed(exchange, receive, send)
+            await self._forward(exchange, receive, send)
 
-    async def _passed(self, exchange: Exchange, receive: Receive, send: Send) -> None:
-        """Ask the model server, until its answer has ended or the client is gone."""
+    async def _forward(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+        """Forward a request until its answer has ended or the client has disconnected."""
 
         async def recording(message: Message) -> None:
             if message["type"] == "http.response.body" and not message.get("more_body"):
-                self._settle(exchange)  # before the client knows that it is over
+                self._settle(exchange)  # before the client sees the end
             await send(message)
 
-        passing = asyncio.ensure_future(exchange.run(recording))
-        leaving = asyncio.ensure_future(_left(receive))
+        forwarding = asyncio.ensure_future(exchange.run(recording))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait((passing, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((forwarding, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            passing.cancel()
-            leaving.cancel()
-            await asyncio.gather(passing, leaving, return_exceptions=True)
+            forwarding.cancel()
+            disconnect.cancel()
+            await asyncio.gather(forwarding, disconnect, return_exceptions=True)
             self._settle(exchange)
 
-    async def _admitted(self, request: Request, hold: BodyHold) -> Exchange:
+    async def _admit(self, request: Request, reservation: BodyReservation) -> Exchange:
         headers: Headers = request.scope["headers"]
-        if not guard.is_for_this_machine(request.headers) or guard.has_origin(request.headers):
-            raise ModelRequestRefused(403, "host", "Requests for other hosts, and from browsers, are not passed on.")
+        if not http_server.is_for_this_machine(request.headers) or http_server.has_origin(request.headers):
+            raise ModelRequestRefused(403, "host", "Requests for other hosts, or from browsers, are not forwarded.")
         query = read_query(request.scope["query_string"])
-        if not any(guard.is_secret(key, self._dummy) for key in presented(headers, query)):
-            raise ModelRequestRefused(401, "key", "This is not the key that the run gave to its agent.")
-        call = recognise(self._upstream.wire, request.method, _path(request.scope), query, headers)
-        body = await _body(request, self._upstream.max_body_bytes, hold) if call.method == "POST" else b""
+        if not any(http_server.is_secret(key, self._dummy) for key in presented_keys(headers, query)):
+            raise ModelRequestRefused(401, "key", "Invalid key: expected the key that the run gave to its agent.")
+        call = classify_request(self._upstream.wire, request.method, _path(request.scope), query, headers)
+        body = await _read_body(request, self._upstream.max_body_bytes, reservation) if call.method == "POST" else b""
         if len(body) <= LARGE:
-            return self._inspected(call, headers, body, hold)
+            return self._inspect(call, headers, body, reservation)
         async with self._inspecting:
-            return await asyncio.to_thread(self._inspected, call, headers, body, hold)
+            return await asyncio.to_thread(self._inspect, call, headers, body, reservation)
 
-    def _inspected(self, call: ModelRequest, headers: Headers, body: bytes, hold: BodyHold) -> Exchange:
-        """Look into a body, and count its request; may be called in a thread."""
+    def _inspect(self, call: ModelRequest, headers: Headers, body: bytes, reservation: BodyReservation) -> Exchange:
+        """Inspect a body and reserve its cost; may run in a thread."""
         model, worst = call.model, None
         document = parse(body) if call.method == "POST" else {}
         if call.method == "POST":
@@ -114,10 +118,10 @@ class ProxyEndpoint:
         if worst and with_output(call.wire, document, worst.output or 0, self._upstream.base_url):
             body = json.dumps(document).encode()
         mask = Mask(self._secret)
-        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, hold.release)
+        return Exchange(self._forwarder, call, model[:NAME_LENGTH], headers, body, mask, worst, reservation.release)
 
     def _refusal(self, scope: Scope, refused: ModelRequestRefused) -> JSONResponse:
-        wire = likely(self._upstream.wire, _path(scope), scope["headers"])
+        wire = guess_format(self._upstream.wire, _path(scope), scope["headers"])
         content = error_body(wire, refused.http_status, refused.reason.replace(" ", "_"), str(refused))
         headers = {"connection": "close"} if refused.http_status in {408, 413, 503} else {}
         if refused.http_status == 429 and refused.reason != RESERVED:  # noqa: PLR2004 - HTTP's own number
@@ -125,11 +129,11 @@ class ProxyEndpoint:
         return JSONResponse(content, refused.http_status, headers)
 
     def _settle(self, exchange: Exchange) -> None:
-        """Count a request that is over, and write its line, once."""
+        """Count and log a request that has ended; the second call does nothing."""
         if exchange.settled:
             return
         exchange.settled = True
-        seconds = time.monotonic() - exchange.begun
+        seconds = time.monotonic() - exchange.started
         meter, call = exchange.meter, exchange.call
         failed = bool(exchange.note)
         usage: Usage | None = None
@@ -141,13 +145,13 @@ class ProxyEndpoint:
             LOG.warning("the model server %s failed: %s", self._upstream.prefix, exchange.note or exchange.status)
         if call.kind is RequestKind.GENERATE and exchange.note != CLIENT_LEFT:
             self._ledger.settle(exchange.status, failed=failed)
-        asked = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}
-        line = passed(call.wire, exchange.status, seconds, usage, **asked, cost=cost, note=exchange.note)
+        names = {"kind": call.kind, "model": exchange.model, "answered_by": meter.model if meter else ""}
+        line = log_line(call.wire, exchange.status, seconds, usage, **names, cost=cost, note=exchange.note)
         self._log.write(line)
 
 
 def _path(scope: Scope) -> str:
-    """Return a path as it was sent, escapes and all."""
+    """Return the raw path of a request, with its escapes."""
     return str(scope["raw_path"].decode("latin-1"))
 
 
@@ -161,16 +165,16 @@ def _refusal_line(scope: Scope, refused: ModelRequestRefused) -> dict[str, objec
     }
 
 
-async def _left(receive: Receive) -> None:
-    """Return when the client is gone."""
+async def _wait_for_disconnect(receive: Receive) -> None:
+    """Return once the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _body(request: Request, most: int, hold: BodyHold) -> bytes:
+async def _read_body(request: Request, most: int, reservation: BodyReservation) -> bytes:
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise ModelRequestRefused(415, "body", "The body must not be compressed: the proxy looks into it.")
+        raise ModelRequestRefused(415, "body", "Invalid content-encoding: expected an uncompressed body.")
     try:
-        return await read_body(request, most, BODY_S, hold.more)
+        return await read_body(request, most, BODY_S, reservation.add)
     except BodyRefused as refused:
         raise ModelRequestRefused(refused.http_status, "body", str(refused)) from None

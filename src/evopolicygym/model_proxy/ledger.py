@@ -1,69 +1,74 @@
-"""Adds up what goes through a model proxy, and says when it has been enough.
+"""Totals and limits of a model proxy, and its log: one JSON line a request.
 
-Single requests are not kept here but in ``log.py``.
+No key, body or header is ever logged.
 """
 
+import contextlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from threading import Lock
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import reached
+from evopolicygym.core.text import now
+from evopolicygym.model_proxy.formats import ApiFormat, ModelRequestRefused
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage, Usage
-from evopolicygym.model_proxy.wire import ModelRequestRefused
 from evopolicygym.model_proxy.worst_case import LEAST_OUTPUT
 
 BYTES_A_TOKEN = 4
-"""What a generation that tells no usage is taken to have used, for the limit only: else it would be no limit."""
+"""Bytes for each token that limits assume of a generation whose usage is not reported."""
 
 RESERVED = "rate_limit"
-"""Why a request is refused that may pass once others are over."""
+"""Reason of refusing a request that may pass once others have ended."""
 
 
 class Ledger:
-    """The sums of one proxy; may be asked from any thread."""
+    """The totals of one proxy; thread-safe."""
 
     def __init__(self, upstream: ModelUpstream, used: Callable[[Mapping[str, float]], None] = lambda _: None) -> None:
-        """Keep the limits of an upstream; ``used`` is passed the sums whenever a request is over."""
+        """Take the limits of an upstream; ``used`` is called with the totals whenever a request ends."""
         self._upstream, self._used = upstream, used
-        nothing = None if upstream.price is None else 0.0
-        self._usage = ModelUsage(cost=nothing, assumed_cost=nothing)
+        zero = None if upstream.price is None else 0.0
+        self._usage = ModelUsage(cost=zero, assumed_cost=zero)
         self._trouble: int | None = None
         self._reserved = 0.0
-        """US dollars that the requests under way cost at most."""
+        """US dollars reserved for requests in flight."""
         self._too_little = False
-        """Whether the last request was refused because what is left doesn't pay for it."""
+        """Whether the last request was refused because the remaining budget doesn't cover it."""
         self._lock = Lock()
 
     def usage(self) -> ModelUsage:
-        """Return the sums so far."""
+        """Return the totals so far."""
         with self._lock:
             return self._usage
 
     def spent(self) -> str:
-        """Return in a sentence which limit is reached; empty where none is."""
+        """Return a sentence that names the limit that is reached; empty where none is."""
         with self._lock:
             return self._spent()
 
     def trouble(self) -> int | None:
-        """Return the status of the last generation where it failed, 0 where nobody answered; else None."""
+        """Return the HTTP status of the last generation if it failed (0: no answer), else None."""
         with self._lock:
             return self._trouble
 
     def settle(self, status: int, *, failed: bool) -> None:
-        """Take note of how the last generation ended."""
+        """Record how the last generation ended."""
         with self._lock:
             self._trouble = status if failed else None
 
     @property
     def limits_cost(self) -> bool:
-        """Whether a request's worst case is to be known before it is sent."""
+        """Whether a request needs a worst case before it is sent."""
         return self._upstream.max_cost is not None and self._upstream.price is not None
 
     def begin(self, *, generates: bool, worst: Usage | None = None) -> Usage | None:
-        """Count a request that is about to be passed on, and reserve what it costs at most.
+        """Count a request that is about to be forwarded, and reserve its worst cost.
 
-        Returns ``worst`` with as much output as can be paid for. Raises ``ModelRequestRefused`` where a limit is
+        Returns ``worst`` with as much output as the budget covers. Raises ``ModelRequestRefused`` where a limit is
         reached, or would be by this request.
         """
         with self._lock:
@@ -82,7 +87,7 @@ class Ledger:
         if output < min(wanted, LEAST_OUTPUT):
             if _affordable(left, of_output, wanted) >= min(wanted, LEAST_OUTPUT):
                 raise ModelRequestRefused(
-                    429, RESERVED, "What is left of this run's limit of cost is reserved by requests under way."
+                    429, RESERVED, "The rest of this run's cost limit is reserved by requests in flight."
                 )
             self._too_little = True
             raise _enough(reached("cost", self._upstream.max_cost or 0.0) + " by what this request may cost")
@@ -92,16 +97,16 @@ class Ledger:
         return granted
 
     def refuse(self) -> None:
-        """Count a request that is not passed on."""
+        """Count a request that is not forwarded."""
         with self._lock:
             self._usage = replace(self._usage, refused=self._usage.refused + 1)
 
     def end(
         self, usage: Usage | None, n_bytes: int, seconds: float, *, failed: bool, worst: Usage | None = None
     ) -> float | None:
-        """Add what a request took, and return what it cost; ``usage`` is None for one that takes no tokens.
+        """Add a request's usage and return its cost in US dollars; ``usage`` is None for one that takes no tokens.
 
-        ``worst`` is what was reserved for it: it counts where the server didn't say what the request took.
+        ``worst`` is its reservation, which counts where the server reported no usage.
         """
         taken = usage or Usage()
         cost = None if usage is None else self._cost(usage)
@@ -142,7 +147,7 @@ class Ledger:
         return ""
 
     def _counted(self) -> float:
-        """Return the US dollars that requests have cost which are over, those of unknown usage at their worst."""
+        """Return the US dollars of ended requests, those of unknown usage at their worst."""
         return (self._usage.cost or 0.0) + (self._usage.assumed_cost or 0.0)
 
     def _cost(self, usage: Usage) -> float | None:
@@ -161,15 +166,56 @@ class Ledger:
 
 
 def _affordable(left: float, of_output: float, wanted: int) -> int:
-    """Return how many tokens of output can be paid for, of those that are wanted."""
+    """Return how many of ``wanted`` output tokens ``left`` US dollars buy; -1 where ``left`` is negative."""
     if left < 0:
         return -1
     return wanted if left >= wanted * of_output else int(left / of_output)
 
 
 def _enough(reason: str) -> ModelRequestRefused:
-    return ModelRequestRefused(429, "insufficient_quota", f"For this run's model, {reason}; asking again won't help.")
+    return ModelRequestRefused(429, "insufficient_quota", f"For this run's model, {reason}; retrying won't help.")
 
 
 def _sum(total: float | None, more: float | None) -> float | None:
     return total if more is None else (total or 0.0) + more
+
+
+MAX_BYTES = 16 << 20
+MAX_REFUSALS = 1000
+"""Refused requests that are logged; a flood of them can't displace the lines of forwarded requests."""
+CUT = {"note": "what came after this was not kept"}
+
+
+def log_line(wire: ApiFormat, status: int, seconds: float, usage: Usage | None, **more: object) -> dict[str, object]:
+    """Return the log line of a forwarded request; usage that was not reported is null."""
+    tokens = asdict(usage or Usage())
+    return {"time": now(), "wire": wire, "status": status or None, "seconds": round(seconds, 3), **tokens, **more}
+
+
+class ModelLog:
+    """Appends lines to one file, up to ``MAX_BYTES``."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Write to ``path``; None discards all lines."""
+        self._path = path
+        self._refusals = 0
+        self._room = MAX_BYTES
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._room -= path.stat().st_size if path.exists() else 0
+
+    def write(self, line: Mapping[str, object]) -> None:
+        """Append a line while there is room."""
+        if "refused" in line:
+            self._refusals += 1
+            if self._refusals > MAX_REFUSALS:
+                return
+        if self._path is None or self._room <= 0:
+            return
+        text = json.dumps(line) + "\n"
+        self._room -= len(text)
+        if self._room <= 0:
+            text = json.dumps(CUT) + "\n"
+        # A full disk must not stop the model.
+        with contextlib.suppress(OSError), regular_file.appender(self._path) as file:
+            file.write(text.encode())

@@ -1,6 +1,6 @@
-"""Takes a secret out of what passes by, should a server ever send it back: as it is, escaped, in base64 or in hex.
+"""Masks a secret in a byte stream, should a server echo it: plain, escaped, in base64 or in hex.
 
-Lengths stay as they are. What names an account without being a secret is taken out of errors only.
+Lengths are preserved. Account names, which are not secret, are masked in errors only.
 """
 
 import base64
@@ -8,57 +8,57 @@ import re
 from functools import lru_cache
 
 LEAST = 16
-"""A shorter word is no secret, and would be taken out of innocent text."""
+"""Shortest secret that is masked; a shorter one would match innocent text."""
 _ACCOUNT = re.compile(rb"\b((?:org|proj|project|user|acct|account|key|sk)[-_])([A-Za-z0-9_*-]{6,})")
-"""What may name an account, as a whole word: an agent may have a server repeat thousands of these to it."""
+"""Candidates for account names, as whole words; linear time, since an agent can make a server repeat thousands."""
 _NUMBERED = re.compile(rb"[0-9*]")
 """In ``org-1a2B3c4D``, but not in the code ``project_not_found``."""
 _BREAK = rb"(?:[\r\n]|\\\\{0,7}[rn]|%(?:25){0,4}0[AaDd]){0,4}"
-"""Between two characters: the end of a line, escaped or not, as base64 is often broken."""
+"""Line ends between two characters, escaped or not: base64 is often wrapped."""
 _ESCAPE = re.compile(
     rb"\\\\{0,7}(?:u(?:0(?:0[0-9A-Fa-f]?)?)?|x[0-9A-Fa-f]?)?"
     rb"|%(?:25){0,4}(?:2|[0-9A-Fa-f])?|&(?:#(?:[xX]?[0-9A-Fa-f]{0,8})?)?"
 )
-"""An escaped character that may go on after the end of what has come."""
-_GOING_ON = re.compile(_BREAK + b"(?:" + _ESCAPE.pattern + b")?")
+"""An incomplete escape at the end of a chunk."""
+_CONTINUATION = re.compile(_BREAK + b"(?:" + _ESCAPE.pattern + b")?")
 LONGEST_ESCAPE = 24
 
 
 class Mask:
-    """Replaces a secret in a stream, wherever it is cut; holds back only what may be the beginning of one."""
+    """Replaces a secret in a stream, across chunks; buffers only a possible beginning of the secret."""
 
     def __init__(self, secret: str) -> None:
         self._forms = _forms(secret) if len(secret) >= LEAST else ()
-        self._held = b""
+        self._pending = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return what can be passed on."""
+        """Return the masked bytes that can be passed on now."""
         if not self._forms:
             return chunk
-        data = self._held + chunk
+        data = self._pending + chunk
         for form in self._forms:
             data = form.whole.sub(lambda found: b"*" * len(found[0]), data)
-        end = min(_escape_at_the_end(data), *(form.beginning(data) for form in self._forms))
-        self._held = data[end:]
+        end = min(_incomplete_escape(data), *(form.beginning(data) for form in self._forms))
+        self._pending = data[end:]
         return data[:end]
 
     def finish(self) -> bytes:
-        """Return what was held back."""
-        held, self._held = self._held, b""
-        return held
+        """Return the bytes that were still buffered."""
+        pending, self._pending = self._pending, b""
+        return pending
 
 
-def holds(secret: str, text: bytes) -> bool:
-    """Return whether a whole text holds a secret in any form."""
+def contains_secret(secret: str, text: bytes) -> bool:
+    """Return whether a complete text contains a secret in any form."""
     mask = Mask(secret)
     return mask.feed(text) + mask.finish() != text
 
 
 class _Form:
-    """A text in which each character may be escaped in ways of its own."""
+    """One encoding of the secret, in which each character may be escaped."""
 
     def __init__(self, characters: list[str]) -> None:
-        """Take for each place the characters that may stand there."""
+        """Take the alternatives for each character."""
         tokens = [_token(choice) for choice in characters]
         compiled = {token: re.compile(_BREAK + token) for token in {*tokens}}
         self.whole = re.compile(_BREAK.join(tokens))
@@ -67,33 +67,33 @@ class _Form:
         self._longest = len(tokens) * LONGEST_ESCAPE
 
     def beginning(self, data: bytes) -> int:
-        """Return where the text may begin that goes on after the end of some data; the data's end where it can't."""
+        """Return where an incomplete secret may begin at the end of ``data``; ``len(data)`` where none does."""
         start = max(0, len(data) - self._longest)
         for found in self._first.finditer(data, start):
-            place = found.end()
+            position = found.end()
             for token in self._others:
-                if not (matched := token.match(data, place)):
+                if not (matched := token.match(data, position)):
                     break
-                place = matched.end()
-            if _GOING_ON.fullmatch(data, place):
+                position = matched.end()
+            if _CONTINUATION.fullmatch(data, position):
                 return found.start()
         return len(data)
 
 
-def _escape_at_the_end(data: bytes) -> int:
-    """Return where an escaped character begins that goes on after the end of some data; the data's end without one."""
+def _incomplete_escape(data: bytes) -> int:
+    """Return where an incomplete escape begins at the end of ``data``; ``len(data)`` where none does."""
     starts = range(max(0, len(data) - LONGEST_ESCAPE), len(data))
     return next((at for at in starts if data[at] in b"\\%&" and _ESCAPE.fullmatch(data, at)), len(data))
 
 
 def mask_account(body: bytes) -> bytes:
-    """Return an error without the names of organisations, projects, users and keys."""
+    """Return an error body without the names of organisations, projects, users and keys."""
     return _ACCOUNT.sub(lambda word: word[1] + b"***" if _NUMBERED.search(word[2]) else word[0], body)
 
 
 @lru_cache(maxsize=4)
 def _forms(secret: str) -> tuple[_Form, ...]:
-    """Return a secret as it is, in hex, and in base64 wherever it may begin there, of both alphabets."""
+    """Return the secret plain, in hex, and in base64 at each of three offsets, in both alphabets."""
     data = secret.encode()
     texts = [list(secret), [digit + digit.upper() if digit.isalpha() else digit for digit in data.hex()]]
     for before in range(3):
@@ -104,7 +104,7 @@ def _forms(secret: str) -> tuple[_Form, ...]:
 
 
 def _token(choice: str) -> bytes:
-    """Return a pattern of one character, as it is or escaped: for JSON (of any depth), an address, or HTML.
+    """Return a pattern of a character, plain or escaped for JSON (of any depth), URLs or HTML.
 
     Each alternative begins with a literal byte, by which ``re`` skips what can't match.
     """

@@ -1,7 +1,6 @@
-"""The model proxy: serves one upstream to one agent, on listening sockets that are handed in.
+"""The model proxy: serves one upstream to one agent on given listening sockets.
 
-It holds the real key; the agent holds a dummy that is worth nothing elsewhere. What passes is described in
-``endpoint.py``.
+It holds the real key; the agent holds a dummy key that is valid for this proxy only.
 """
 
 import asyncio
@@ -14,22 +13,21 @@ from typing import Self
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from evopolicygym.core.errors import MissingExtra
-from evopolicygym.model_proxy.ledger import Ledger
-from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import ModelUsage
-from evopolicygym.serving.server import Server, print_nothing
+from evopolicygym.serving.http_server import Server, disable_uvicorn_logs
 
 MAX_CONNECTIONS = 64
-"""Connections at once; another is closed at once, before it has said anything."""
+"""Most connections at once; a further one is closed immediately."""
 IDLE_S = 30.0
-"""Seconds for which a connection may be silent after an answer."""
+"""Seconds for which a connection may be idle after an answer."""
 
-print_nothing()
+disable_uvicorn_logs()
 
 
 class ModelProxy:
-    """Serves one model upstream."""
+    """Serves one model upstream until it is closed."""
 
     def __init__(
         self,
@@ -37,7 +35,7 @@ class ModelProxy:
         log: Path | None = None,
         used: Callable[[Mapping[str, float]], None] = lambda _: None,
     ) -> None:
-        """Take the real key from its variable; a line for each request goes into ``log``, the sums go to ``used``.
+        """Read the real key from its variable; requests are logged to ``log``, ``used`` is called with the totals.
 
         Raises ``UsageError`` where the variable isn't set and ``MissingExtra`` where httpx2 isn't installed.
         """
@@ -61,28 +59,28 @@ class ModelProxy:
         self.close()
 
     def serve(self, listener: socket.socket) -> ModelAddress:
-        """Answer on a listening socket; return where it is."""
+        """Serve on a listening socket; return the address and the dummy key."""
         return ModelAddress(self._server.serve(listener), self._dummy, self._upstream.wire)
 
     def usage(self) -> ModelUsage:
-        """Return what has gone through so far."""
+        """Return the totals so far."""
         return self._ledger.usage()
 
     def spent(self) -> str:
-        """Return in a sentence which limit is reached; empty where none is."""
+        """Return a sentence that names the limit that is reached; empty where none is."""
         return self._ledger.spent()
 
     def trouble(self) -> int | None:
-        """Return the status of the last generation where it failed, 0 where nobody answered; else None."""
+        """Return the HTTP status of the last generation if it failed (0: no answer), else None."""
         return self._ledger.trouble()
 
     def close(self) -> None:
-        """Answer no more; requests under way are cut off, here and at the model server."""
+        """Stop serving; requests in flight are cancelled, here and at the model server."""
         self._server.close(self._forwarder.close)
 
 
 class _BoundedProtocol(H11Protocol):
-    """Takes so many connections and no more, whether they say anything or not."""
+    """Limits the number of connections, idle ones included."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)

@@ -1,7 +1,4 @@
-"""Where a model proxy leads, and how much may go through it.
-
-What is refused whatever the limits is described in ``inspection.py``.
-"""
+"""The model server behind a proxy with its limits, and the proxy's own address."""
 
 import os
 from dataclasses import dataclass, replace
@@ -9,60 +6,60 @@ from urllib.parse import urlsplit
 
 from evopolicygym.core.agent import PriceSnapshot, Workspace
 from evopolicygym.core.errors import UsageError
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUpstream:
-    """The one model server behind a proxy. No key is ever in here, only the name of the variable that holds it."""
+    """The one model server behind a proxy; holds the name of the key's variable, never the key."""
 
     base_url: str
-    """With a named wire, what the tool itself would be given (``https://api.openai.com/v1``); with ``auto``, the
-    server's root, below which ``/v1`` and ``/v1beta`` are."""
+    """With a named format, the tool's own base URL (``https://api.openai.com/v1``); with ``auto``, the server's root,
+    above ``/v1`` and ``/v1beta``."""
     key_variable: str = ""
-    """The environment variable that holds the real key; empty for a server that wants none."""
-    wire: Wire = Wire.AUTO
+    """The environment variable that holds the real key; empty for a server without keys."""
+    wire: ApiFormat = ApiFormat.AUTO
     models: tuple[str, ...] = ()
-    """The models that may be asked for; empty for any."""
+    """The models that requests may name; empty for any."""
     max_requests: int | None = None
-    """Requests passed on, of every kind."""
+    """Most forwarded requests, of every kind."""
     max_tokens: int | None = None
-    """Input and output together. Checked before a request, so requests under way may go over it."""
+    """Most tokens, input plus output; checked before a request, so requests in flight may exceed it."""
     max_cost: float | None = None
-    """US dollars; checked as ``max_tokens`` is, and only where there is a price."""
+    """Most US dollars; each request's worst case is reserved first. Needs a ``price``."""
     price: PriceSnapshot | None = None
-    """What the model costs; None: no cost is counted."""
+    """The model's price; None: no cost is counted."""
     max_body_bytes: int = 16 << 20
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 600.0
-    """The longest silence of the server, before its answer or within it."""
+    """Longest silence of the server, before its answer or within it."""
 
     def __post_init__(self) -> None:
-        # A message names no part of the address: there might be a password in it.
+        # Messages quote no part of the address: it may hold a password.
         try:
             parts = urlsplit(self.base_url)
             whole = bool(parts.hostname) and parts.port != 0
         except ValueError:
             whole = False
         if not whole or parts.scheme not in {"http", "https"}:
-            raise UsageError("A model's base_url must be a whole address, such as https://api.example.com/v1.")
+            raise UsageError("Invalid base_url of a model: expected a complete URL such as https://api.example.com/v1.")
         if parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
-                "A model's base_url holds a user, a password, a query or a fragment; give the address alone, and the "
-                "key in the environment variable that model_key (--model-key) names."
+                "Invalid base_url of a model: expected no user, password, query or fragment. Put the key in the "
+                "environment variable that model_key (--model-key) names."
             )
         if not self.base_url.isascii() or not self.base_url.isprintable() or {"%", "\\", " "} & set(self.base_url):
-            raise UsageError("A model's base_url may hold plain characters only: no spaces, no escapes.")
+            raise UsageError("Invalid base_url of a model: expected printable ASCII without spaces and escapes.")
         if {".", ".."} & set(parts.path.split("/")) or "//" in parts.path:
-            raise UsageError("A model's base_url may hold no empty step, no '.' and no '..' in its path.")
+            raise UsageError("Invalid base_url of a model: its path holds an empty part, '.' or '..'.")
 
     @property
     def prefix(self) -> str:
-        """The address without a slash at its end."""
+        """``base_url`` without a trailing slash."""
         return self.base_url.rstrip("/")
 
     def within(self, workspace: Workspace) -> "ModelUpstream":
-        """Return it with the price and the limits that a turn of an agent has."""
+        """Return a copy with the price and the remaining limits of an agent's turn."""
         return replace(self, max_tokens=workspace.left.tokens, max_cost=workspace.left.cost, price=workspace.price)
 
     def key(self) -> str:
@@ -72,37 +69,37 @@ class ModelUpstream:
         key = os.environ.get(self.key_variable, "").strip()
         if not key:
             raise UsageError(
-                f"The model's key is to come from the environment variable {self.key_variable}, which is not set. "
+                f"Missing environment variable {self.key_variable}: expected the model's key. "
                 f"Set it, or name another one: --model-key VARIABLE, or model_key in a file."
             )
         if not key.isascii() or not key.isprintable():
-            raise UsageError(f"The environment variable {self.key_variable} holds characters that no key has.")
+            raise UsageError(f"Invalid key in {self.key_variable}: expected printable ASCII.")
         return key
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAddress:
-    """Where a model proxy answers, and the key by which it knows its agent."""
+    """The address of a model proxy, and its agent's key."""
 
     address: str
-    """Without a slash at the end."""
+    """Without a trailing slash."""
     key: str
-    """Drawn for one proxy and worth nothing elsewhere."""
-    wire: Wire
+    """A random key that is valid for this proxy only."""
+    wire: ApiFormat
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment variables by which tools find a model and its key."""
-        version = "/v1" if self.wire is Wire.AUTO else ""
+        """The environment variables from which tools read a model's address and key."""
+        version = "/v1" if self.wire is ApiFormat.AUTO else ""
         openai = {"OPENAI_BASE_URL": self.address + version, "OPENAI_API_KEY": self.key}
         anthropic = {"ANTHROPIC_BASE_URL": self.address, "ANTHROPIC_API_KEY": self.key}
         gemini = {"GOOGLE_GEMINI_BASE_URL": self.address, "GEMINI_API_KEY": self.key}
         match self.wire:
-            case Wire.RESPONSES | Wire.CHAT:
+            case ApiFormat.RESPONSES | ApiFormat.CHAT:
                 return openai
-            case Wire.MESSAGES:
+            case ApiFormat.MESSAGES:
                 return anthropic
-            case Wire.GEMINI:
+            case ApiFormat.GEMINI:
                 return gemini
             case _:
                 return openai | anthropic | gemini

@@ -1,30 +1,29 @@
-"""The most tokens that a request may take, so that its worst cost can be reserved before it is sent.
+"""The worst-case tokens of a request, whose cost is reserved before the request is sent.
 
-Fields are allowed by name: whatever else stands in a body may have a price of its own, and is refused where cost is
-limited. What a server would do besides generating is refused in any case, by ``inspection.py``.
+Fields are allowed by name: any other field may have a separate price, and is refused where cost is limited.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from evopolicygym.model_proxy.inspection import OPAQUE
+from evopolicygym.model_proxy.formats import ApiFormat, Headers, ModelRequestRefused
+from evopolicygym.model_proxy.request import OPAQUE
 from evopolicygym.model_proxy.usage import Usage
-from evopolicygym.model_proxy.wire import Headers, ModelRequestRefused, Wire
 
 DEFAULT_OUTPUT = 32_768
-"""Tokens of output that a request may take which states no bound."""
+"""Output tokens reserved for a request without a bound."""
 LEAST_OUTPUT = 256
-"""Tokens of output for which it is still worth to ask, where more were wanted."""
+"""Fewest output tokens for which a request is still sent where more were requested."""
 SERVERS_OWN = 1024
-"""Tokens of input that a server may add: its words around messages and tools."""
+"""Input tokens that a server may add around messages and tools."""
 IMAGE_TOKENS = 50_000
-"""The most that a server is known to count for one image, whatever its bytes."""
+"""Most tokens that any known server counts for an image of any size."""
 _IMAGE_DATA = "data:image/"
 _MEDIA = frozenset({"input_audio", "audio", "video", "video_url", "file", "input_file"})
-"""Kinds of content whose tokens nothing here can tell."""
+"""Kinds of content whose tokens can't be bounded."""
 _CONTENT = ("input", "messages", "system", "contents", "systemInstruction", "system_instruction")
-"""Fields of a body that hold what a model is to read, images among it."""
+"""Fields of a body that hold the model's input."""
 
 Check = Callable[[Any], bool]
 
@@ -41,12 +40,12 @@ def _is_one(value: object) -> bool:
     return type(value) is int and value == 1
 
 
-def _is_text_alone(value: object) -> bool:
+def _is_text_only(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(kind, str) and kind.lower() == "text" for kind in value)
 
 
 def _only_clears(value: object) -> bool:
-    """Return whether edits of a context only leave something out; others have the model write a summary."""
+    """Return whether edits of a context only remove content; others make the model write a summary."""
     edits = value.get("edits") if isinstance(value, dict) and value.keys() <= {"edits"} else None
     return isinstance(edits, list) and all(
         isinstance(edit, dict) and str(edit.get("type")).startswith("clear_") for edit in edits
@@ -68,50 +67,52 @@ _OPENAI = _plain(
 _GENERATION = {
     "maxOutputTokens": _any,
     "candidateCount": _is_one,
-    "responseModalities": _is_text_alone,
+    "responseModalities": _is_text_only,
     **_plain("temperature", "topP", "topK", "stopSequences", "responseMimeType", "responseSchema", "seed"),
     **_plain("responseJsonSchema", "presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs"),
     **_plain("thinkingConfig"),
 }
-PRICED: Mapping[Wire, Mapping[str, Check]] = {
-    Wire.RESPONSES: _OPENAI
+PRICED: Mapping[ApiFormat, Mapping[str, Check]] = {
+    ApiFormat.RESPONSES: _OPENAI
     | _plain("input", "instructions", "max_output_tokens", "reasoning", "text", "include", "truncation")
     | _plain("max_tool_calls", "client_metadata"),
-    Wire.CHAT: _OPENAI
+    ApiFormat.CHAT: _OPENAI
     | _plain("messages", "max_tokens", "max_completion_tokens", "stop", "seed", "logprobs", "logit_bias")
     | _plain("presence_penalty", "frequency_penalty", "response_format", "reasoning_effort", "verbosity")
     | _plain("functions", "function_call", "thinking", "top_k", "min_p", "repetition_penalty", "reasoning")
-    | {"n": _is_one, "modalities": _is_text_alone},
-    Wire.MESSAGES: _plain("model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "metadata")
+    | {"n": _is_one, "modalities": _is_text_only},
+    ApiFormat.MESSAGES: _plain(
+        "model", "messages", "max_tokens", "system", "tools", "tool_choice", "stream", "metadata"
+    )
     | _plain("stop_sequences", "temperature", "top_p", "top_k", "thinking", "output_config", "output_format")
     | _plain("cache_control")
     | {"service_tier": _TIER, "speed": _among("standard"), "context_management": _only_clears},
-    Wire.GEMINI: _plain("contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "labels")
+    ApiFormat.GEMINI: _plain("contents", "systemInstruction", "tools", "toolConfig", "safetySettings", "labels")
     | _plain("generationConfig"),
 }
-"""What a body may hold where cost is limited, with the values that cost what the model's price says."""
+"""Fields allowed where cost is limited, each with a check that its value keeps the model's listed price."""
 BETAS = (
     *("claude-code-", "oauth-", "interleaved-thinking-", "fine-grained-tool-streaming-", "token-efficient-tools-"),
     *("prompt-caching-", "extended-cache-ttl-", "output-128k-", "context-management-", "structured-outputs-"),
     *("effort-", "tool-examples-", "prompt-caching-scope-", "redact-thinking-", "adaptive-thinking-"),
 )
-"""Beginnings of the names in ``anthropic-beta`` that change no price; others aren't passed where cost is limited."""
+"""Prefixes of ``anthropic-beta`` names that change no price; others are dropped where cost is limited."""
 
 
-def worst_case(wire: Wire, path: str, document: Mapping[str, Any], n_bytes: int) -> Usage:
-    """Return the most that a body may take as it stands; raise ``ModelRequestRefused`` where that can't be said."""
+def worst_case(wire: ApiFormat, path: str, document: Mapping[str, Any], n_bytes: int) -> Usage:
+    """Return the most tokens that a request may take; raise ``ModelRequestRefused`` where they can't be bounded."""
     if path.endswith("/compact"):
         raise _unpriced("a request for a summary, whose length has no bound")
     _check_fields(document, PRICED[wire], wire)
-    if wire is Wire.RESPONSES:
+    if wire is ApiFormat.RESPONSES:
         _check_references(document.get("input"))
     return Usage(input=n_bytes + SERVERS_OWN + _images(wire, document), output=_stated_output(wire, document))
 
 
-def with_output(wire: Wire, document: dict[str, Any], tokens: int, base_url: str) -> bool:
-    """Write the bound on output into a body, in the one field that the server heeds; return whether that changed it."""
+def with_output(wire: ApiFormat, document: dict[str, Any], tokens: int, base_url: str) -> bool:
+    """Write the bound on output into the body field that the server honours; return whether the body changed."""
     place = document
-    if wire is Wire.GEMINI:
+    if wire is ApiFormat.GEMINI:
         place = document.get("generationConfig") or document.get("generation_config") or {}
     name = _output_field(wire, base_url)
     stated = {field: place[field] for field in _OUTPUT_FIELDS[wire] if field in place}
@@ -120,7 +121,7 @@ def with_output(wire: Wire, document: dict[str, Any], tokens: int, base_url: str
     for field in stated:
         del place[field]
     place[name] = tokens
-    if wire is Wire.GEMINI:
+    if wire is ApiFormat.GEMINI:
         document.pop("generation_config", None)
         document["generationConfig"] = place
     return True
@@ -137,43 +138,43 @@ def priced_headers(headers: Headers) -> Headers:
 
 
 _OUTPUT_FIELDS = {
-    Wire.RESPONSES: ("max_output_tokens",),
-    Wire.CHAT: ("max_tokens", "max_completion_tokens"),
-    Wire.MESSAGES: ("max_tokens",),
-    Wire.GEMINI: ("maxOutputTokens", "max_output_tokens"),
+    ApiFormat.RESPONSES: ("max_output_tokens",),
+    ApiFormat.CHAT: ("max_tokens", "max_completion_tokens"),
+    ApiFormat.MESSAGES: ("max_tokens",),
+    ApiFormat.GEMINI: ("maxOutputTokens", "max_output_tokens"),
 }
 
 
-def _output_field(wire: Wire, base_url: str) -> str:
-    """Return the field that bounds output; of Chat Completions, only OpenAI's own servers heed the newer one."""
+def _output_field(wire: ApiFormat, base_url: str) -> str:
+    """Return the field that bounds output; for Chat Completions only OpenAI's own servers honour the newer one."""
     host = urlsplit(base_url).hostname or ""
-    is_openai = wire is Wire.CHAT and host.endswith((".openai.com", ".azure.com"))
+    is_openai = wire is ApiFormat.CHAT and host.endswith((".openai.com", ".azure.com"))
     return "max_completion_tokens" if is_openai else _OUTPUT_FIELDS[wire][0]
 
 
-def _stated_output(wire: Wire, document: Mapping[str, Any]) -> int:
+def _stated_output(wire: ApiFormat, document: Mapping[str, Any]) -> int:
     place: Mapping[str, Any] = document
-    if wire is Wire.GEMINI:
+    if wire is ApiFormat.GEMINI:
         place = _generation_config(document)
     stated = [place[name] for name in _OUTPUT_FIELDS[wire] if place.get(name) is not None]
     for tokens in stated:
         if type(tokens) is not int or tokens < 1:
-            raise ModelRequestRefused(400, "body", "The most tokens of output are an integer of at least 1.")
+            raise ModelRequestRefused(400, "body", "Invalid bound on output tokens: expected an integer >= 1.")
     return min(stated, default=DEFAULT_OUTPUT)
 
 
 def _generation_config(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = [document[name] for name in ("generationConfig", "generation_config") if document.get(name) is not None]
-    if len(given) > 1 or not all(isinstance(config, dict) for config in given):
-        raise ModelRequestRefused(400, "body", "generationConfig is one object.")
-    config: Mapping[str, Any] = given[0] if given else {}
-    _check_fields(config, _GENERATION, Wire.GEMINI)
+    configs = [document[name] for name in ("generationConfig", "generation_config") if document.get(name) is not None]
+    if len(configs) > 1 or not all(isinstance(config, dict) for config in configs):
+        raise ModelRequestRefused(400, "body", "Invalid generationConfig: expected one object.")
+    config: Mapping[str, Any] = configs[0] if configs else {}
+    _check_fields(config, _GENERATION, ApiFormat.GEMINI)
     return config
 
 
-def _check_fields(node: Mapping[str, Any], priced: Mapping[str, Check], wire: Wire) -> None:
+def _check_fields(node: Mapping[str, Any], priced: Mapping[str, Check], wire: ApiFormat) -> None:
     known = dict(priced)
-    if wire is Wire.GEMINI:  # whose servers take both spellings
+    if wire is ApiFormat.GEMINI:  # whose servers take both spellings
         known |= {_snake(name): check for name, check in priced.items()}
     for name, value in node.items():
         if value is not None and not (name in known and known[name](value)):
@@ -181,14 +182,14 @@ def _check_fields(node: Mapping[str, Any], priced: Mapping[str, Check], wire: Wi
 
 
 def _check_references(items: object) -> None:
-    """Refuse input that stands in the account: its length can't be seen."""
+    """Refuse input that is stored in the account, whose length is unknown."""
     for item in items if isinstance(items, list) else []:
         if isinstance(item, dict) and "role" not in item and item.get("type") in {None, "item_reference"}:
             raise _unpriced("input that is stored in the account")
 
 
-def _images(wire: Wire, document: Mapping[str, Any]) -> int:
-    """Return how many tokens images may take beyond their bytes; refuse content that can't be counted."""
+def _images(wire: ApiFormat, document: Mapping[str, Any]) -> int:
+    """Return how many tokens images may take beyond their bytes; refuse content that can't be bounded."""
     tools = document.get("tools")
     for node in (document, *(tools if isinstance(tools, list) else ())):
         _check_cache(node)
@@ -202,14 +203,14 @@ def _images(wire: Wire, document: Mapping[str, Any]) -> int:
         _check_content(node)
         data = _image_data(node)
         more += IMAGE_TOKENS - len(data) if data else 0
-        own = OPAQUE | {"input"} if wire is Wire.MESSAGES and node.get("type") == "tool_use" else OPAQUE
-        pending += [value for name, value in node.items() if name.lower() not in own and value is not data]
+        opaque = OPAQUE | {"input"} if wire is ApiFormat.MESSAGES and node.get("type") == "tool_use" else OPAQUE
+        pending += [value for name, value in node.items() if name.lower() not in opaque and value is not data]
     return more
 
 
 def _check_cache(node: Mapping[str, Any]) -> None:
-    lasting = node.get("cache_control")
-    if isinstance(lasting, dict) and lasting.get("ttl") not in {None, "5m"}:
+    cache = node.get("cache_control")
+    if isinstance(cache, dict) and cache.get("ttl") not in {None, "5m"}:
         raise _unpriced("a cache that lasts longer than five minutes")
 
 
@@ -226,7 +227,7 @@ def _check_content(node: Mapping[str, Any]) -> None:
 
 
 def _image_data(node: Mapping[str, Any]) -> str:
-    """Return the bytes of an image as text, where a node is one."""
+    """Return an image's encoded bytes; empty where the node isn't an image."""
     for name in ("image_url", "url"):
         value = node.get(name)
         if isinstance(value, str) and value.startswith(_IMAGE_DATA):
@@ -237,9 +238,9 @@ def _image_data(node: Mapping[str, Any]) -> str:
     return ""
 
 
-def _unpriced(what: str) -> ModelRequestRefused:
+def _unpriced(feature: str) -> ModelRequestRefused:
     return ModelRequestRefused(
-        403, "unpriced", f"Under a limit of cost the model proxy doesn't pass on {what}: its price is not known here."
+        403, "unpriced", f"Under a limit of cost the model proxy doesn't pass on {feature}: its price is not known."
     )
 
 

@@ -1,1 +1,1 @@
-"""Packs as they lie on this machine: which are installed, in which Python, and how one gets there."""
+"""Installed packs: which are present, in which Python, and their installation."""

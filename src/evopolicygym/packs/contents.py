@@ -1,7 +1,7 @@
-"""What a pack's Python holds: a program that runs there, ``python -m evopolicygym.packs.contents MODULE …``.
+"""Lists the contents of a pack's Python: ``python -m evopolicygym.packs.contents MODULE …``.
 
-Imports the modules that register the pack's environments, so that one that can't be imported is seen when the pack is
-installed, and prints as its last line a JSON object of the versions of all distributions.
+The program imports the modules that register the pack's environments, so that an import error is found at installation,
+and prints the versions of all distributions as a JSON object in its last line.
 """
 
 import importlib
@@ -16,7 +16,7 @@ def main(modules: list[str]) -> None:
     warnings.simplefilter("ignore")
     for module in modules:
         importlib.import_module(module)
-    sys.stdout.write(f"\n{json.dumps({one.metadata['Name']: one.version for one in distributions()})}\n")
+    sys.stdout.write(f"\n{json.dumps({found.metadata['Name']: found.version for found in distributions()})}\n")
 
 
 if __name__ == "__main__":

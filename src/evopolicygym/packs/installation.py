@@ -1,12 +1,14 @@
-"""Where packs lie on this machine, and what of each is installed; how it gets there is described in ``installer.py``.
+"""Installed packs: their directories, their contents, and the Python that plays an environment.
 
-A pack that has a Python of its own lies in ``packs/NAME`` of the user's data directory: ``python/`` is a virtual
-environment of the Python that this program runs on, and ``installed.json`` says what is in it. It is never changed: it
-is installed anew or removed.
+A pack with a separate Python lies in ``packs/NAME`` of the user's data directory: ``python/`` is a virtual environment
+of the Python that runs this program, and ``installed.json`` lists its contents. It is never changed, only reinstalled
+or removed (``installer.py``). It doesn't hold this package: modules are found where the running program has them, so
+that both always have the same version.
 """
 
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,25 +25,25 @@ DESCRIPTIONS = "descriptions"
 
 @dataclass(frozen=True, slots=True)
 class InstalledPack:
-    """A pack's Python environment, whole."""
+    """A complete Python environment of a pack."""
 
     directory: Path
     requirements: tuple[str, ...]
-    """What was asked for when it was installed, ours included."""
+    """Requirements at installation, those of this package included."""
     python: str
     """The version of its Python."""
     versions: Mapping[str, str]
-    """Of all distributions in it, by name."""
+    """Versions of all its distributions, by name."""
     size_mb: int
 
     @property
     def interpreter(self) -> Path:
-        """The program of its Python."""
+        """Path of its Python executable."""
         return self.directory / PYTHON
 
     @property
     def descriptions(self) -> Path:
-        """The directory that keeps what its simulators say of themselves."""
+        """Directory of its simulators' cached descriptions."""
         return self.directory / DESCRIPTIONS
 
 
@@ -54,30 +56,30 @@ class _InstalledDocument:
 
 
 def packs_directory() -> Path:
-    """Return where packs are installed; it may not be there yet."""
+    """Return the directory of all packs, which may not exist yet."""
     return data_directory() / "packs"
 
 
 def installed(name: str) -> InstalledPack | None:
-    """Return what is installed of a pack's own Python environment; None where nothing is, or what can't be read."""
+    """Return a pack's installed Python environment; None where it is missing or unreadable."""
     directory = packs_directory() / name
     try:
         document = (directory / DOCUMENT).read_bytes()
         found = decoder(_InstalledDocument).json(document)
     except (OSError, Undecodable):
         return None
-    there = os.access(directory / PYTHON, os.X_OK)
-    return InstalledPack(directory, found.requirements, found.python, found.versions, found.size_mb) if there else None
+    runs = os.access(directory / PYTHON, os.X_OK)
+    return InstalledPack(directory, found.requirements, found.python, found.versions, found.size_mb) if runs else None
 
 
 def write_document(pack: InstalledPack) -> None:
-    """Say in its directory what is installed."""
-    said = {name: value for name, value in asdict(pack).items() if name != "directory"}
-    (pack.directory / DOCUMENT).write_text(json.dumps(said, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    """Write ``installed.json`` of an environment."""
+    document = {name: value for name, value in asdict(pack).items() if name != "directory"}
+    (pack.directory / DOCUMENT).write_text(json.dumps(document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def needed(pack: Pack) -> InstalledPack:
-    """Return a pack's own Python environment; raise ``UsageError`` where it isn't installed as the pack says."""
+    """Return a pack's own Python environment; raise ``UsageError`` where it or a requirement is missing."""
     found = installed(pack.name)
     if found is None:
         raise UsageError(
@@ -86,7 +88,50 @@ def needed(pack: Pack) -> InstalledPack:
         )
     if missing := sorted(set(pack.requirements) - set(found.requirements)):
         raise UsageError(
-            f"The pack {pack.name!r} was installed with other versions than it names now ({', '.join(missing)}), on "
-            f"which scores depend: evopolicygym packs install {pack.asked_by} installs it anew."
+            f"The pack {pack.name!r} lacks requirements on which scores depend: {', '.join(missing)}. Reinstall it: "
+            f"evopolicygym packs install {pack.asked_by}"
         )
     return found
+
+
+PACKAGE = Path(__file__).resolve().parents[1]
+NAME = PACKAGE.name
+BEGIN = """
+import importlib.util, runpy, sys
+place, name, module = sys.argv[1:4]
+found = importlib.util.spec_from_file_location(name, place + "/__init__.py", submodule_search_locations=[place])
+package = importlib.util.module_from_spec(found)
+sys.modules[name] = package
+found.loader.exec_module(package)
+package.found_by_place = True
+del sys.argv[1:4]
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+"""Program that imports this package from its path, then runs one of its modules as ``python -m`` does."""
+
+
+def command(pack: str, module: str, *words: str) -> list[str]:
+    """Return the command line that runs a module of this package on a pack's Python; with "", on the current Python.
+
+    Raises ``UsageError`` where the pack isn't installed.
+    """
+    if not pack:
+        is_ours = not getattr(sys.modules[NAME], "found_by_place", False)
+        launcher = ["-m"] if is_ours else ["-c", BEGIN, str(PACKAGE), NAME]
+        return [interpreter(pack), "-P", *launcher, module, *words]
+    return foreign_command(Path(interpreter(pack)), module, *words)
+
+
+def interpreter(pack: str) -> str:
+    """Return the executable of a pack's Python; with "", the current one. Raises ``UsageError`` where it is missing."""
+    if not pack:
+        return sys.executable
+    found = installed(pack)
+    if found is None:
+        raise UsageError(f"The pack {pack!r} is not installed. Install it: evopolicygym packs install {pack}")
+    return str(found.interpreter)
+
+
+def foreign_command(python: Path, module: str, *words: str) -> list[str]:
+    """Return the command line that runs a module of this package on a Python that doesn't have it installed."""
+    return [str(python), "-P", "-c", BEGIN, str(PACKAGE), NAME, module, *words]

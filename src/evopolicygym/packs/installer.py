@@ -1,7 +1,7 @@
-"""Installs packs, each into a Python environment of its own, and removes them.
+"""Installs packs, each into a separate Python environment, and removes them.
 
-What is downloaded is named by the pack, exact versions included. An installation that is broken off leaves no pack:
-it lies under another name until it is whole, and goes on where it stood when it is asked for again.
+A pack pins the exact versions of its downloads. An interrupted installation leaves no pack: it has another name until
+it is complete, and the next attempt resumes it.
 """
 
 import fcntl
@@ -19,38 +19,45 @@ from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.pack import Pack
-from evopolicygym.packs.installation import PYTHON, InstalledPack, installed, packs_directory, write_document
-from evopolicygym.packs.interpreter import BEGIN, elsewhere
+from evopolicygym.packs.installation import (
+    BEGIN,
+    PYTHON,
+    InstalledPack,
+    foreign_command,
+    installed,
+    packs_directory,
+    write_document,
+)
 
 OURS = ("gymnasium", "numpy", "pydantic", "pyseccomp")
-"""What our own modules need in a pack's Python."""
+"""Distributions that this package needs in a pack's Python."""
 LAST_LINES = 12
 CONTENTS = "evopolicygym.packs.contents"
-"""The module that says, on a pack's Python, what is there."""
+"""The module that lists the contents of a pack's Python."""
 
 
-def install(pack: Pack, tell: Callable[[str], None]) -> InstalledPack:
-    """Install a pack and return it; ``tell`` is called with what is being done, in a few words.
+def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
+    """Install a pack and return it; ``report`` is called with a few words on each step.
 
-    One that is installed as the pack says is left as it is. Raises ``UsageError`` where it can't be installed here.
+    An up-to-date installation is left unchanged. Raises ``UsageError`` where it can't be installed here.
     """
-    _refuse(pack)
+    _check_installable(pack)
     requirements = (*pack.requirements, *_ours(pack))
     directory = packs_directory() / pack.name
-    with _alone(directory):
+    with _lock(directory):
         found = installed(pack.name)
         if found and set(found.requirements) == set(requirements):
-            tell("it is installed")
+            report("already installed")
             return found
-        partial = _begun(directory.with_name(f"{pack.name}.partial"), requirements)
+        partial = _prepare_partial(directory.with_name(f"{pack.name}.partial"), requirements)
         log = partial / "install.log"
         if not os.access(partial / PYTHON, os.X_OK):
-            tell("making a Python environment")
-            _do(_environment(partial / PYTHON.parts[0]), log)
-        tell(f"installing {', '.join(pack.requirements)} (about {pack.size_mb} MB)")
-        _do(_requirements(partial), log)
-        tell("looking at what is there")
-        versions = json.loads(_do(elsewhere(partial / PYTHON, CONTENTS, *pack.imports), log).splitlines()[-1])
+            report("making a Python environment")
+            _run(_environment(partial / PYTHON.parts[0]), log)
+        report(f"installing {', '.join(pack.requirements)} (about {pack.size_mb} MB)")
+        _run(_requirements(partial), log)
+        report("listing its contents")
+        versions = json.loads(_run(foreign_command(partial / PYTHON, CONTENTS, *pack.imports), log).splitlines()[-1])
         whole = InstalledPack(partial, requirements, platform.python_version(), versions, _megabytes(partial))
         write_document(whole)
         if directory.exists():
@@ -60,52 +67,52 @@ def install(pack: Pack, tell: Callable[[str], None]) -> InstalledPack:
 
 
 def remove(name: str) -> bool:
-    """Remove what is installed of a pack, whole or not; return whether there was anything."""
+    """Remove a pack's installation, complete or not; return whether there was one."""
     directory = packs_directory() / name
-    there = [place for place in (directory, directory.with_name(f"{name}.partial")) if place.is_dir()]
-    if there:
-        with _alone(directory):
-            for place in there:
-                shutil.rmtree(place)
-    return bool(there)
+    existing = [path for path in (directory, directory.with_name(f"{name}.partial")) if path.is_dir()]
+    if existing:
+        with _lock(directory):
+            for path in existing:
+                shutil.rmtree(path)
+    return bool(existing)
 
 
-def fits(asked: str, python: tuple[int, int]) -> bool:
-    """Return whether a version of Python is one that a text such as ``>=3.11,<3.13`` allows."""
-    for one in filter(None, asked.split(",")):
-        found = re.fullmatch(r"\s*(>=|<)(\d+)\.(\d+)\s*", one)
+def fits(specifier: str, python: tuple[int, int]) -> bool:
+    """Return whether a specifier such as ``>=3.11,<3.13`` allows a version of Python."""
+    for bound_text in filter(None, specifier.split(",")):
+        found = re.fullmatch(r"\s*(>=|<)(\d+)\.(\d+)\s*", bound_text)
         if not found:
-            raise UsageError(f"{asked!r} names no versions of Python; >=3.11,<3.13 would.")
+            raise UsageError(f"Invalid Python version {specifier!r}: expected bounds such as >=3.11,<3.13.")
         bound = int(found[2]), int(found[3])
         if python < bound if found[1] == ">=" else python >= bound:
             return False
     return True
 
 
-def _refuse(pack: Pack) -> None:
+def _check_installable(pack: Pack) -> None:
     if not pack.tasks:
-        reasons = "; ".join(f"{one.what}: {one.reason}" for one in pack.unavailable)
+        reasons = "; ".join(f"{task.what}: {task.reason}" for task in pack.unavailable)
         raise UsageError(f"The pack {pack.name!r} can't be installed. {reasons}")
     if pack.is_beside_us:
-        how = f"pip install 'evopolicygym[{pack.extra}]'" if pack.extra else "it needs nothing besides"
+        how = f"pip install 'evopolicygym[{pack.extra}]'" if pack.extra else "it needs no installation"
         raise UsageError(f"The pack {pack.name!r} plays on the Python that evopolicygym is installed in: {how}.")
     if not fits(pack.python, sys.version_info[:2]):
         raise UsageError(
             f"The pack {pack.name!r} needs Python {pack.python}, and evopolicygym runs on {platform.python_version()}. "
-            f"Policies play on the same Python as evopolicygym, so install that on such a one."
+            f"Policies play on the same Python as evopolicygym, so install evopolicygym on a Python that fits."
         )
 
 
 def _ours(pack: Pack) -> Iterator[str]:
-    """Yield what our own code needs beside what a pack names: where it names no version, the one that we run with."""
-    named = {re.split("[^A-Za-z0-9_.-]", one)[0].lower() for one in pack.requirements}
-    here = {one.metadata["Name"].lower(): one.version for one in distributions()}
+    """Yield the requirements of this package that a pack doesn't pin, at the versions that run here."""
+    named = {re.split("[^A-Za-z0-9_.-]", requirement)[0].lower() for requirement in pack.requirements}
+    here = {found.metadata["Name"].lower(): found.version for found in distributions()}
     yield from (f"{name}=={here[name]}" for name in OURS if name not in named and name in here)
 
 
-def _begun(partial: Path, requirements: Sequence[str]) -> Path:
-    """Return the directory of an installation that is not whole yet: that of before, where it was for the same."""
-    listed = "".join(f"{one}\n" for one in requirements)
+def _prepare_partial(partial: Path, requirements: Sequence[str]) -> Path:
+    """Return the directory of an incomplete installation; one with the same requirements is reused."""
+    listed = "".join(f"{requirement}\n" for requirement in requirements)
     there = partial / "requirements.txt"
     if partial.is_dir() and not (there.is_file() and there.read_text(encoding="utf-8") == listed):
         shutil.rmtree(partial)
@@ -128,24 +135,24 @@ def _requirements(partial: Path) -> list[str]:
     return [python, "-m", "pip", "install", "--disable-pip-version-check", "-r", listed]
 
 
-def _do(line: Sequence[str], log: Path) -> str:
-    """Run a program and return what it printed, which is kept; raise ``UsageError`` with its end where it fails."""
+def _run(line: Sequence[str], log: Path) -> str:
+    """Run a program, append its output to the log and return it; raise ``UsageError`` with its end where it fails."""
     done = subprocess.run(line, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    with log.open("a", encoding="utf-8") as kept:
-        kept.write(done.stdout + done.stderr)
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(done.stdout + done.stderr)
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LAST_LINES:])
-        began = " ".join(word for word in line[:4] if word != BEGIN)
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LAST_LINES:])
+        start = " ".join(word for word in line[:4] if word != BEGIN)
         raise UsageError(
-            f"{began} … failed with exit code {done.returncode}:\n{said}\nAll that it printed is in {log}. What was "
-            f"installed so far is kept: the same command goes on there."
+            f"{start} … failed with exit code {done.returncode}:\n{tail}\nIts whole output is in {log}. Run the same "
+            f"command to resume the installation."
         )
     return done.stdout
 
 
 @contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Keep others from installing or removing the same pack at the same time."""
+def _lock(directory: Path) -> Iterator[None]:
+    """Lock a pack against concurrent installation and removal; raise ``UsageError`` where it is locked."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f"{directory.name}.lock").open("w") as lock:
         try:

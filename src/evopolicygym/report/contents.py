@@ -1,76 +1,77 @@
-"""What is in a report, and ``report.json``, by which a directory is known to be one.
+"""The contents of a report: ``report.json``, which identifies a report's directory, and its index ``README.md``.
 
-Pages of any kind are made of this: ``index.py`` writes one for people, and whoever writes others, such as a viewer,
-reads ``report.json``, whose paths are relative to the directory. Tables and figures are made in ``analysis/``.
+Other programs, such as the viewer, read ``report.json``, whose paths are relative to the directory.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from evopolicygym.analysis.tables.formats import in_markdown
 from evopolicygym.core.errors import UsageError
+from evopolicygym.core.text import counted
 from evopolicygym.records.jsontext import dumps
 
 MARK = "report.json"
 FORM = "evopolicygym report 1"
 INDEX = "README.md"
 PAGE = "index.html"
-"""Of the viewer's pages, where they are written beside; their files are found and removed by who writes them."""
+"""The viewer's first page, if its pages are in the report."""
 TABLES, FIGURES = "tables", "figures"
 ORDER = (
     "leaderboard", "families", "tasks", "compare", "headroom", "published", "learning_curve", "learning_families",
     "budget", "edits", "lineage", "topologies", "code", "generalisation", "failures", "cost",
 )  # fmt: skip
-"""In which parts are read; what isn't named here comes after, by name."""
+"""Reading order of parts; others follow by name."""
 _GROUP = re.compile(r"_([0-9]+)$")
-"""What parts' names end with: the number of their group of comparable runs, from the second on."""
+"""Suffix of parts' names: the number of their group, from the second on."""
 _OURS = re.compile(rf"({TABLES}|{FIGURES})/[A-Za-z0-9_]+\.(csv|json|md|tex|svg|png|pdf)|{re.escape(INDEX)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A table or a figure, as files."""
+    """A table or a figure with its files."""
 
     name: str
     kind: str
     """``figure`` or ``table``."""
     title: str
     says: str
-    """What a reader sees in it: a sentence."""
+    """A sentence on its content."""
     computed: str
-    """How it was computed: a sentence."""
+    """A sentence on its computation."""
     files: tuple[str, ...]
-    """Relative to the report, the one to be shown first."""
+    """Paths relative to the report; the first is shown in the index."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContents:
-    """All that a report holds, and what it stands on."""
+    """The parts of a report, and their provenance."""
 
     parts: tuple[Part, ...]
     """In reading order."""
     command: str
     versions: Mapping[str, str]
-    """Of what made it, by name."""
+    """Versions of the software that made it, by name."""
     runs: int
-    """Finished ones."""
+    """Number of finished runs."""
     entries: tuple[str, ...]
-    """That were played, the best first."""
+    """Entries with runs, best first."""
     tasks: tuple[str, ...]
-    """Of the runs; a shipped table beside them may have more."""
+    """Tasks of the runs; shipped tables may have more."""
     shipped: tuple[str, ...]
-    """Sources of the shipped tables that stand beside."""
+    """Sources of the shipped tables."""
     isolation: Mapping[str, int]
-    """Runs by level."""
+    """Number of runs by isolation level."""
     fingerprints: Mapping[str, int]
-    """Runs by fingerprint, short for protocol and versions of packages."""
+    """Number of runs by fingerprint of protocol and package versions."""
     notes: tuple[str, ...]
     page: str | None
-    """Where the viewer's pages of these runs begin; None where they are not beside."""
+    """The viewer's first page; None without pages."""
     problems: tuple[Mapping[str, str], ...]
-    """Runs that were left out, with the reason."""
+    """Omitted runs with reasons."""
 
     @property
     def names(self) -> list[str]:
@@ -78,27 +79,27 @@ class ReportContents:
         return list(dict.fromkeys(part.name for part in self.parts))
 
 
-def in_order(parts: Iterable[Part]) -> tuple[Part, ...]:
+def sort_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
     """Return parts in reading order, a figure before its table."""
     place = {name: at for at, name in enumerate(ORDER)}
 
-    def reading(one: Part) -> tuple[int, int, str, str]:
-        number = _GROUP.search(one.name)
-        name = _GROUP.sub("", one.name)
-        return int(number[1]) if number else 1, place.get(name, len(ORDER)), name, one.kind
+    def reading(part: Part) -> tuple[int, int, str, str]:
+        number = _GROUP.search(part.name)
+        name = _GROUP.sub("", part.name)
+        return int(number[1]) if number else 1, place.get(name, len(ORDER)), name, part.kind
 
     return tuple(sorted(parts, key=reading))
 
 
-def document_text(contents: ReportContents) -> str:
+def format_report_json(contents: ReportContents) -> str:
     """Return ``report.json``."""
     return dumps({"form": FORM, **asdict(contents)}, indent=2) + "\n"
 
 
-def files_of_old(directory: Path, *, force: bool) -> list[str]:
-    """Return the files of the report that lies in a directory.
+def previous_report_files(directory: Path, *, force: bool) -> list[str]:
+    """Return the files of the report in a directory.
 
-    Raises ``UsageError`` where it holds something that is no report, unless forced.
+    Raises ``UsageError`` where the directory holds something else, unless forced.
     """
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is a file; expected a directory to write the report into.")
@@ -110,16 +111,74 @@ def files_of_old(directory: Path, *, force: bool) -> list[str]:
         is_report, named = False, []
     if not is_report and directory.is_dir() and any(directory.iterdir()) and not force:
         raise UsageError(
-            f"{directory} is not empty and holds no report ({MARK}). Name another directory, or write among what is "
-            f"there with --force; files of other names stay."
+            f"{directory} is not empty and holds no report ({MARK}). Name another directory, or pass --force, which "
+            f"keeps files of other names."
         )
     return [name for name in named if isinstance(name, str) and _OURS.fullmatch(name)]
 
 
-def make_room(directory: Path, old: Iterable[str]) -> None:
-    """Make a directory ready for a report: the files of an old one go, and from now on it is known to be one."""
+def prepare_output_dir(directory: Path, old: Iterable[str]) -> None:
+    """Remove an old report's files from a directory, and mark it as a report."""
     for name in old:
         (directory / name).unlink(missing_ok=True)
     for folder in (directory, directory / TABLES, directory / FIGURES):
         folder.mkdir(parents=True, exist_ok=True)
     (directory / MARK).write_text(dumps({"form": FORM, "parts": []}) + "\n", encoding="utf-8")
+
+
+MOST_LINES = 40
+"""Longest table that the index shows; a longer one is linked."""
+
+
+def write_index(directory: Path, contents: ReportContents) -> None:
+    """Write the page."""
+    text = "\n".join(_lines(directory, contents)) + "\n"
+    (directory / INDEX).write_text(text, encoding="utf-8")
+
+
+def _lines(directory: Path, contents: ReportContents) -> Iterator[str]:
+    entries = f"{len(contents.entries)} {'entry' if len(contents.entries) == 1 else 'entries'}"
+    runs, tasks = counted(contents.runs, "finished run"), counted(len(contents.tasks), "task")
+    yield from ("# Report", "", f"{runs} of {entries} on {tasks}.", "")
+    if contents.page:
+        yield from (f"The runs themselves, in a browser: [{contents.page}]({contents.page}).", "")
+    for name in contents.names:
+        parts = [part for part in contents.parts if part.name == name]
+        yield from (f"## {parts[0].title}", "")
+        for part in parts:
+            yield from _part(directory, part)
+    yield from _provenance(contents)
+
+
+def _part(directory: Path, part: Part) -> Iterator[str]:
+    links = ", ".join(f"[{Path(file).suffix[1:]}]({file})" for file in part.files)
+    first = directory / part.files[0]
+    if part.kind == "figure":
+        yield from (f"![{part.title}]({part.files[0]})", "")
+    yield from (f"{part.says} {part.computed} ({part.kind}: {links})", "")
+    if part.kind == "table" and first.suffix == ".md":
+        text = first.read_text(encoding="utf-8").rstrip("\n")
+        if text.count("\n") < MOST_LINES:
+            yield from (text, "")
+
+
+def _provenance(contents: ReportContents) -> Iterator[str]:
+    yield from ("## Provenance", "")
+    yield from ("Made by:", "", *(f"    {line}" for line in contents.command.splitlines()), "")
+    yield f"- versions: {_listed(contents.versions)}"
+    yield f"- runs by isolation level: {_listed(contents.isolation)}"
+    yield f"- runs by fingerprint of protocol and packages: {_listed(contents.fingerprints)}"
+    yield f"- shipped tables: {in_markdown(', '.join(contents.shipped) or 'none')}"
+    yield f"- the same for programs: [{MARK}]({MARK})"
+    yield from (f"- {in_markdown(note)}" for note in contents.notes)
+    yield from ("", "### Problems", "")
+    if contents.problems:
+        yield from (
+            f"- {in_markdown(problem['run'])}: {in_markdown(problem['reason'])}" for problem in contents.problems
+        )
+    else:
+        yield "None: every run below the named places is finished and could be read."
+
+
+def _listed(counts: Mapping[str, object]) -> str:
+    return ", ".join(f"{in_markdown(name)} {in_markdown(str(count))}" for name, count in counts.items()) or "none"

@@ -1,7 +1,4 @@
-"""The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files.
-
-What is in them is described in ``analysis/tables/`` and ``analysis/diagnostics/``; here they get names and formats.
-"""
+"""The tables of a report: the leaderboard, its tasks, a comparison and each diagnostic, written as files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -44,7 +41,7 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
     board = findings.board
     if board is None:
         return {}
-    problems = [{"run": str(one.root), "reason": one.reason} for one in findings.problems]
+    problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
     return {
         "md": written(standings_tables(board), "markdown"),
         "csv": written([standings_table(board)], "csv"),
@@ -83,9 +80,9 @@ def _best_two(findings: Findings) -> Pairing | None:
     """Return how the two best entries that were played differ, or the best played one from the best shipped one."""
     if findings.table is None or findings.board is None:
         return None
-    agents = [one.entry for one in findings.board.standings if one.entry.kind != ANCHOR]
-    played = [one for one in agents if not one.is_shipped]
-    pair = played[:2] if len(played) > 1 else [*played, *(one for one in agents if one.is_shipped)][:2]
+    agents = [standing.entry for standing in findings.board.standings if standing.entry.kind != ANCHOR]
+    played = [agent for agent in agents if not agent.is_shipped]
+    pair = played[:2] if len(played) > 1 else [*played, *(agent for agent in agents if agent.is_shipped)][:2]
     if len(pair) < 2 or not played or pair[0].cells.keys().isdisjoint(pair[1].cells):  # noqa: PLR2004 - a pair
         return None
     return pairing(findings.table, pair[0].label, pair[1].label)
@@ -95,7 +92,7 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
     if findings.table is None:
         return {}
     found = headroom(findings.table, findings.around)
-    if not any(one.left or one.verdict.is_known for one in found.tasks):
+    if not any(task.left or task.verdict.is_known for task in found.tasks):
         return {}
     table = headroom_table(found)
     return {
@@ -106,11 +103,11 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
 
 
 def _published(findings: Findings) -> Mapping[str, str]:
-    of_tasks = [one for one in findings.around.figures if one.tasks]
-    found = [figures_table(one) for one in of_tasks]
+    of_tasks = [figure for figure in findings.around.figures if figure.tasks]
+    found = [figures_table(of_task) for of_task in of_tasks]
     if not found:
         return {}
-    return {"md": written(found, "markdown"), "csv": written([figures_in_long(one) for one in of_tasks], "csv")}
+    return {"md": written(found, "markdown"), "csv": written([figures_in_long(of_task) for of_task in of_tasks], "csv")}
 
 
 def _diagnostic(name: str) -> Writer:

@@ -1,4 +1,4 @@
-"""Writing a report: which parts are wanted, what they need, and their files; nothing is computed twice."""
+"""Writing a report: which parts are select_parts, what they need, and their files; nothing is computed twice."""
 
 import re
 from collections import Counter
@@ -29,42 +29,42 @@ from evopolicygym.report.contents import (
     TABLES,
     Part,
     ReportContents,
-    document_text,
-    files_of_old,
-    in_order,
-    make_room,
+    format_report_json,
+    prepare_output_dir,
+    previous_report_files,
+    sort_parts,
+    write_index,
 )
-from evopolicygym.report.index import write_index
 from evopolicygym.report.tables import ReportTable, tables
 from evopolicygym.version import __version__
 
 
 @dataclass(frozen=True, slots=True)
 class ReportSelection:
-    """The parts of a report that are to be written."""
+    """The selected parts of a report."""
 
     tables: Mapping[str, ReportTable]
     drawings: Mapping[str, Drawing]
     formats: tuple[str, ...]
-    """Of figures, the one to be shown first."""
+    """Formats of figures; the first is shown in the index."""
     has_pages: bool = False
-    """Whether the viewer's pages are to stand beside; the index leads to them, others write them."""
+    """Whether the index links to the viewer's pages, which the caller writes."""
 
     @property
     def diagnostics(self) -> list[str]:
-        """What has to be measured of each run."""
-        needed = {name for one in self.drawings.values() for name in one.needs}
+        """Diagnostics to measure for each run."""
+        needed = {name for drawing in self.drawings.values() for name in drawing.needs}
         return sorted(needed | (self.tables.keys() & set(DIAGNOSTICS.names())))
 
 
 @dataclass(frozen=True, slots=True)
 class ReportGroup:
-    """What was found in a group of comparable runs, whose parts are apart from those of other groups."""
+    """Findings of one group of comparable runs, which has separate parts."""
 
     title: str
-    """Empty for the only one."""
+    """Empty for a single group."""
     stem: str
-    """What its parts' names end with; empty for the first."""
+    """Suffix of its parts' names; empty for the first group."""
     findings: Findings
 
     def titled(self, title: str) -> str:
@@ -72,10 +72,10 @@ class ReportGroup:
         return f"{title} ({self.title})" if self.title else title
 
 
-def wanted(
+def select_parts(
     only: Sequence[str] = (), formats: Sequence[str] = ("svg", "png"), *, figures: bool = True, pages: bool = False
 ) -> ReportSelection:
-    """Return what is wanted: parts of some names, or all; raise ``UnknownName``, or ``MissingExtra`` of figures."""
+    """Return the named parts, or all; raise ``UnknownName``, or ``MissingExtra`` where figures need one."""
     known, drawn = tables(), DRAWINGS.names()
     for name in only:
         if name not in known and name not in drawn and ":" not in name:
@@ -90,12 +90,10 @@ def wanted(
         names = [name for name in only if name in drawn or ":" in name] if only else drawn
         drawings = {name: DRAWINGS.load(name) for name in names}
         if drawings and not formats:
-            raise UsageError("No format was given for figures; --format names some, --no-figures leaves figures out.")
-    chosen = {name: one for name, one in known.items() if not only or name in only}
+            raise UsageError("Missing format of figures: pass --format, or --no-figures.")
+    chosen = {name: table for name, table in known.items() if not only or name in only}
     if not chosen and not drawings:
-        raise UsageError(
-            f"There is nothing to write: {', '.join(only)} are figures, and --no-figures leaves figures out."
-        )
+        raise UsageError(f"--only {', '.join(only)} names figures only, which --no-figures excludes.")
     return ReportSelection(chosen, drawings, tuple(dict.fromkeys(formats)), pages and not only)
 
 
@@ -110,46 +108,47 @@ def write_report(
     force: bool = False,
     follow: Follow = unseen,
 ) -> ReportContents:
-    """Write a report and return what is in it; ``follow`` is handed what is gone through, to show how far it is.
+    """Write a report and return its contents; ``follow`` wraps long loops to show progress.
 
     Raises ``UsageError`` where the directory holds something else, or there is nothing to show.
     """
-    old = files_of_old(directory, force=force)
+    old = previous_report_files(directory, force=force)
     choice = choice or Choice()
     groups = comparable_runs(results.runs, shipped.tables, choice)
     apart = [
-        ReportGroup(title=one.title, stem=f"_{at + 1}" if at else "", findings=find(
-            Results(one.runs, () if at else results.problems), shipped.tables, choice, parts.diagnostics,
+        ReportGroup(title=group.title, stem=f"_{at + 1}" if at else "", findings=find(
+            Results(group.runs, () if at else results.problems), shipped.tables, choice, parts.diagnostics,
             lambda runs: follow("reading runs", runs),
         ))
-        for at, one in enumerate(groups)
+        for at, group in enumerate(groups)
     ]  # fmt: skip
     apart = list(_with_surroundings(apart, shipped))
-    make_room(directory, old)
+    prepare_output_dir(directory, old)
     jobs: list[Callable[[], Part | None]] = []
-    for one in apart:
-        jobs += [partial(_written, directory, name, table, one) for name, table in parts.tables.items()]
+    for group in apart:
+        jobs += [partial(_write_table, directory, name, table, group) for name, table in parts.tables.items()]
         jobs += [
-            partial(_drawn, directory, name, drawing, one, parts.formats) for name, drawing in parts.drawings.items()
+            partial(_draw_figure, directory, name, drawing, group, parts.formats)
+            for name, drawing in parts.drawings.items()
         ]
     made = [part for job in follow("writing", jobs) if (part := job())]
-    contents = _contents(made, [one.findings for one in apart], shipped.tables, command, has_pages=parts.has_pages)
+    contents = _contents(made, [group.findings for group in apart], shipped.tables, command, has_pages=parts.has_pages)
     write_index(directory, contents)
-    (directory / MARK).write_text(document_text(contents), encoding="utf-8")
+    (directory / MARK).write_text(format_report_json(contents), encoding="utf-8")
     return contents
 
 
 def _with_surroundings(groups: Sequence[ReportGroup], shipped: Beside) -> Iterator[ReportGroup]:
-    """Yield each group with what is known besides its own table: other groups, and figures of other protocols."""
-    ids = {**shipped.ids, **{run.result.task: run.result.game.id for one in groups for run in one.findings.runs}}
-    for one in groups:
-        others = [other.findings.table for other in groups if other is not one and other.findings.table]
-        shown = {task.name for task in one.findings.table.tasks} if one.findings.table else set()
+    """Yield each group with its surroundings: other groups, and figures of other protocols."""
+    ids = {**shipped.ids, **{run.result.task: run.result.game.id for group in groups for run in group.findings.runs}}
+    for group in groups:
+        others = [other.findings.table for other in groups if other is not group and other.findings.table]
+        shown = {task.name for task in group.findings.table.tasks} if group.findings.table else set()
         figures = [found.narrowed(ids[name] for name in shown if name in ids) for found in shipped.figures]
-        yield replace(one, findings=replace(one.findings, around=Surroundings(others, figures, ids)))
+        yield replace(group, findings=replace(group.findings, around=Surroundings(others, figures, ids)))
 
 
-def _written(directory: Path, name: str, table: ReportTable, apart: ReportGroup) -> Part | None:
+def _write_table(directory: Path, name: str, table: ReportTable, apart: ReportGroup) -> Part | None:
     texts, stem = table.write(apart.findings), _stem(name) + apart.stem
     names = {f"{TABLES}/{stem}.{suffix}": text for suffix, text in texts.items()}
     for file, text in names.items():
@@ -157,7 +156,7 @@ def _written(directory: Path, name: str, table: ReportTable, apart: ReportGroup)
     return Part(stem, "table", apart.titled(table.title), table.says, table.computed, tuple(names)) if names else None
 
 
-def _drawn(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, formats: Sequence[str]) -> Part:
+def _draw_figure(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, formats: Sequence[str]) -> Part:
     from evopolicygym.analysis.drawing.canvas import saved
 
     figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
@@ -168,21 +167,21 @@ def _drawn(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, for
 
 
 def _stem(name: str) -> str:
-    """Return what a part's files are called; a name from outside may hold anything."""
+    """Return the file name of a part without unsafe characters."""
     return re.sub(r"[^A-Za-z0-9_]+", "_", name)
 
 
 def _contents(
     made: Iterable[Part], found: Sequence[Findings], shipped: Sequence[PublishedTable], command: str, *, has_pages: bool
 ) -> ReportContents:
-    results = [run.result for one in found for run in one.runs]
-    boards = [one.board for one in found if one.board]
+    results = [run.result for findings in found for run in findings.runs]
+    boards = [findings.board for findings in found if findings.board]
     return ReportContents(
-        parts=in_order(made),
+        parts=sort_parts(made),
         command=printable(command),
         versions=_versions(),
         runs=len(results),
-        entries=_each(label for one in found for label in one.labels),
+        entries=_each(label for findings in found for label in findings.labels),
         tasks=tuple(dict.fromkeys(run.task for run in sorted(results, key=lambda run: (run.family, run.task)))),
         shipped=tuple(table.source for table in shipped),
         isolation=_counted(run.isolation for run in results),
@@ -190,7 +189,9 @@ def _contents(
         notes=_each(note for board in boards for note in board.notes),
         page=PAGE if has_pages else None,
         problems=tuple(
-            {"run": printable(str(problem.root)), "reason": problem.reason} for one in found for problem in one.problems
+            {"run": printable(str(problem.root)), "reason": problem.reason}
+            for findings in found
+            for problem in findings.problems
         ),
     )
 
@@ -204,7 +205,7 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what a report is made with."""
+    """Return the versions of the software that makes a report."""
     found = {"evopolicygym": __version__, "protocol": PROTOCOL_VERSION, "numpy": version("numpy")}
     with suppress(PackageNotFoundError):
         found["matplotlib"] = version("matplotlib")

@@ -1,13 +1,14 @@
-"""Taking a checkpoint: a copy of ``system/`` that nobody can change, named by its content.
+"""Captures a checkpoint: an immutable copy of ``system/``, named by its content, with parameters set on request.
 
-The directory belongs to untrusted code that may change it at any moment. So the walk goes by descriptors and follows no
-link, every cap is checked while walking, and what counts is what was copied. A file may even hold up for ever whoever
-opens it: the walk has a thread of its own, for which nobody waits longer than a set time. Nothing in here reads what a
-file means; what a submission sets of the policy's parameters is described in ``parameters.py``.
+Untrusted code owns the directory and may change it at any moment. So the walk uses descriptors and follows no link, all
+limits are checked during the walk, and only the copy counts. Opening a file may block forever: the walk runs in a
+separate thread with a time limit.
 """
 
 import hashlib
+import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -20,12 +21,12 @@ from time import monotonic
 from types import MappingProxyType
 from typing import NoReturn
 
+from evopolicygym.core import strict_json
 from evopolicygym.core.errors import RefusalStatus, RequestRefused
 from evopolicygym.core.submission import Setting
 from evopolicygym.core.task import Limits
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING, checkpoint_name
-from evopolicygym.rollout import parameters
 
 POLICY_FILE = "policy.py"
 MAX_DEPTH = 16
@@ -45,7 +46,7 @@ NOTHING_SET: Mapping[str, Setting] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What is copied: a directory, and the descriptor of the one that it lies in where its path is relative."""
+    """The directory to copy, with the descriptor of its parent where the path is relative."""
 
     path: Path
     at: int | None
@@ -53,7 +54,7 @@ class _Source:
 
 @dataclass(slots=True)
 class _Tally:
-    """What was copied so far, against the caps."""
+    """Totals of the copy, checked against the limits."""
 
     limits: Limits
     device: int
@@ -147,13 +148,13 @@ def _copy_all(system: _Source, target: Path, limits: Limits, deadline: float) ->
 def _set(
     target: Path, digests: Mapping[str, tuple[int, str]], settings: Mapping[str, Setting]
 ) -> dict[str, tuple[int, str]]:
-    """Set parameters in the copy, which is ours alone; return the new size and digest of the file that holds them."""
-    name = parameters.PARAMETERS
+    """Set parameters in the copy; return the new size and digest of their file."""
+    name = PARAMETERS
     if name not in digests:
-        raise parameters.refuse_missing()
-    if digests[name][0] > parameters.MOST_BYTES:
-        _refuse(f"{name} is larger than {parameters.MOST_BYTES} bytes, of which nothing can be set")
-    content = parameters.with_settings((target / name).read_bytes(), settings)
+        raise refuse_missing()
+    if digests[name][0] > MOST_BYTES:
+        _refuse(f"{name} is larger than {MOST_BYTES} bytes, of which nothing can be set")
+    content = with_settings((target / name).read_bytes(), settings)
     (target / name).write_bytes(content)
     return {name: (len(content), hashlib.sha256(content).hexdigest())}
 
@@ -302,3 +303,90 @@ def _refuse(why: str) -> NoReturn:
 
 def _refuse_as_slow() -> NoReturn:
     _refuse(f"it could not be read within {TAKE_S:g} s; a file in it may hold up whoever opens it")
+
+
+PARAMETERS = "parameters.json"
+MOST_BYTES = 1 << 16
+"""Largest file in which parameters can be set."""
+SPACE = re.compile(r"[ \t\n\r]*")
+LISTED = 20
+"""Most names in a refusal."""
+
+
+def with_settings(content: bytes, settings: Mapping[str, Setting]) -> bytes:
+    """Return the file with parameters set; the same bytes where nothing changes.
+
+    Raises ``RequestRefused`` where the file declares no such parameter, or one of another kind.
+    """
+    declared = _declared(content)
+    for name, value in settings.items():
+        if name not in declared:
+            raise _refused(f"{PARAMETERS} declares no parameter {name!r}; it declares {_listed(declared)}")
+        if not _fits(value, declared[name]):
+            raise _refused(f"{name} is {_kind(declared[name])} in {PARAMETERS}, so it can't be set to {value!r}")
+    return _replaced(content.decode("utf-8"), settings).encode()
+
+
+def _replaced(text: str, settings: Mapping[str, Setting]) -> str:
+    """Return a JSON object's text with other values of some of its names, and nothing else changed."""
+    read, found, place = json.JSONDecoder().raw_decode, [], _value_after(text, "{", 0)
+    while text[place] != "}":
+        name, end = read(text, place)
+        begin = _value_after(text, ":", end)
+        value, end = read(text, begin)
+        if name in settings and settings[name] != value:
+            found.append((begin, end, json.dumps(settings[name])))
+        place = SPACE.match(text, end).end()  # type: ignore[union-attr] # it matches nothing, too
+        place = _value_after(text, ",", place) if text[place] == "," else place
+    for begin, end, value in reversed(found):
+        text = text[:begin] + value + text[end:]
+    return text
+
+
+def _value_after(text: str, sign: str, place: int) -> int:
+    """Return where the next value begins, after a sign and white space on both sides of it."""
+    return SPACE.match(text, text.index(sign, place) + 1).end()  # type: ignore[union-attr] # as above
+
+
+def _declared(content: bytes) -> dict[str, object]:
+    try:
+        document = strict_json.decode(content)
+    except strict_json.NotStrict as error:
+        raise _refused(f"{PARAMETERS} is not strict JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise _refused(f'{PARAMETERS} must be a JSON object of names and values, such as {{"speed": 4.6}}')
+    return document
+
+
+def _fits(value: Setting, declared: object) -> bool:
+    """Return whether a value is of the kind of the one that is declared: a whole number also fits another number."""
+    return _kind(value) == _kind(declared) or (isinstance(declared, float) and _kind(value) == "a whole number")
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "true or false"
+        case int():
+            return "a whole number"
+        case float():
+            return "a number"
+        case str():
+            return "a text"
+        case _:
+            return "neither a number nor a text nor true or false"
+
+
+def _listed(declared: Mapping[str, object]) -> str:
+    names = sorted(declared)
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(name[:60] for name in names[:LISTED]) + more if names else "none"
+
+
+def refuse_missing() -> RequestRefused:
+    """Return the refusal of settings where there is no file that could declare any."""
+    return _refused(f'system/ holds no {PARAMETERS}; write it, such as {{"speed": 4.6}}, and have policy.py read it')
+
+
+def _refused(why: str) -> RequestRefused:
+    return RequestRefused(RefusalStatus.INVALID_REQUEST, f"set: {why}.")

@@ -1,7 +1,7 @@
-"""Processors that processes of different programs share out: each is claimed by one at a time.
+"""Claims of processors among different programs: each processor is claimed by one program at a time.
 
-A claim is a name in the kernel's abstract socket space, so it ends with the process that made it, however that ends,
-and leaves no file. It binds only those who ask here; how a process is pinned is described in ``worker.py``.
+A claim is a name in the kernel's abstract socket namespace, so it ends with its process and leaves no file. It binds
+only programs that use this module; ``worker.py`` pins its process.
 """
 
 import os

@@ -5,6 +5,7 @@ case seeds. An environment's exception on a valid action is let through; the cal
 """
 
 import hashlib
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,19 +16,20 @@ from typing import Any
 import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault
-from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, Failure, FailureReason
-from evopolicygym.core.spaces import InvalidAction, action_reader, sample
+from evopolicygym.core.rollout import ATTEMPTS, MOST_PRINTED, Episode, EpisodeJob, Failure, FailureReason, Trial
+from evopolicygym.core.spaces import InvalidAction, action_reader, from_schema, sample
+from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.environment import Environment
-from evopolicygym.records.trajectories import EpisodeFiles, write_episode
+from evopolicygym.records.trajectories import EpisodeFiles, printable, write_episode
 from evopolicygym.rollout.guest import frames, layout
-from evopolicygym.rollout.policy_process import PolicyFailed, PolicyOutput, PolicyProcess
+from evopolicygym.rollout.policy_process import PolicyFailed, PolicyOutput, PolicyProcess, load_error
 from evopolicygym.rollout.recorder import Recorder
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Zygote
 
 Answer = Callable[[], tuple[Any, bool]]
-"""What chooses the next action: returns it with whether it was clipped."""
+"""Chooses the next action; returns it and whether it was clipped."""
 
 TOO_MUCH = (
     f"the simulator failed each of {ATTEMPTS} times on this policy's actions, which their space leaves without bounds; "
@@ -37,7 +39,7 @@ TOO_MUCH = (
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an episode ended."""
+    """The end of an episode."""
 
     terminated: bool
     truncated: bool
@@ -163,7 +165,7 @@ def _random_actions(environment: Environment, seed: int, watchdog: Watchdog) -> 
     random, space = np.random.default_rng(anchor_seed(seed)), environment.action_space
 
     def answer() -> tuple[Any, bool]:
-        watchdog.rest()  # no attendant sees the anchor's progress
+        watchdog.reset()  # no monitor resets it during random play
         return sample(space, random), False
 
     return answer
@@ -186,3 +188,45 @@ def _summed_up(
         reward_components=recorder.component_sums(environment.spec.reward_components),
         seconds=seconds,
     )
+
+
+SEED = 0
+"""Seed of the observation and of the policy's random numbers."""
+
+
+def try_policy(zygote: Zygote, context: PolicyContext, limits: Limits, watchdog: Watchdog) -> Trial:
+    """Return what came of the checkpoint that lies in the zygote's ground."""
+    policy = PolicyProcess(zygote, context, limits, watchdog, policy_seed=SEED)
+    error: LoadError | None = None
+    came: Failure | float | None = None
+    load_s: float | None = None
+    since = time.perf_counter()
+    try:
+        policy.wait_until_loaded()
+        load_s = time.perf_counter() - since
+    except PolicyFailed as failed:
+        error = load_error(failed)
+    else:
+        came = _acted(policy, context)
+    finally:
+        output = policy.end()
+    stdout, stderr = (printable(text)[:MOST_PRINTED] for text in (output.stdout, output.stderr))
+    failure, act_s = (came, None) if isinstance(came, Failure) else (None, came)
+    return Trial(error, failure, stdout, stderr, load_s, act_s)
+
+
+def _acted(policy: PolicyProcess, context: PolicyContext) -> Failure | float:
+    """Have a policy act once; return how it failed, or the seconds that it took."""
+    made_up = sample(from_schema(context.obs_space), np.random.default_rng(SEED))
+    try:
+        policy.reset()
+        policy.write_observation(made_up)
+        since = time.perf_counter()
+        raw = policy.act()
+        act_s = time.perf_counter() - since
+        action_reader(from_schema(context.action_space))(raw)
+    except PolicyFailed as failed:
+        return failed.failure
+    except InvalidAction as error:
+        return Failure(FailureReason.INVALID_ACTION, str(error))
+    return act_s

@@ -1,4 +1,4 @@
-"""What an executor and its workers say to each other."""
+"""Messages between an executor and its workers."""
 
 import errno
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.sandbox.base import PolicyLibrary
 
 NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-"""How a system says that a disk takes no more."""
+"""Error numbers of a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerConfig:
-    """What a worker is given at its start."""
+    """The configuration of a worker."""
 
     spec: EnvironmentSpec
     limits: Limits
@@ -39,11 +39,11 @@ class WorkerConfig:
     pinned: bool = True
     """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
     library: PolicyLibrary = field(default_factory=lambda: PolicyLibrary({}, ()))
-    """What policies may import, as it lies where the executor runs: a pack's own Python has none of it."""
+    """Paths of packages that policies may import, on the executor's Python: a pack's Python lacks them."""
     policy_versions: Mapping[str, str] = field(default_factory=dict)
-    """Of distributions that policies may import besides those that all may."""
+    """Names of additional distributions that policies may import."""
     findings: Mapping[str, str] = field(default_factory=dict)
-    """What the executor found of where the worker runs."""
+    """The executor's findings on the worker's machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +81,11 @@ class Blame(StrEnum):
     SANDBOX = "sandbox"
     """It can't be made here, or broke by itself."""
     STORAGE = "storage"
-    """What an episode leaves could not be written, such as on a full disk."""
+    """The files of an episode could not be written, such as on a full disk."""
     RECORD = "record"
-    """What was recorded, and is to be played again, is not what it says it is."""
+    """A record to be replayed is inconsistent."""
     USAGE = "usage"
-    """What was asked for can't be done: no such environment, a package is missing."""
+    """The request is invalid: an unknown environment, a missing package."""
 
 
 ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
@@ -99,7 +99,7 @@ ERRORS: dict[Blame, type[EvoPolicyGymError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong in a worker, other than a policy's failure."""
+    """An error of a worker that is not a policy's failure."""
 
     message: str
     blame: Blame = Blame.SIMULATOR

@@ -17,8 +17,8 @@ from evopolicygym.core.rollout import Failure, FailureReason
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import Limits, PolicyContext
 from evopolicygym.core.text import well_formed
-from evopolicygym.rollout.attendant import Attendant
 from evopolicygym.rollout.guest import frames, layout
+from evopolicygym.rollout.policy_monitor import PolicyMonitor
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import Child, Zygote
 
@@ -30,18 +30,18 @@ LOAD_STATUSES = {status.value for status in SubmissionStatus} - {"ok", "interrup
 
 
 class PolicyFailed(Exception):
-    """The policy failed; how, is data."""
+    """The policy failed; the failure is data."""
 
     def __init__(self, failure: Failure, status: SubmissionStatus | None = None) -> None:
         super().__init__(failure.message)
         self.failure = failure
         self.status = status
-        """For a policy that could not be loaded, what its submission is called."""
+        """The submission's status if the policy could not be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutput:
-    """What a policy process leaves."""
+    """The output of a policy process."""
 
     stdout: bytes
     stderr: bytes
@@ -59,7 +59,7 @@ class PolicyProcess:
         position: int = 0,
         policy_seed: int = 0,
     ) -> None:
-        """Have it forked; it loads while the caller does other things."""
+        """Fork the process, which loads the policy in the background."""
         self._zygote = zygote
         self._limits = limits
         self.beat, self.patience_s = 1, limits.load_s
@@ -80,7 +80,7 @@ class PolicyProcess:
         }
         self._child = self._fork(setup)
         channel, outputs = (self._questions, self._answers), (self._out, self._err)
-        self._attendant = Attendant(
+        self._monitor = PolicyMonitor(
             self, self._child.handle, channel, outputs, limits, watchdog, last_resort=zygote.kill
         )
 
@@ -103,7 +103,7 @@ class PolicyProcess:
 
     @property
     def steps_answered(self) -> int:
-        """How many steps it was asked for before the present one."""
+        """Number of steps before the current one."""
         return max(0, self._step - 1)
 
     def wait_until_loaded(self) -> None:
@@ -139,7 +139,7 @@ class PolicyProcess:
     def end(self) -> PolicyOutput:
         """End the process and return what it printed."""
         os.close(self._questions)
-        out, err = self._attendant.dismiss(END_GRACE_S)
+        out, err = self._monitor.finish(END_GRACE_S)
         self._zygote.reap(self._child)
         for descriptor in (self._answers, self._out, self._err, self._child.handle):
             os.close(descriptor)
@@ -178,18 +178,18 @@ class PolicyProcess:
         Raises ``SandboxError`` where the machine gave the process no processor: the case is then played again.
         """
         report = self._report()
-        self._attendant.kill()
-        if self._attendant.starved:
+        self._monitor.kill()
+        if self._monitor.starved:
             raise SandboxError(
-                f"This machine is too busy to play on: {self._doing()}the policy got {self._attendant.starved}. "
+                f"This machine is too busy to play on: {self._doing()}the policy got {self._monitor.starved}. "
                 f"Resume when other programs have ended, or with fewer workers."
             )
         loading, step = self.beat == 1, self.steps_answered
-        if self._attendant.timed_out:
-            failure = Failure(FailureReason.TIMEOUT, self._doing() + self._attendant.timed_out, step)
+        if self._monitor.timed_out:
+            failure = Failure(FailureReason.TIMEOUT, self._doing() + self._monitor.timed_out, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_TIMEOUT if loading else None)
         if not report:
-            how = self._attendant.crowded or "its process ended or broke the channel"
+            how = self._monitor.crowded or "its process ended or broke the channel"
             failure = Failure(FailureReason.DIED, self._doing() + how, step)
             return PolicyFailed(failure, SubmissionStatus.INIT_ERROR if loading else None)
         said = str(report.get("reason"))

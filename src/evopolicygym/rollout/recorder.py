@@ -1,4 +1,4 @@
-"""What a worker keeps of an episode while it is played: flat bytes in preallocated rows, one copy a step.
+"""Records an episode while it is played: flat bytes in preallocated rows, one copy per step.
 
 Nothing is encoded in the loop, and no step is held as Python objects but its ``info``. ``records/trajectories.py`` says
 what becomes of it on disk.

@@ -48,14 +48,14 @@ class Worker:
         from evopolicygym.environments.versions import versions
 
         spec = self._config.spec
-        self._watchdog.rest()
+        self._watchdog.reset()
         environment = Environment(spec)
         environment.reset(0)
         schemas = to_schema(environment.observation_space), to_schema(environment.action_space)
         seed_bits = environment.seed_bits()
         environment.close()
         self._zygote.ready()
-        self._watchdog.chain()
+        self._watchdog.disarm()
         gc.collect()
         gc.freeze()  # so that what is collected after each episode is what the episode left
         found = {
@@ -78,7 +78,7 @@ class Worker:
 
     def answer(self, request: Request) -> Reply:
         """Do what is asked; a policy's failure is part of the answer, ours is a ``Fault``."""
-        self._watchdog.rest()
+        self._watchdog.reset()
         try:
             self._lay(request.checkpoint)
             match request:
@@ -94,7 +94,7 @@ class Worker:
             return fault_of(error)
         finally:
             gc.collect()  # simulators leave cycles, worth megabytes where they draw pictures
-            self._watchdog.chain()
+            self._watchdog.disarm()
 
     def close(self) -> None:
         """Kill the sandboxes."""
@@ -124,7 +124,7 @@ class Worker:
         return None
 
     def _check(self, request: Check) -> Trial:
-        from evopolicygym.rollout.trial import try_policy
+        from evopolicygym.rollout.episode import try_policy
 
         return try_policy(self._zygote, request.context, self._config.limits, self._watchdog)
 

@@ -1,7 +1,4 @@
-"""A worker's process: started where its environment plays, and that of a pack's own Python within walls.
-
-What it is asked and answers is described in ``worker.py``; what the walls are, in ``sandbox/confinement``.
-"""
+"""Starts a worker's process where its environment plays, sandboxed on a pack's Python, and bounds its log."""
 
 import json
 import os
@@ -13,17 +10,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Protocol
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.isolation import parted
 from evopolicygym.core.options import AUTO
-from evopolicygym.environments.pack_walls import pack_walls
-from evopolicygym.packs.interpreter import command
+from evopolicygym.environments.description import pack_walls
+from evopolicygym.packs.installation import command
 from evopolicygym.sandbox.confinement.simulator_walls import SimulatorWalls, no_walls
 
 MODULE = "evopolicygym.rollout.worker"
 WALLED = frozenset({AUTO, "bubblewrap"})
 """Levels at which a pack's simulator has walls."""
 SIGNALLED = 128
-"""What is added to a signal's number in the exit code of a process that watches another."""
+"""Added to a signal's number in the exit code of a supervising process."""
 
 
 class WorkerProcess(Protocol):
@@ -117,3 +115,19 @@ def _started(
     return subprocess.Popen(
         line, pass_fds=inherited, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=log, stderr=log
     )
+
+
+MOST = 16 << 20
+"""Size from which a log is cut, in bytes; checked after each episode."""
+KEPT = 8 << 20
+"""Bytes kept of the log's beginning; later output follows them."""
+MARK = b"\n[log cut here: simulators printed more than is kept]\n"
+
+
+def bound(log: Path) -> None:
+    """Cut a log that is too long; processes may go on appending to it."""
+    with suppress(OSError):
+        if log.stat().st_size > MOST:
+            with regular_file.appender(log) as file:
+                file.truncate(KEPT)
+                file.write(MARK)

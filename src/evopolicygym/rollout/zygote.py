@@ -1,12 +1,14 @@
 """The worker's handle on a zygote: starts one in a sandbox, has it fork, and starts another where one dies."""
 
+import ctypes
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,12 +18,20 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout import arithmetic
-from evopolicygym.rollout.address_layout import fixed_layout
-from evopolicygym.rollout.guest.zygote import FORK, FORKED, MESSAGE_LIMIT, REAP, REAPED, REQUEST
+from evopolicygym.rollout.guest.zygote import (
+    ADDR_NO_RANDOMIZE,
+    FORK,
+    FORKED,
+    MESSAGE_LIMIT,
+    PERSONALITY_ONLY_ASK,
+    REAP,
+    REAPED,
+    REQUEST,
+)
 from evopolicygym.sandbox.base import Backend, PolicyLibrary, WorkerDirectory, ZygoteView
 
 LIGHT = ("numpy.random",)
-"""What every zygote loads beside numpy, which loads this part only when it is asked for."""
+"""Modules that every zygote loads besides numpy, which loads them lazily."""
 SCIENTIFIC = (
     *LIGHT, "scipy.linalg", "scipy.signal", "scipy.optimize", "scipy.spatial", "scipy.interpolate", "scipy.ndimage",
 )  # fmt: skip
@@ -204,3 +214,26 @@ class Zygote:
             raise SandboxError(f"A policy's zygote did not start in its sandbox: {error}.") from error
         found = json.loads(answer)
         self.landlock, self.addresses = int(found["landlock"]), str(found["addresses"])
+
+
+STACK_BYTES = 8 << 20
+"""Fixed limit of the stack, below which the kernel maps libraries."""
+
+
+@contextmanager
+def fixed_layout() -> Iterator[None]:
+    """Disable address randomisation for processes that this thread starts meanwhile, where the kernel allows it.
+
+    Python hashes objects by address by default: with random addresses, a policy that iterates over a set of objects
+    would play differently every time.
+    """
+    libc = ctypes.CDLL(None)
+    before, (soft, hard) = libc.personality(PERSONALITY_ONLY_ASK), resource.getrlimit(resource.RLIMIT_STACK)
+    stack = STACK_BYTES if hard == resource.RLIM_INFINITY else min(STACK_BYTES, hard)
+    libc.personality(before | ADDR_NO_RANDOMIZE)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+        libc.personality(before)

@@ -11,8 +11,8 @@ from typing import Any
 from evopolicygym.core.errors import UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec, TaskText
-from evopolicygym.environments.derived import anchored, bare_spec, completed, derived, pack_spec
-from evopolicygym.environments.kept_description import kept_description
+from evopolicygym.environments.derived import add_anchors, bare_spec, complete_spec, derive_spec, pack_spec
+from evopolicygym.environments.description import cached_description
 from evopolicygym.packs.installation import needed
 from evopolicygym.runs.unknown_environment import unknown_name, unregistered
 from evopolicygym.specs import catalog, pack_catalog
@@ -42,7 +42,7 @@ def asked_environment(
     if not (ID.fullmatch(asked) or imports):
         raise unknown_name(asked)
     try:
-        return derived(bare_spec(asked, tuple(imports), given)), TaskText.TERSE
+        return derive_spec(bare_spec(asked, tuple(imports), given)), TaskText.TERSE
     except UnregisteredId as error:
         raise unregistered(asked, imports) from error
 
@@ -50,5 +50,5 @@ def asked_environment(
 def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]) -> EnvironmentSpec:
     own = None if pack.is_beside_us else needed(pack)
     spec = pack_spec(pack, task, imports, arguments)
-    whole = completed(spec, kept_description(spec, own), task.text)
-    return whole if arguments else anchored(whole, task.anchors)  # other arguments make another environment
+    whole = complete_spec(spec, cached_description(spec, own), task.text)
+    return whole if arguments else add_anchors(whole, task.anchors)  # other arguments make another environment

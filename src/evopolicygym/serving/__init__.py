@@ -1,1 +1,1 @@
-"""Serving on this machine's loopback: the server, who is asking, a bounded body. What is answered lies elsewhere."""
+"""HTTP serving shared by the judge, the model proxy and the viewer."""

@@ -1,1 +1,1 @@
-"""Environments as data: a TOML file is the whole of one, and its name is the environment's."""
+"""Environments as data: one TOML file each, named after the environment."""

@@ -1,8 +1,7 @@
-"""The catalog of environments: names to specs, read and validated from TOML.
+"""The catalog of environments: specs by name, read and validated from TOML, and the games that they play.
 
 A built-in name is a file of ``specs/``. Other distributions add names through the entry-point group
-``evopolicygym.environments``, as ``outside.py`` says. How a spec becomes something that can be stepped is described in
-``environment.py``; no simulator is imported here, so that listing is quick.
+``evopolicygym.environments`` (``outside.py``). No simulator is imported, so that listing is fast.
 """
 
 import hashlib
@@ -11,8 +10,9 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -22,59 +22,59 @@ from typing import Any
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Success, SuccessRule, TaskText, TerseTexts
-from evopolicygym.specs.outside import brought, file_of
+from evopolicygym.specs.outside import entry_points_of, file_of
 
 GROUP = "evopolicygym.environments"
-"""The entry-point group by which other distributions add environments."""
+"""Entry-point group of environments in other distributions."""
 
 _ANCHORS = ("random_anchor", "idle_anchor", "reference_anchor", "degenerate_anchor")
 _NOT_HASHED = frozenset({"family", "kind", "extra", "packages", "pack", "degenerate_policy", *_ANCHORS})
-"""Fields that no score of a run depends on: they group, install, fingerprint or compare."""
+"""Fields that no score depends on."""
 
 _PARTS = {"success": Success, "terse": TerseTexts, **dict.fromkeys(_ANCHORS, Anchor)}
-"""Fields that are tables of their own."""
+"""Fields that are TOML tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SpecFile(EnvironmentSpec):
-    """A spec as its file holds it. Which of its texts are shown, each run decides, and records those alone."""
+    """The content of a spec file; a run chooses which of its texts are shown, and records only those."""
 
     terse: TerseTexts | None = None
 
     def spec(self) -> EnvironmentSpec:
-        """Return the spec without what its file holds besides."""
-        return EnvironmentSpec(**{one.name: getattr(self, one.name) for one in fields(EnvironmentSpec)})
+        """Return the spec without the other fields of its file."""
+        return EnvironmentSpec(**{field.name: getattr(self, field.name) for field in fields(EnvironmentSpec)})
 
 
 def names() -> list[str]:
     """Return every name that ``load`` knows, sorted; those of other distributions included."""
-    return sorted(_built_in().keys() | brought(GROUP).keys())
+    return sorted(_built_in().keys() | entry_points_of(GROUP).keys())
 
 
-def load(asked: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
+def load(name_or_path: str | Path, text: TaskText = TaskText.FULL) -> EnvironmentSpec:
     """Return the spec of a name, or of a path to a ``.toml`` file, whose stem is then the name.
 
-    The modules that such a file names can be imported from beside it. Raises ``UnknownName``, or ``UsageError`` where
-    the file can't be read as a spec, or has no such texts.
+    The modules that such a file names can be imported from its directory. Raises ``UnknownName``, or ``UsageError``
+    where the file is not a spec, or lacks the requested texts.
     """
-    name = str(asked)
+    name = str(name_or_path)
     if name.endswith(".toml"):
-        spec = _read(Path(asked), Path(asked).stem, text)
-        import_from(Path(asked).parent, spec)
+        spec = _read(Path(name), Path(name).stem, text)
+        import_from(Path(name).parent, spec)
         return spec
     built_in = _built_in()
     if name in built_in:
         return _read(built_in[name], name, text)
-    outside = brought(GROUP)
+    outside = entry_points_of(GROUP)
     if name in outside:
         return _read(file_of(outside[name], "environment"), name, text)
     raise UnknownName("environment", name, built_in.keys() | outside.keys())
 
 
 def import_from(directory: Path, spec: EnvironmentSpec) -> None:
-    """Have the modules that register a spec imported from a directory, where they lie there and nowhere else.
+    """Append a directory to Python's path if only it holds the modules that register a spec.
 
-    It is put at the end of Python's path here and in the processes that are started from here.
+    This applies to the current process and its child processes.
     """
     for name in spec.registering_modules:
         module = name.partition(".")[0]
@@ -86,36 +86,36 @@ def import_from(directory: Path, spec: EnvironmentSpec) -> None:
 
 
 def decode(document: Mapping[str, Any], name: str, source: str, shown: TaskText = TaskText.FULL) -> EnvironmentSpec:
-    """Return the spec that a TOML document holds, with the texts that are to be shown.
+    """Return the spec of a TOML document with the texts to show.
 
-    Raises ``UsageError`` naming ``source`` and all that is wrong.
+    Raises ``UsageError`` with ``source`` and all problems.
     """
     named = [f"the field 'name' must go; a spec's name is its file's, here {name!r}."] if "name" in document else []
     try:
         text = json.dumps({**document, "name": name}).encode()
         file = decoder(_SpecFile, allow_inf_nan=False).json(text, strict=True)
     except Undecodable as error:
-        raise UsageError(_refusal(source, [*named, *_complaints(error.problems)])) from error
+        raise UsageError(_format_problems(source, [*named, *_complaints(error.problems)])) from error
     except TypeError as error:
-        raise UsageError(f"{source}: a date or time stands in it, and no field takes one.") from error
+        raise UsageError(f"{source}: expected no date or time.") from error
     if named:
-        raise UsageError(_refusal(source, named))
-    _refuse_nonsense(file, source)
+        raise UsageError(_format_problems(source, named))
+    _check_values(file, source)
     if shown is TaskText.FULL:
         return file.spec()
     if file.terse is None:
         raise UsageError(
             f"{source} has no text {shown}. Use --text {TaskText.FULL}, or add a table [{shown}] at the end of that "
-            f"file with {', '.join(one.name for one in fields(TerseTexts))}."
+            f"file with {', '.join(field.name for field in fields(TerseTexts))}."
         )
     return file.terse.in_place_of(file.spec())
 
 
 def spec_sha256(spec: EnvironmentSpec) -> str:
-    """Return the SHA-256, in hexadecimal, of all in a spec that a run's scores depend on.
+    """Return the SHA-256, in hexadecimal, of the fields that a run's scores depend on.
 
-    That includes the texts, because an agent reads them, and the name, because cases are derived from it. It excludes
-    anchors, family, kind and extra, and the packages, whose versions a run records by themselves.
+    It covers the texts, which an agent reads, and the name, from which cases are derived. It excludes anchors, family,
+    kind, extra and packages, whose versions a run records separately.
     """
     hashed = {key: value for key, value in asdict(spec).items() if key not in _NOT_HASHED}
     canonical = json.dumps(hashed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -131,19 +131,19 @@ def _read(file: Traversable, name: str, text: TaskText) -> EnvironmentSpec:
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}. A path to a TOML file was expected.") from error
+        raise UsageError(f"{file} can't be read ({error.strerror}): expected a path to a TOML file.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} is not TOML: {error}.") from error
     return decode(document, name, str(file), text)
 
 
-def _refusal(source: str, complaints: list[str]) -> str:
-    """Return all that is wrong with a source: beside its name, or a line each where it is more than one thing."""
+def _format_problems(source: str, complaints: list[str]) -> str:
+    """Return a message with all problems of a source, one per line if there are several."""
     return f"{source}: {complaints[0]}" if len(complaints) == 1 else "\n  ".join([f"{source}:", *complaints])
 
 
 def _complaints(problems: Sequence[DecodingProblem]) -> Iterator[str]:
-    """Yield what is wrong: fields that there aren't, as a misspelt one is also a missing one, then the others."""
+    """Yield a sentence per problem: unknown fields first, since a misspelt field is also a missing one."""
     yield from _unknown([problem.path for problem in problems if problem.is_unknown])
     if missing := [problem.where for problem in problems if problem.is_missing]:
         first, *more = map(repr, missing)
@@ -154,7 +154,7 @@ def _complaints(problems: Sequence[DecodingProblem]) -> Iterator[str]:
 
 
 def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
-    """Yield a line for each field that there isn't; the known ones stand once for each table."""
+    """Yield a sentence per unknown field; the known ones are listed once per table."""
     for place, path in enumerate(paths):
         owner = _PARTS.get(path[0], _SpecFile) if len(path) > 1 else _SpecFile
         known = [field.name for field in fields(owner) if field.name != "name"]
@@ -164,9 +164,9 @@ def _unknown(paths: list[tuple[str, ...]]) -> Iterator[str]:
         yield f"there is no field {'.'.join(path)!r}.{hint}" + f" Known: {', '.join(known)}." * last
 
 
-def _refuse_nonsense(spec: _SpecFile, source: str) -> None:
+def _check_values(spec: _SpecFile, source: str) -> None:
     if spec.max_steps < 1:
-        raise UsageError(f"{source}: the field 'max_steps' holds {spec.max_steps}: at least 1 is needed.")
+        raise UsageError(f"{source}: invalid max_steps {spec.max_steps}: expected >= 1.")
     if spec.success is not None and spec.success.rule.has_key != bool(spec.success.key):
         rules = " and ".join(repr(rule.value) for rule in SuccessRule if rule.has_key)
         raise UsageError(f"{source}: the field 'success.key' belongs to the rules {rules}, and to those only.")
@@ -174,3 +174,48 @@ def _refuse_nonsense(spec: _SpecFile, source: str) -> None:
         raise UsageError(
             f"{source}: the field 'terse.success' belongs to environments with 'success', and to those only."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class GameIdentity:
+    """The fields of a spec that define its game; returns are comparable only between equal games.
+
+    Two specs may share a name, such as ``acrobot``; shipped tables mean the specs that ship.
+    """
+
+    id: str
+    """Id for ``gymnasium.make``."""
+    max_steps: int
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of ``gymnasium.make``."""
+    success: str = ""
+    """The rule of success with its key; empty where none is declared."""
+
+    def is_same(self, other: "GameIdentity") -> bool:
+        """Return whether returns of both are comparable; rules of success count if both have one."""
+        mine, theirs = ((game.id, game.max_steps, dict(game.arguments)) for game in (self, other))
+        return mine == theirs and (not (self.success and other.success) or self.success == other.success)
+
+    def __str__(self) -> str:
+        arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
+        success = f", success by {self.success}" if self.success else ""
+        return f"{self.id}{f' ({arguments})' if arguments else ''}, {self.max_steps} steps{success}"
+
+
+def game_of(spec: EnvironmentSpec) -> GameIdentity:
+    """Return the game of a spec."""
+    return GameIdentity(spec.id, spec.max_steps, spec.arguments, success_of(spec.success))
+
+
+def success_of(success: Success | None) -> str:
+    """Return a short form of a success rule, without the rule on crashes, which returns reflect."""
+    if success is None:
+        return ""
+    rule = SuccessRule.INFO if success.rule is SuccessRule.INFO_WITHOUT_CRASH else success.rule
+    return " ".join(filter(None, (rule.value, success.key)))
+
+
+@cache
+def game_named(task: str) -> GameIdentity:
+    """Return the game of the shipped spec of a task."""
+    return game_of(load(task))

@@ -1,7 +1,8 @@
-"""Files that other distributions bring by entry points: an entry point's name is a file's, and its value says where.
+"""Files of other distributions, found by entry points.
 
-The value is a package that holds ``NAME.toml``, or an attribute that holds the path of a TOML file (text, ``Path`` or a
-package resource). A package is looked up without running its code, so that listing imports no simulator.
+An entry point has the name of a file; its value is a package that holds ``NAME.toml``, or an attribute that holds the
+path of a TOML file (text, ``Path`` or a package resource). A package is located without running its code, so that
+listing imports no simulator.
 """
 
 import sys
@@ -16,21 +17,21 @@ from evopolicygym.core.errors import UsageError
 SUFFIX = ".toml"
 
 
-def brought(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group by their names; none is loaded."""
-    return _brought(group, tuple(sys.path))
+def entry_points_of(group: str) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, without loading them."""
+    return _cached_entry_points(group, tuple(sys.path))
 
 
 @cache
-def _brought(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - on which the answer depends
+def _cached_entry_points(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:  # noqa: ARG001 - part of the cache key
     return {point.name: point for point in entry_points(group=group)}
 
 
 def file_of(point: EntryPoint, kind: str) -> Traversable:
-    """Return the file that an entry point stands for, which may not be there.
+    """Return the file of an entry point, which may not exist.
 
-    Raises ``UsageError`` with the ``kind``, such as ``environment``, where what it names can't be loaded or is no
-    place, whatever its code raises.
+    Raises ``UsageError`` with the ``kind``, such as ``environment``, where it can't be loaded or is not a path,
+    whatever its code raises.
     """
     try:
         found = point.load() if point.attr else _directory(point.module) / f"{point.name}{SUFFIX}"

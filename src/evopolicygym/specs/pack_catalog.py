@@ -1,19 +1,22 @@
-"""The catalog of packs: names to families of environments, read and validated from TOML.
+"""The catalog of packs: families of environments by name, read and validated from TOML, and records of their checks.
 
 A built-in name is a file of ``specs/packs/``. Other distributions add names through the entry-point group
-``evopolicygym.packs``, as ``outside.py`` says; a path to a file is a pack too.
+``evopolicygym.packs``, (``outside.py``); a path to a file is a pack too.
 
-A file names its tasks in groups, which have all but their ids in common; texts of single ids stand in
+A file lists its tasks in groups that differ only in their ids; texts of single ids are in
 ``[texts."ID"]``, limits of single ids in ``[limits]``, anchors of single tasks in ``[anchors."NAME"]`` and why they
-are hard in ``[challenges."NAME"]``, as variants of an id differ in both. How a task becomes a whole spec, whose spaces
-its simulator has to say, is not here but in ``environments/description.py``.
+are hard in ``[challenges."NAME"]``, as variants of an id differ in both.
+
+The record of a pack's check ships in ``specs/pack_checks/<name>.json``, one line per task, so that two checks can be
+compared line by line.
 """
 
+import json
 import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -25,6 +28,7 @@ from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.pack import (
     Challenge,
     Pack,
+    PackRecord,
     PackTask,
     PackText,
     TaskAnchors,
@@ -33,22 +37,22 @@ from evopolicygym.core.pack import (
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
-from evopolicygym.specs.outside import SUFFIX, brought, file_of
+from evopolicygym.specs.outside import SUFFIX, entry_points_of, file_of
 
 GROUP = "evopolicygym.packs"
-"""The entry-point group by which other distributions add packs."""
+"""Entry-point group of packs in other distributions."""
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*", re.ASCII)
-"""What a pack may be called: its Python environment lies in a directory of that name."""
+"""Valid names of packs, which are also directory names."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskGroup:
-    """Tasks that differ in their ids alone."""
+    """Tasks that differ only in their ids."""
 
     ids: tuple[str, ...]
     kind: TaskKind
     variant: str = ""
-    """Ends their names, where the ids have other tasks too."""
+    """Suffix of their names, where the ids have other tasks too."""
     weight: TaskWeight = TaskWeight.LIGHT
     max_steps: int | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -56,23 +60,23 @@ class _TaskGroup:
     success: Success | None = None
 
     def tasks(self, texts: Mapping[str, PackText], limits: Mapping[str, int]) -> Iterator[PackTask]:
-        """Yield the tasks, each with the text and the limit of its own id where there is one."""
-        for one in self.ids:
+        """Yield the tasks, each with the text and the limit of its id where there is one."""
+        for gymnasium_id in self.ids:
             yield PackTask(
-                id=one,
-                name=task_name(one, self.variant),
+                id=gymnasium_id,
+                name=task_name(gymnasium_id, self.variant),
                 kind=self.kind,
                 weight=self.weight,
-                max_steps=limits.get(one, self.max_steps),
+                max_steps=limits.get(gymnasium_id, self.max_steps),
                 arguments=self.arguments,
-                text=texts.get(one, self.text),
+                text=texts.get(gymnasium_id, self.text),
                 success=self.success,
             )
 
 
 @dataclass(frozen=True, slots=True)
 class _PackFile:
-    """A pack as its file holds it."""
+    """The content of a pack file."""
 
     title: str
     family: str
@@ -100,38 +104,38 @@ class UnreadablePack:
 
 
 def names() -> list[str]:
-    """Return the name of every pack, those that ship first, then those of other distributions, each sorted."""
+    """Return all names: shipped packs, then those of other distributions, each sorted."""
     shipped = _files()
-    return [*sorted(shipped), *sorted(brought(GROUP).keys() - shipped.keys())]
+    return [*sorted(shipped), *sorted(entry_points_of(GROUP).keys() - shipped.keys())]
 
 
 def readable() -> list[Pack]:
-    """Return all packs, in the order of ``names``, but those of other distributions that can't be read."""
+    """Return all packs in the order of ``names``, except unreadable ones."""
     return [pack for pack in map(_load_or_none, names()) if pack]
 
 
 def unreadable() -> list[UnreadablePack]:
-    """Return what other distributions bring that can't be read, or is called as a pack that ships."""
-    taken = [
+    """Return packs of other distributions that can't be read or have the name of a shipped pack."""
+    shadowed = [
         UnreadablePack(name, f"The pack {name!r} of {_whose(name)} is left out: a pack that ships has that name.")
-        for name in sorted(brought(GROUP).keys() & _files().keys())
+        for name in sorted(entry_points_of(GROUP).keys() & _files().keys())
     ]
-    return [*taken, *(UnreadablePack(name, reason) for name in names() if (reason := _why_unreadable(name)))]
+    return [*shadowed, *(UnreadablePack(name, reason) for name in names() if (reason := _why_unreadable(name)))]
 
 
-def load(asked: str) -> Pack:
+def load(name_or_path: str) -> Pack:
     """Return the pack of a name, or of a path to a ``.toml`` file, whose stem is then the name.
 
-    Raises ``UnknownName``, or ``UsageError`` where its file can't be read as one.
+    Raises ``UnknownName``, or ``UsageError`` where its file is not a pack.
     """
-    return _of_file(Path(asked)) if asked.endswith(SUFFIX) else _of_name(asked)
+    return _of_file(Path(name_or_path)) if name_or_path.endswith(SUFFIX) else _of_name(name_or_path)
 
 
 @cache
 def _of_name(name: str) -> Pack:
     if file := _files().get(name):
         return decode(file.read_text(encoding="utf-8"), name)
-    if point := brought(GROUP).get(name):
+    if point := entry_points_of(GROUP).get(name):
         _check_name(name)
         return decode(_text(file_of(point, "pack")), name)
     raise UnknownName("pack", name, names())
@@ -139,21 +143,21 @@ def _of_name(name: str) -> Pack:
 
 def _of_file(file: Path) -> Pack:
     if file.stem in _files():
-        raise UsageError(f"{file} can't be a pack: one that ships is called {file.stem!r}; another name would do.")
+        raise UsageError(f"{file}: a shipped pack is named {file.stem!r}; rename the file.")
     _check_name(file.stem)
     return replace(decode(_text(file), file.stem), file=str(file))
 
 
 def _check_name(name: str) -> None:
     if not NAME.fullmatch(name):
-        raise UsageError(f"A pack can't be called {name!r}: a letter, then letters, digits, - or _ would do.")
+        raise UsageError(f"Invalid name of a pack {name!r}: expected a letter, then letters, digits, - or _.")
 
 
 def _text(file: Traversable) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{file} can't be read: {error.strerror}. A TOML file with a pack was expected.") from error
+        raise UsageError(f"{file} can't be read ({error.strerror}): expected the TOML file of a pack.") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not TOML: {error}.") from error
 
@@ -174,12 +178,12 @@ def _why_unreadable(name: str) -> str:
 
 
 def _whose(name: str) -> str:
-    point = brought(GROUP)[name]
+    point = entry_points_of(GROUP)[name]
     return point.dist.name if point.dist else point.value
 
 
 def decode(text: str, name: str) -> Pack:
-    """Return the pack that a TOML text holds; raise ``UsageError`` with what is wrong."""
+    """Return the pack of a TOML text; raise ``UsageError`` with all problems."""
     try:
         file = decoder(_PackFile, allow_inf_nan=False).value(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -211,23 +215,25 @@ def decode(text: str, name: str) -> Pack:
 def _repeated(tasks: tuple[PackTask, ...]) -> list[str]:
     counted = Counter(task.name for task in tasks)
     return [
-        f"{name} is there {count} times; a variant tells tasks apart" for name, count in counted.items() if count > 1
+        f"{name} occurs {count} times: expected a distinct variant for each"
+        for name, count in counted.items()
+        if count > 1
     ]
 
 
 def _of_no_task(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
     ids, named = {task.id for task in tasks}, {task.name for task in tasks}
-    given = [
+    tables = [
         ("is a text", file.texts.keys() - ids),
         ("is a limit", file.limits.keys() - ids),
         ("are anchors", file.anchors.keys() - named),
         ("is a challenge", file.challenges.keys() - named),
     ]
-    return [f"there {what} of {one}, which is none of its tasks" for what, keys in given for one in sorted(keys)]
+    return [f"there {what} of {key}, which is not one of its tasks" for what, keys in tables for key in sorted(keys)]
 
 
 def find(asked: str) -> tuple[Pack, PackTask] | None:
-    """Return the task of a name or an id, with its pack; None where no pack has it.
+    """Return a task with its pack by name or id; None where no pack has it.
 
     ``FILE.toml:TASK`` names a task of a file; raises ``UsageError`` where there is none.
     """
@@ -238,7 +244,7 @@ def find(asked: str) -> tuple[Pack, PackTask] | None:
 
 
 def find_listed(asked: str) -> tuple[Pack, PackTask] | None:
-    """Return the task of a name or an id among packs that are listed, and thus no file's; None where none has it."""
+    """Return a task with its pack by name or id, from listed packs only; None where none has it."""
     for pack in readable():
         if task := pack.task(asked):
             return pack, task
@@ -246,13 +252,40 @@ def find_listed(asked: str) -> tuple[Pack, PackTask] | None:
 
 
 def task_of(pack: Pack, asked: str) -> PackTask:
-    """Return a pack's task of a name or an id; raise ``UnknownName`` where it has none."""
+    """Return a pack's task by name or id; raise ``UnknownName`` where it has none."""
     task = pack.task(asked)
     if task is None:
-        raise UnknownName(f"task of the pack {pack.name!r}", asked, [one.name for one in pack.tasks])
+        raise UnknownName(f"task of the pack {pack.name!r}", asked, [known.name for known in pack.tasks])
     return task
 
 
 def _files() -> dict[str, Traversable]:
     found = files("evopolicygym.specs.packs").iterdir()
     return {file.name.removesuffix(SUFFIX): file for file in found if file.name.endswith(SUFFIX)}
+
+
+TASKS = "tasks"
+
+
+@cache
+def shipped_record(name: str) -> PackRecord | None:
+    """Return the shipped record of a pack's check; None where there is none."""
+    file = files("evopolicygym.specs").joinpath("pack_checks", f"{name}.json")
+    return decode_record(file.read_bytes(), file.name) if file.is_file() else None
+
+
+def decode_record(text: bytes, where: str) -> PackRecord:
+    """Return the record in a file; raise ``UsageError`` with all problems."""
+    try:
+        return decoder(PackRecord, allow_inf_nan=False).json(text)
+    except Undecodable as error:
+        raise UsageError(f"Invalid record of a pack's check in {where}: {error}.") from error
+
+
+def encode_record(record: PackRecord) -> str:
+    """Return the JSON text of a record, without the empty fields of tasks."""
+    head = {name: value for name, value in asdict(record).items() if name != TASKS}
+    lines = [json.dumps({name: value for name, value in asdict(task).items() if value not in (None, "", ())})
+             for task in record.tasks]  # fmt: skip
+    begin = json.dumps(head, indent=1, sort_keys=True).removesuffix("\n}")
+    return f'{begin},\n "{TASKS}": [\n  ' + ",\n  ".join(lines) + "\n ]\n}\n"

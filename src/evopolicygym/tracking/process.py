@@ -1,47 +1,115 @@
-"""The process that a tracker lives in: reads a run's messages line by line and has the tracker log them.
+"""The process of a tracker: reads a run's messages line by line, logs them, and notes how far it is.
 
-Started as ``python -P -m evopolicygym.tracking.process``; what it prints goes into a log, whose last line says why it
-failed. The end of its input is the end of the run, or of whoever played it.
+Started as ``python -P -m evopolicygym.tracking.process``. Its output goes to a log file, whose last line is the reason
+of a failure. It exits at the end of its input. Notes lie next to the runs, in no run directory.
 """
 
 import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.core.errors import EvoPolicyGymError, MissingExtra
-from evopolicygym.tracking import notes
+from evopolicygym.core import regular_file
+from evopolicygym.core.errors import EvoPolicyGymError, MissingExtra, RecordError
+from evopolicygym.records import durable
+from evopolicygym.records.run_names import EXPERIMENT_FILE
 from evopolicygym.tracking.tracker import TRACKERS, TrackedRun, Tracker
 
-POLITENESS = 10
-"""By how much it steps back for a run that needs the processor."""
+DIRECTORY = ".tracking"
+"""Directory of all trackers' files; not a valid name of an experiment."""
+MAX_NOTE_BYTES = 1 << 16
+"""Largest size of a note."""
+EXPERIMENT_DEPTH = 3
+"""Levels from an experiment's directory to a run: task, agent, run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The progress of a tracker with a run."""
+
+    tracker: str
+    is_begun: bool = False
+    submissions: int = 0
+    """Number of logged submissions."""
+    is_validated: bool = False
+    is_finished: bool = False
+
+    def updated(self, **changes: Any) -> "Note":  # noqa: ANN401 - any field's
+        """Return a copy with some fields changed."""
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackingPaths:
+    """Paths of one run's tracking."""
+
+    directory: Path
+    """Shared by the trackers of all runs in one directory."""
+    note: Path
+    log: Path
+    """Output of the tracker's process."""
+
+
+def tracking_paths(root: Path) -> TrackingPaths:
+    """Return the paths of a run's tracking: in ``runs/.tracking``, or next to a run outside an experiment."""
+    experiment = root.parents[EXPERIMENT_DEPTH - 1] if len(root.parents) > EXPERIMENT_DEPTH else root
+    above = experiment.parent if (experiment / EXPERIMENT_FILE).is_file() else root.parent
+    directory = above / DIRECTORY
+    return TrackingPaths(directory, directory / f"{root.name}.json", directory / f"{root.name}.log")
+
+
+def read_note(path: Path) -> Note:
+    """Return the note of a run; an empty one where it is missing or unreadable."""
+    try:
+        document = json.loads(regular_file.read(path, MAX_NOTE_BYTES))
+        return decode_note(document)
+    except (OSError, RecordError, ValueError, TypeError, RecursionError):
+        return Note("")
+
+
+def decode_note(document: Mapping[str, Any]) -> Note:
+    """Return the note of a JSON object; raise ``TypeError`` or ``ValueError`` where it is invalid."""
+    note = Note(**document)
+    if not isinstance(note.tracker, str) or not isinstance(note.submissions, int) or note.submissions < 0:
+        raise ValueError(f"Invalid note of a tracker: {document}.")
+    return note
+
+
+def write_note(path: Path, note: Note) -> None:
+    """Replace a note."""
+    durable.write_text(path, json.dumps(asdict(note)) + "\n")
+
+
+NICENESS = 10
+"""Niceness of the process, so that the run has priority."""
 
 
 def main() -> int:
-    """Log what comes in until there is no more; return the exit code."""
-    os.nice(POLITENESS)
+    """Log all messages from standard input; return the exit code."""
+    os.nice(NICENESS)
     messages = (json.loads(line) for line in sys.stdin.buffer)
     try:
-        follow(messages)
+        log_messages(messages)
     except EvoPolicyGymError as error:
         print(error, file=sys.stderr)  # noqa: T201 - the log's last line is the reason
         return 1
     return 0
 
 
-def follow(messages: Iterator[Mapping[str, Any]]) -> None:
-    """Make the tracker that the first message names, and have it log the rest."""
+def log_messages(messages: Iterator[Mapping[str, Any]]) -> None:
+    """Create the tracker that the first message names, and log the other messages with it."""
     opening = next(messages, None)
     if opening is None:
         return
     sys.path[:] = opening["modules"]
-    note, path = notes.decoded(opening["note"]), Path(opening["note_path"])
+    note, path = decode_note(opening["note"]), Path(opening["note_path"])
     run = {**opening["run"], "directory": Path(opening["run"]["directory"]), "is_resumed": note.is_begun}
-    tracker = made(note.tracker, TrackedRun(**run))
-    note = note.but(is_begun=True)
-    notes.write(path, note)
+    tracker = make_tracker(note.tracker, TrackedRun(**run))
+    note = note.updated(is_begun=True)
+    write_note(path, note)
     summary: Mapping[str, str | float] = {"status": "stopped"}
     for message in messages:
         match message["kind"]:
@@ -50,15 +118,15 @@ def follow(messages: Iterator[Mapping[str, Any]]) -> None:
             case "close":
                 summary = message["summary"]
         if changes := message.get("note"):
-            note = note.but(**changes)
-            notes.write(path, note)
+            note = note.updated(**changes)
+            write_note(path, note)
     tracker.close(summary)
     if summary["status"] != "stopped":
-        notes.write(path, note.but(is_finished=True))
+        write_note(path, note.updated(is_finished=True))
 
 
-def made(name: str, run: TrackedRun) -> Tracker:
-    """Return a tracker by its name; raise ``UnknownName``, or ``MissingExtra`` where its package is not installed."""
+def make_tracker(name: str, run: TrackedRun) -> Tracker:
+    """Create a tracker by name; raise ``UnknownName``, or ``MissingExtra`` where its package is not installed."""
     make = TRACKERS.load(name)
     try:
         tracker: Tracker = make(run)

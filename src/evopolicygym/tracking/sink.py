@@ -1,49 +1,151 @@
-"""The sink behind the journal: follows a run's events after they are written and hands points to a tracker's process.
+"""Sends points of a run to a tracker's process: the configuration, a point for each submission, the final results.
 
-Best effort: whatever becomes of the tracker, nothing here raises, waits while the run plays, or writes into its record.
-Messages go through a pipe, which is the bounded queue: a tracker that doesn't empty it is given up. What the
-messages say is described in ``points.py``; who reads them, in ``process.py``.
+Best effort: a failing tracker never raises, delays the run, or changes its record. Messages go through a pipe, which is
+the bounded queue: a tracker that doesn't drain it is stopped. No validation or held-out result is sent while an agent
+may still submit.
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evopolicygym.core.event import CheckpointSelected, Event, RunFinished, SubmissionPublished
-from evopolicygym.core.run import RunState
+from evopolicygym.core.cases import Split
+from evopolicygym.core.event import CheckpointSelected, Event, RunFinished, RunOpened, SubmissionPublished
+from evopolicygym.core.options import KNOBS, setting
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.score import best_so_far, estimate
 from evopolicygym.core.text import printable
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.tracking.notes import Note, note_of, places_of
-from evopolicygym.tracking.points import (
-    TrackedPoint,
-    config_of,
-    held_out_point,
-    submission_point,
-    summary_of,
-    validation_points,
-)
-from evopolicygym.tracking.tracker import TrackedRun
+from evopolicygym.tracking.process import Note, read_note, tracking_paths
+from evopolicygym.tracking.tracker import Configured, TrackedRun
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedPoint:
+    """Values at one step."""
+
+    episodes_spent: int
+    values: Mapping[str, float]
+    """Finite values by name."""
+
+
+def config_of(opened: RunOpened) -> dict[str, Configured]:
+    """Return a run's configuration by flat names, without commands, options of agents and seeds of cases."""
+    task, agent, allowance = opened.task, opened.agent, opened.agent.allowance
+    return {
+        "run": opened.run_id,
+        "task": task.environment.name,
+        "environment_id": task.environment.id,
+        "family": task.environment.family,
+        "kind": task.environment.kind.value,
+        "agent": agent.label or agent.name,
+        "program_sha256": agent.program_sha256 or None,
+        "model": agent.model or None,
+        "effort": agent.effort or None,
+        "seed": opened.seed,
+        "budget": task.budget.episodes,
+        "validation_cases": task.validation_cases,
+        "held_out_cases": task.held_out_cases,
+        "films": task.films,
+        "policy_packages": ",".join(task.policy_packages) or None,
+        **{knob.name: setting(task, knob) for knob in KNOBS},
+        "max_cost": allowance.cost,
+        "max_tokens": allowance.tokens,
+        "max_seconds": allowance.seconds,
+        "max_turns": allowance.turns,
+        "split_source": opened.split.value,
+        "experiment_id": opened.experiment,
+        "commitment": opened.commitment,
+        "isolation": opened.isolation,
+        "protocol_version": opened.protocol_version,
+        "spec_sha256": opened.spec_sha256,
+        **{f"versions.{name}": version for name, version in opened.versions.items()},
+    }
+
+
+def submission_point(state: RunState, submission: SubmissionState, *, is_now: bool) -> TrackedPoint:
+    """Return the point of a submission whose feedback is published.
+
+    ``is_now`` adds the agent's usage, which is known for the latest submission only.
+    """
+    up_to_it = state.submissions[: submission.index + 1]
+    best = best_so_far(estimate(item.returns).mean if item.returns else None for item in up_to_it)[-1]
+    used = state.used
+    return _point(
+        _spent(state, submission),
+        submission=submission.index,
+        mean_return=estimate(submission.returns).mean if submission.returns else None,
+        best_so_far=best,
+        tokens=used.tokens if is_now and used.tokens else None,
+        cost=used.cost if is_now and used.cost else None,
+    )
+
+
+def validation_points(state: RunState) -> list[TrackedPoint]:
+    """Return a point for each candidate, at the step of its submission; none before a checkpoint was selected."""
+    if not state.selected:
+        return []
+    played = [
+        (candidate, state.rollout(Split.VALIDATION, candidate.charged.checkpoint)) for candidate in state.candidates
+    ]
+    return [
+        _point(_spent(state, item), validation_mean_return=estimate(rollout.returns).mean) for item, rollout in played
+    ]
+
+
+def held_out_point(state: RunState) -> TrackedPoint | None:
+    """Return the score at the last step; None where the run has none."""
+    if not state.finished or state.finished.score is None:
+        return None
+    finished = state.finished
+    return _point(state.spent, held_out_score=finished.score, held_out_standard_error=finished.standard_error)
+
+
+def summary_of(state: RunState) -> dict[str, str | float]:
+    """Return the results of a run."""
+    if not state.finished:
+        return {"status": "stopped"}
+    score, used = held_out_point(state), state.used
+    last = _point(
+        state.spent,
+        episodes_spent=state.spent,
+        selected_submission=state.selected.submit_index if state.selected else None,
+        validation_mean_return=state.selected.validation_mean if state.selected else None,
+        tokens=used.tokens or None,
+        cost=used.cost or None,
+    )
+    return {"status": state.finished.status.value, **last.values, **(score.values if score else {})}
+
+
+def _spent(state: RunState, submission: SubmissionState) -> int:
+    return state.budget - submission.remaining_budget
+
+
+def _point(episodes_spent: int, /, **values: float | None) -> TrackedPoint:
+    known = {name: float(value) for name, value in values.items() if value is not None}
+    return TrackedPoint(episodes_spent, {name: value for name, value in known.items() if math.isfinite(value)})
+
 
 OnOpen = Callable[[RunPaths, RunState], None]
 OnEvent = Callable[[Event, RunState], None]
 OnNote = Callable[[str], object]
 PIPE_BYTES = 1 << 20
-"""Of messages that wait, the most that Linux gives everyone: some 5,000 points."""
-PATIENCE_S = 60.0
-"""How long the tracker's process has to end in, once its run is over: to load MLflow alone takes ten seconds, and more
-on a machine that is busy."""
+"""Capacity of the pipe, the largest without privileges on Linux: some 5,000 points."""
+EXIT_S = 60.0
+"""Seconds until the tracker's process must exit after the run; loading MLflow alone takes ten seconds."""
 LONGEST_REASON = 300
 
 
 class TrackerSink:
-    """Follows one run. Without a tracker, and without a note of an earlier one, it does nothing."""
+    """Tracks one run; does nothing without a tracker and without a note of an earlier one."""
 
     def __init__(self, tracker: str, on_note: OnNote) -> None:
         self._name, self._on_note = tracker, on_note
@@ -52,10 +154,10 @@ class TrackerSink:
         self._note = Note("")
 
     def opened(self, root: Path, state: RunState) -> None:
-        """Start the tracker where there is something to track, and hand it what it hasn't logged yet."""
-        with self._contained():
-            places = places_of(root)
-            before = note_of(places.note)
+        """Start the tracker unless it is finished, and send what it hasn't logged."""
+        with self._catch_all():
+            places = tracking_paths(root)
+            before = read_note(places.note)
             self._name = self._name or before.tracker
             self._note = before if before.tracker == self._name else Note(self._name)
             if not self._name or self._note.is_finished:
@@ -63,46 +165,48 @@ class TrackerSink:
             self._log = places.log
             self._start()
             self._send({"kind": "open", "note": asdict(self._note), "note_path": str(places.note), **_run(root, state)})
-            for one in state.submissions[self._note.submissions :]:
-                if one.published:
-                    self._send_point(submission_point(state, one, is_now=False), submissions=one.index + 1)
-            self._close_with(state)
+            for submission in state.submissions[self._note.submissions :]:
+                if submission.published:
+                    self._send_point(
+                        submission_point(state, submission, is_now=False), submissions=submission.index + 1
+                    )
+            self._send_results(state)
 
     def observe(self, event: Event, state: RunState) -> None:
-        """Hand on what an event tells, once it is recorded."""
+        """Send the point of a recorded event."""
         if self._process is None:
             return
-        with self._contained():
+        with self._catch_all():
             match event:
                 case SubmissionPublished(submit_index=index):
                     point = submission_point(state, state.submissions[index], is_now=True)
                     self._send_point(point, submissions=index + 1)
                 case CheckpointSelected() | RunFinished():
-                    self._close_with(state)
+                    self._send_results(state)
 
     def close(self) -> None:
-        """Let the tracker's process end, and wait for it a little; one that doesn't end is killed."""
+        """Wait up to ``EXIT_S`` for the tracker's process to exit, then kill it."""
         process, self._process = self._process, None
         if process is None or process.stdin is None:
             return
         try:
             with suppress(OSError):
                 process.stdin.close()
-            code = process.wait(PATIENCE_S)
+            code = process.wait(EXIT_S)
         except subprocess.TimeoutExpired:
-            self._warn(f"it had not ended {PATIENCE_S:g} s after the run")
+            self._warn(f"it had not ended {EXIT_S:g} s after the run")
         else:
             if code:
-                self._warn(self._last_words())
+                self._warn(self._last_line())
         finally:
             _kill(process)
 
-    def _close_with(self, state: RunState) -> None:
-        """Hand on what may be known by now: validation once a checkpoint is selected, the score once there is one."""
+    def _send_results(self, state: RunState) -> None:
+        """Send validation results once a checkpoint is selected, and the score once the run is finished."""
         if state.selected and not self._note.is_validated:
             for point in validation_points(state):
                 self._send_point(point)
-            self._note = self._note.but(is_validated=True)
+            self._note = self._note.updated(is_validated=True)
             self._send({"kind": "done", "note": {"is_validated": True}})
         if state.finished:
             if score := held_out_point(state):
@@ -124,11 +228,11 @@ class TrackerSink:
                 pipesize=PIPE_BYTES,
                 process_group=0,  # Ctrl-C reaches the run alone, which then closes the tracker in good order
             )
-        assert self._process.stdin  # noqa: S101 - for the type checker; a pipe was asked for
+        assert self._process.stdin  # noqa: S101 - for the type checker; a pipe by ``stdin``
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def _send(self, message: dict[str, object]) -> None:
-        """Put a message into the pipe, whole or not at all; give the tracker up where that can't be."""
+        """Write a whole message to the pipe; stop the tracker where that fails."""
         process = self._process
         if process is None or process.stdin is None:
             return
@@ -138,13 +242,13 @@ class TrackerSink:
         except BlockingIOError:
             written = 0
         except BrokenPipeError:
-            self._give_up(self._last_words())
+            self._give_up(self._last_line())
             return
         if written < len(line):
             self._give_up("it does not keep up with the run")
 
     @contextmanager
-    def _contained(self) -> Iterator[None]:
+    def _catch_all(self) -> Iterator[None]:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
@@ -163,7 +267,7 @@ class TrackerSink:
                 f"are not affected; evopolicygym resume logs what is missing. Its output: {self._log}"
             )
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         with suppress(OSError):
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
             return next((line for line in reversed(lines) if line.strip()), "it ended early")
@@ -171,12 +275,12 @@ class TrackerSink:
 
 
 @contextmanager
-def tracked(
+def attach_tracker(
     tracker: str, on_open: OnOpen, on_event: OnEvent, on_note: OnNote = warnings.warn
 ) -> Iterator[tuple[OnOpen, OnEvent]]:
-    """Yield what is to be called when a run is opened and after each of its events, with a tracker behind it.
+    """Yield callbacks for the opening and the events of a run that also inform a tracker.
 
-    Where ``tracker`` is empty, that is the tracker that logged the run before it was resumed, if any did.
+    An empty ``tracker`` means the one that logged the run before it was resumed, if any.
     """
     sink = TrackerSink(tracker, on_note)
 
@@ -202,13 +306,13 @@ def _run(root: Path, state: RunState) -> dict[str, object]:
         f"{opened.task.environment.name} {agent} {opened.run_id}",
         opened.task.environment.name,
         config_of(opened),
-        places_of(root).directory,
+        tracking_paths(root).directory,
     )
     return {"run": {**asdict(run), "directory": str(run.directory)}, "modules": sys.path}
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """Kill a tracker's process with all that it started, where it has not ended, and collect it."""
+    """Kill a tracker's process group and reap the process."""
     if process.poll() is None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)

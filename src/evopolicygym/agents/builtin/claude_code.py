@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 PLAIN = (
     "--output-format",
@@ -30,7 +30,7 @@ class ClaudeCode(Tool):
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code@2.1.330"
-    wire = Wire.MESSAGES
+    wire = ApiFormat.MESSAGES
     url, key = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
     efforts = ("low", "medium", "high", "xhigh", "max")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 PLAIN = (
     "--json",
@@ -38,7 +38,7 @@ class Codex(Tool):
 
     program = "codex"
     install = "npm install -g @openai/codex@0.169.0"
-    wire = Wire.RESPONSES
+    wire = ApiFormat.RESPONSES
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     usage_lasts = True
     efforts = ()

@@ -28,9 +28,9 @@ from evopolicygym.core.agent import (
     Workspace,
 )
 from evopolicygym.core.errors import MissingExtra, UsageError
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 
@@ -171,9 +171,9 @@ def upstream_of(config: AgentConfig) -> ModelUpstream | None:
         if key or wire:
             raise UsageError("A model's key or wire format was given, and no address: give model_url (--model-url).")
         return None
-    if wire and wire not in set(Wire):
-        raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(Wire)}.")
-    upstream = ModelUpstream(url, key, Wire(wire or Wire.AUTO), (config.model,) if config.model else ())
+    if wire and wire not in set(ApiFormat):
+        raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(ApiFormat)}.")
+    upstream = ModelUpstream(url, key, ApiFormat(wire or ApiFormat.AUTO), (config.model,) if config.model else ())
     upstream.key()
     try:
         import httpx2  # noqa: F401 - only whether it is there

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},  # else it asks, and ends with code 41
@@ -23,7 +23,7 @@ class Gemini(Tool):
 
     program = "gemini"
     install = "npm install -g @google/gemini-cli@0.61.0"
-    wire = Wire.GEMINI
+    wire = ApiFormat.GEMINI
     url, key = "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"
     efforts = ("minimal", "low", "medium", "high")
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 
 class KimiCode(Tool):
@@ -14,7 +14,7 @@ class KimiCode(Tool):
 
     program = "kimi"
     install = "npm install -g @moonshot-ai/kimi-code@2.1.0 (it needs Node 22 or later)"
-    wire = Wire.CHAT
+    wire = ApiFormat.CHAT
     url, key = "https://api.moonshot.ai/v1", "MOONSHOT_API_KEY"
 
     def arguments(self, call: ToolTask) -> Sequence[str]:

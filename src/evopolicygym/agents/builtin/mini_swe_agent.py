@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 
 class MiniSweAgent(Tool):
@@ -14,7 +14,7 @@ class MiniSweAgent(Tool):
 
     program = "mini"
     install = "pipx install mini-swe-agent==2.4.6 --pip-args 'litellm<1.100'"
-    wire = Wire.CHAT
+    wire = ApiFormat.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     efforts = ()
 

@@ -17,10 +17,9 @@ from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS, UNREADABLE, Conversation
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, RequestRefused
-from evopolicygym.model_proxy.ledger import Ledger
-from evopolicygym.model_proxy.log import ModelLog
+from evopolicygym.model_proxy.formats import ModelRequestRefused
+from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import ModelRequestRefused
 
 if TYPE_CHECKING:
     from evopolicygym.agents.kit.neutral_harness.provider import Provider

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 
 class OpenCode(Tool):
@@ -15,7 +15,7 @@ class OpenCode(Tool):
 
     program = "opencode"
     install = "npm install -g opencode-ai@1.18.33"
-    wire = Wire.CHAT
+    wire = ApiFormat.CHAT
     url, key = "https://api.openai.com/v1", "OPENAI_API_KEY"
     usage_adds_up = True
     efforts = ()

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from evopolicygym.agents.kit import cli_agent
 from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 SETTINGS = {
     "general": {"disableAutoUpdate": True},
@@ -20,7 +20,7 @@ class Qwen(Tool):
 
     program = "qwen"
     install = "npm install -g @qwen-code/qwen-code@0.24.4"
-    wire = Wire.CHAT
+    wire = ApiFormat.CHAT
     url, key = "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"
     usage_lasts = True
     efforts = ("low", "medium", "high", "xhigh", "max")

@@ -25,10 +25,10 @@ from evopolicygym.agents.kit.tool import Tool, ToolEvent, ToolTask
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentEnd, AgentLimits, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress, ModelUpstream
 from evopolicygym.model_proxy.usage import MOST
-from evopolicygym.model_proxy.wire import Wire
 from evopolicygym.sandbox.program.view import launched
 
 MAX_TURNS = 8
@@ -235,7 +235,7 @@ def make(tool: Tool, config: AgentConfig) -> CommandLineAgent:
 
 def _upstream(tool: Tool, config: AgentConfig) -> ModelUpstream:
     given = {name: str(config.options.get(name, "")) for name in MODEL_OPTIONS}
-    if given["model_wire"] not in {"", Wire.AUTO, tool.wire}:
+    if given["model_wire"] not in {"", ApiFormat.AUTO, tool.wire}:
         raise UsageError(f"The agent {config.name!r} speaks {tool.wire}, not {given['model_wire']}.")
     if not given["model_url"]:
         given |= {"model_url": tool.url, "model_key": given["model_key"] or tool.key}

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
-from evopolicygym.model_proxy.wire import Wire
 
 Event = Mapping[str, Any]
 """A line of JSON that a tool prints."""
@@ -48,7 +48,7 @@ class Tool(ABC):
     """As it is called on the PATH."""
     install: ClassVar[str]
     """The command that installs the version that this was tested with."""
-    wire: ClassVar[Wire]
+    wire: ClassVar[ApiFormat]
     url: ClassVar[str]
     """Where its model is by default."""
     key: ClassVar[str]

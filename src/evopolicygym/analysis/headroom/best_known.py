@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from evopolicygym.analysis.published.other_protocol import OtherFigures
 from evopolicygym.analysis.published.score_tables import AGENT
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
-from evopolicygym.specs.game_identity import GameIdentity
+from evopolicygym.specs.catalog import GameIdentity
 
 RUN, PUBLISHED, ELSEWHERE = "run", "published", "published elsewhere"
 

@@ -19,7 +19,7 @@ from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.run_document import decode
-from evopolicygym.specs.game_identity import GameIdentity, game_named, game_of
+from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
 
 AGENT, ANCHOR = "agent", "anchor"
 

@@ -1,6 +1,6 @@
 """Tables of packs: what each task is, what came of its check, and what can't be had.
 
-They are made from what packs say and from the records that ship (``specs/pack_records.py``): no simulator is asked.
+They are made from what packs say and from the records that ship (``specs/pack_catalog.py``): no simulator is asked.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from statistics import median
 from evopolicygym.analysis.tables.formats import shown
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
-from evopolicygym.specs.pack_records import shipped
+from evopolicygym.specs.pack_catalog import shipped_record
 
 OF_PACKS = (
     *("pack", "tasks", "checked", "passed", "repeat", "least steps a second", "median", "most"),
@@ -23,13 +23,13 @@ REPEATS = {True: "yes", False: "no", None: None}
 
 def packs_table(packs: Iterable[Pack]) -> Table:
     """Return a row for each pack whose check ships."""
-    checked = ((pack, record) for pack in packs if (record := shipped(pack.name)))
+    checked = ((pack, record) for pack in packs if (record := shipped_record(pack.name)))
     return table_of("Checks of packs", OF_PACKS, (_pack_row(pack, record) for pack, record in checked))
 
 
 def checks_table(pack: Pack) -> Table:
     """Return what came of each task of a pack; no row where no check ships."""
-    record = shipped(pack.name)
+    record = shipped_record(pack.name)
     tasks = record.tasks if record else ()
     return table_of(f"Check of {pack.name}", OF_CHECKS, map(_check_row, tasks))
 
@@ -39,7 +39,7 @@ def tasks_table(pack: Pack) -> Table:
 
     What all tasks have in common is said once, in a note.
     """
-    record = shipped(pack.name)
+    record = shipped_record(pack.name)
     rows = [_task_row(task, record.task(task.name) if record else None) for task in pack.tasks]
     found = table_of(f"Tasks of {pack.name}", OF_TASKS, rows)
     same = [at for at, cells in enumerate(zip(*rows, strict=True)) if at and len(rows) > 1 and len(set(cells)) == 1]

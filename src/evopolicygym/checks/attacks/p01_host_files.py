@@ -1,4 +1,4 @@
-"""P01: reads files outside of its sandbox, settings, homes, what runs left
+"""P01: reads files outside of its sandbox: settings, homes, run directories
 
 submission: ok
 episodes: ok

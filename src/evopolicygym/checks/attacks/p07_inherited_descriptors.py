@@ -9,7 +9,7 @@ import fcntl
 import os
 
 OURS = (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)
-"""How the null device, the two outputs, and the pipes of questions and answers are open."""
+"""Modes of the null device, the two outputs, and the pipes of questions and answers."""
 
 
 class Policy:

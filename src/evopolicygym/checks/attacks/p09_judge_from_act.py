@@ -1,4 +1,4 @@
-"""P09: submits to the judge from act, whose address it was told
+"""P09: submits to the judge from act, at an address that it was given
 
 submission: ok
 episodes: ok

@@ -1,4 +1,4 @@
-"""P16: searches its process for what a message might have carried besides the observation
+"""P16: searches its process for data that a message carried besides the observation
 
 submission: ok
 episodes: ok

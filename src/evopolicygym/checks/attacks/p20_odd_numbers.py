@@ -1,4 +1,4 @@
-"""P20: acts with numbers that are none: NaN, infinities, far too large ones
+"""P20: acts with invalid numbers: NaN, infinities, far too large ones
 
 submission: ok
 episodes: invalid_action

@@ -1,4 +1,4 @@
-"""P21: acts with what is no number: nothing, texts, sets, odd arrays
+"""P21: acts with values that are not numbers: None, strings, sets, odd arrays
 
 submission: ok
 episodes: invalid_action

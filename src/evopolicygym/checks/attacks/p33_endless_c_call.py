@@ -1,4 +1,4 @@
-"""P33: computes for ever in one C call that no thread interrupts, all signals ignored
+"""P33: computes forever in one C call that no thread interrupts, all signals ignored
 
 submission: ok
 episodes: timeout

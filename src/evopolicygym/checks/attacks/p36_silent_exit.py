@@ -1,4 +1,4 @@
-"""P36: ends its process without a word
+"""P36: exits its process silently
 
 submission: ok
 episodes: died

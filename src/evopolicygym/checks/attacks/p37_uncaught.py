@@ -1,4 +1,4 @@
-"""P37: raises what ordinary handlers don't catch, the channel's own end among it
+"""P37: raises exceptions that ordinary handlers don't catch, the channel's own among them
 
 submission: ok
 episodes: error, died

@@ -1,4 +1,4 @@
-"""P46: prints what is no text: escapes, NULs, broken UTF-8, lines that look like the journal's
+"""P46: prints invalid text: escapes, NULs, broken UTF-8, lines that look like the journal's
 
 submission: ok
 episodes: ok

@@ -1,4 +1,4 @@
-"""P48: stops itself, so that no signal but the last one reaches it
+"""P48: stops itself, so that only SIGKILL reaches it
 
 submission: ok
 episodes: timeout

@@ -1,4 +1,4 @@
-"""P51: helps itself to time and processors: clock, priority, limits, processors, real time
+"""P51: takes more time and processors: clock, priority, limits, processors, real time
 
 submission: ok
 episodes: ok

@@ -1,4 +1,4 @@
-"""P56: is honest, prints, and uses numpy: no attack, but what shows that policies play
+"""P56: is honest, prints, and uses numpy: a control that shows that policies play
 
 submission: ok
 episodes: ok

@@ -1,4 +1,4 @@
-"""P57: raises errors whose words are no text: halves of characters, escapes, many lines
+"""P57: raises errors with invalid messages: lone surrogates, escapes, many lines
 
 submission: ok
 episodes: error

@@ -1,4 +1,4 @@
-"""P58: leaves marks in what all share: which pages of a library are in memory, and locks on parts of its files
+"""P58: leaves marks in shared state: which pages of a library are in memory, and locks on parts of its files
 
 submission: ok
 episodes: ok

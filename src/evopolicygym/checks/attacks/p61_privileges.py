@@ -1,4 +1,4 @@
-"""P61: uses the privileges of its user: asks where a file's blocks lie, which only the machine's administrator may know
+"""P61: uses the privileges of its user: asks for the block numbers of a file, which only root may know
 
 submission: ok
 episodes: ok

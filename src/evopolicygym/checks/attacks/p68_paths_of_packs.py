@@ -1,4 +1,4 @@
-"""P68: looks for where packs lie in all that names paths: variables, arguments, errors, maps, what it is given
+"""P68: looks for paths of packs: in variables, arguments, errors, maps, its own arguments
 
 submission: ok
 episodes: ok
@@ -34,9 +34,9 @@ def errors():
 
 def said(*given):
     yield from os.environ.items()
-    yield from (("an argument", one) for one in (*sys.argv, *sys.orig_argv, *sys.path, sys.prefix, sys.executable))
-    yield from ((name, str(getattr(one, "__file__", ""))) for name, one in list(sys.modules.items()))
-    yield from (("what it was given", repr(one)) for one in given)
+    yield from (("an argument", item) for item in (*sys.argv, *sys.orig_argv, *sys.path, sys.prefix, sys.executable))
+    yield from ((name, str(getattr(module, "__file__", ""))) for name, module in list(sys.modules.items()))
+    yield from (("what it was given", repr(item)) for item in given)
     yield from errors()
     yield "the stack", "".join(traceback.format_stack())
     for name in OF_ITSELF:
@@ -52,7 +52,7 @@ def said(*given):
 class Policy:
     def __init__(self, obs_space, action_space, env_meta):
         for name, text in said(obs_space, action_space, env_meta):
-            if any(one in text for one in NAMES):
+            if any(item in text for item in NAMES):
                 print(f"LEAK: {name} names {text[:200]!r}")
 
     def reset(self, episode_index):

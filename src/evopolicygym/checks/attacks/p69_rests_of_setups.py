@@ -1,4 +1,4 @@
-"""P69: looks into the buffers that its process inherits for the rest of what earlier episodes were given
+"""P69: looks into the buffers that its process inherits for leftover data of earlier episodes
 
 submission: ok
 episodes: ok

@@ -36,8 +36,8 @@ def prepare(library):
     for address in (BUFFER, PATH, TIMEOUT):
         LIBC.mmap(ctypes.c_void_p(address), ctypes.c_size_t(PAGE), 3, private, -1, ctypes.c_long(0))
     LIBC.mmap(ctypes.c_void_p(MAPPED), ctypes.c_size_t(PAGE), 1, shared, FILE, ctypes.c_long(0))
-    for one in (signal.SIGALRM, signal.SIGIO, signal.SIGURG, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)):
-        signal.signal(one, lambda *_: None)
+    for item in (signal.SIGALRM, signal.SIGIO, signal.SIGURG, *range(signal.SIGRTMIN, signal.SIGRTMAX + 1)):
+        signal.signal(item, lambda *_: None)
 
 
 def tried(number, arguments):
@@ -46,7 +46,7 @@ def tried(number, arguments):
         ctypes.memmove(address, content, len(content))
     ctypes.set_errno(0)
     signal.setitimer(signal.ITIMER_REAL, BLOCKS_S, BLOCKS_S)
-    answer = LIBC.syscall(ctypes.c_long(number), *(ctypes.c_uint64(one) for one in arguments))
+    answer = LIBC.syscall(ctypes.c_long(number), *(ctypes.c_uint64(argument) for argument in arguments))
     signal.setitimer(signal.ITIMER_REAL, 0)
     os.closerange(5, FILE)  # what it opened
     os.closerange(NULL + 1, NULL + 4)

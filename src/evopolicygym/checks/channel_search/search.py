@@ -141,7 +141,7 @@ class _Player:
         checkpoint.mkdir()
         source = files("evopolicygym.checks.channel_search") / "policy.py"
         (checkpoint / "policy.py").write_bytes(source.read_bytes())
-        written = [asdict(one) for one in calls]
+        written = [asdict(call) for call in calls]
         plan = {"library": library, "seconds": seconds, "places": PLACES, "calls": written}
         (checkpoint / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
         grounds = self.executor.grounds
@@ -187,7 +187,7 @@ class _Search:
                 self.progress(f"writing by {written[0].system_call}")
                 self.writer.play(written, self.library)
             names = tuple(written[0].system_call for written in group)
-            yield from (Channel(names, one, at_once=False) for one in _changed(steady, self.read(calls)))
+            yield from (Channel(names, item, at_once=False) for item in _changed(steady, self.read(calls)))
 
     def side_by_side(self) -> Iterator[Channel]:
         """Read for as long as somebody writes, call by call."""
@@ -201,7 +201,7 @@ class _Search:
             try:
                 while writer.is_alive():
                     seen = self.read(calls)
-                    yield from (Channel((name,), one, at_once=True) for one in _changed(steady, seen))
+                    yield from (Channel((name,), item, at_once=True) for item in _changed(steady, seen))
             finally:
                 writer.join()
 
@@ -209,7 +209,7 @@ class _Search:
         """Return what is answered alike while nobody writes; note what is not, and should be."""
         self.progress("reading while nobody writes")
         seen = [self.read(calls) for _ in range(BASELINES)]
-        alike = {name: value for name, value in seen[0].items() if all(one[name] == value for one in seen)}
+        alike = {name: value for name, value in seen[0].items() if all(item[name] == value for item in seen)}
         names = {name: name.partition("#")[0] for name in seen[0]}
         self.unsteady |= {names[name] for name in seen[0].keys() - alike.keys()} - self.by_nature
         return {name: value for name, value in alike.items() if names[name] not in self.by_nature}
@@ -246,7 +246,7 @@ def search(
             executor = stack.enter_context(LocalExecutor(ExecutorConfig(spec, LIMITS, level, workers, log, 1)))
             return _Player(spec, place / name, executor)
 
-        plan = [one for one in _plan(allowed(program, platform.machine())) if not only or one.system_call in only]
+        plan = [item for item in _plan(allowed(program, platform.machine())) if not only or item.system_call in only]
         found = _Search(plan, library, player("writers"), player("readers"), progress, frozenset(by_nature))
         channels = (*found.one_after_another(), *found.side_by_side())
     return SearchResult(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))
@@ -271,8 +271,8 @@ def _plan(ways: Iterator[Allowed]) -> Iterator[Probe]:
             place, commands = COMMANDS[name]
             values[place] = list(dict.fromkeys((*way.values(place, commands), *values[place])))
         most = TRIES_THAT_BLOCK if name in MAY_BLOCK else TRIES
-        tries = (one[::-1] for one in product(*reversed(values)))
-        kept = islice((one for one in tries if not (name == "madvise" and _holds_programs(*one[:2]))), most)
+        tries = (item[::-1] for item in product(*reversed(values)))
+        kept = islice((item for item in tries if not (name == "madvise" and _holds_programs(*item[:2]))), most)
         yield Probe(f"{name}#{count[way.number]}", way.number, list(kept))
 
 

@@ -1,9 +1,7 @@
-"""Fast simulators do the same with less work: an episode costs less and not one bit of it changes.
+"""Faster implementations of simulators with bit-identical results.
 
-Each module has a class that derives from a simulator's own and writes anew the part that takes most of its time. It is
-used only with the versions of packages it was compared with; with others the simulator plays as it is. How episodes
-come to be is described in ``environments/environment.py``, and what a fast simulator gains in
-docs/measure/benchmarks.md.
+Each module has classes that derive from a simulator's own and replace its slowest part. They are used only with the
+package versions that they were compared with; other versions play unchanged (docs/measure/benchmarks.md).
 """
 
 from collections.abc import Mapping
@@ -45,7 +43,7 @@ FAST_SIMULATORS = {
 def entry_point(registered: str) -> str:
     """Return what to play for a registered entry point: its fast simulator where one is to be used, else itself."""
     fast = FAST_SIMULATORS.get(registered)
-    if fast is None or not all(_is_installed(*one) for one in fast.compared_with.items()):
+    if fast is None or not all(_is_installed(*item) for item in fast.compared_with.items()):
         return registered
     return fast.entry_point
 

@@ -93,13 +93,13 @@ class Policy(Walker):
         elif dropped:
             self.origins[front] = self.held_from
         done = {
-            "go to": lambda one: self.fits(front, one.what),
-            "pick up": lambda one: picked and self.holds(one.what),
-            "open": lambda one: opened and self.fits(front, one.what),
-            PUT: lambda one: dropped and self.fits(front, one.what) and self.is_beside(front, one.beside),
+            "go to": lambda item: self.fits(front, item.what),
+            "pick up": lambda item: picked and self.holds(item.what),
+            "open": lambda item: opened and self.fits(front, item.what),
+            PUT: lambda item: dropped and self.fits(front, item.what) and self.is_beside(front, item.beside),
         }
         while self.parts:
-            self.parts[0] = [one for one in self.parts[0] if not done[one.verb](one)]
+            self.parts[0] = [part for part in self.parts[0] if not done[part.verb](part)]
             if self.parts[0]:
                 return
             self.parts.pop(0)
@@ -117,7 +117,7 @@ class Policy(Walker):
         if self.in_the_way and world.cells[self.in_the_way][0] in (KEY, BALL, BOX):
             return self.go(world.routes(world.rough_effort), poses_of([self.in_the_way]), PICK_UP)
         self.in_the_way = None
-        options = [self.next_things(one) for one in self.parts[0]]
+        options = [self.next_things(part) for part in self.parts[0]]
         for effort in (world.effort, world.rough_effort):
             routes = world.routes(effort)
             cost, poses, action = min((routes.cost(poses), poses, action) for poses, action in options)
@@ -151,20 +151,24 @@ class Policy(Walker):
         move = world.toward(routes, pose)
         return PICK_UP if move == USE and world.cells[ahead(world.pose)][0] == BOX else move
 
-    def next_things(self, one: Instruction) -> tuple[list[Pose], int]:
+    def next_things(self, instruction: Instruction) -> tuple[list[Pose], int]:
         """Return the poses at which the next action of an instruction is done, with the action."""
         world = self.world
-        found = [cell for cell in world.cells if self.fits(cell, one.what)]
-        if one.verb == "open":
+        found = [cell for cell in world.cells if self.fits(cell, instruction.what)]
+        if instruction.verb == "open":
             shut = [door for door in found if world.cells[door][2] == LOCKED]
             return self.unlocking(shut) if len(shut) == len(found) else (poses_of(set(found) - set(shut)), USE)
-        if self.holds(one.what) and (one.verb == PUT or not found):
+        if self.holds(instruction.what) and (instruction.verb == PUT or not found):
             empty = world.find(EMPTY)
-            places = [cell for cell in empty if self.is_beside(cell, one.beside)] if one.verb == PUT else empty
+            places = (
+                [cell for cell in empty if self.is_beside(cell, instruction.beside)]
+                if instruction.verb == PUT
+                else empty
+            )
             return poses_of(places), DROP
-        if one.verb == PUT and not any(self.fits(cell, one.beside) for cell in world.cells):
+        if instruction.verb == PUT and not any(self.fits(cell, instruction.beside) for cell in world.cells):
             return [], DROP
-        return poses_of(found), RIGHT if one.verb == "go to" else PICK_UP
+        return poses_of(found), RIGHT if instruction.verb == "go to" else PICK_UP
 
     def unlocking(self, doors: list[Cell]) -> tuple[list[Pose], int]:
         """Return where and how a locked door is opened, or its key is got."""

@@ -1,6 +1,6 @@
 """An archive: a small directory as bytes, to be sent between machines; unpacked, it is the same, byte for byte.
 
-What is in the files is nobody's business here. Checkpoints go out so, episodes' files come home so.
+Checkpoints are sent to nodes, and files of episodes are returned, as archives.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ Archive = Mapping[str, bytes | None]
 
 
 def pack(directory: Path) -> dict[str, bytes | None]:
-    """Return a directory's files and directories; raise ``RecordError`` where anything else lies there."""
+    """Return a directory's files and directories; raise ``RecordError`` where it holds anything else."""
     return {path.relative_to(directory).as_posix(): _content(path, directory) for path in sorted(directory.rglob("*"))}
 
 
@@ -28,7 +28,7 @@ def _content(path: Path, directory: Path) -> bytes | None:
 
 
 def name_of(archive: Archive) -> str:
-    """Return the name that a checkpoint's content gives it (``records/checkpoints.py``)."""
+    """Return the content-based name of a checkpoint (``records/checkpoints.py``)."""
     files = {path: content for path, content in archive.items() if content is not None}
     return checkpoint_name(
         {path: (len(content), hashlib.sha256(content).hexdigest()) for path, content in files.items()}
@@ -36,7 +36,7 @@ def name_of(archive: Archive) -> str:
 
 
 def unpack(archive: Archive, directory: Path) -> None:
-    """Lay an archive out as a directory, in place of what was there: complete or not at all.
+    """Replace a directory with the content of an archive, atomically.
 
     Raises ``RecordError`` where a path would lead out of it.
     """

@@ -1,4 +1,4 @@
-"""What plays on a machine that is not the judge's: a local executor with one worker, among bytes.
+"""A node of a cluster: a local executor with one worker, which receives and returns bytes.
 
 A checkpoint comes as bytes and is laid out in this machine's scratch directory; an episode's files go back as bytes.
 Anything may carry them, so nothing of a cluster's software is imported. No result depends on what is kept here: when
@@ -28,7 +28,7 @@ from evopolicygym.rollout.messages import fault_of
 from evopolicygym.version import __version__
 
 SCRATCH = "evopolicygym-node-"
-"""How the name of a node's scratch begins, in the machine's directory for temporary files."""
+"""Prefix of a node's scratch directory."""
 LOCK = "lock"
 """Held by the process whose scratch it is, so that scratch of one that was killed is known."""
 SWEEP_WAIT_S = 3.0
@@ -39,11 +39,11 @@ SAID = 8192
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """What a node says of itself."""
+    """A node's description of itself."""
 
     grounds: Grounds
     version: str
-    """Of this package."""
+    """Version of this package."""
     process: int
     core: int | None
     """The processor that its worker and policies are pinned to."""
@@ -51,17 +51,17 @@ class NodeDescription:
 
 @dataclass(frozen=True, slots=True)
 class NodeReply:
-    """What a node answers."""
+    """A node's reply."""
 
     answer: NodeDescription | Episode | LoadError | Trial | None = None
     files: Archive = field(default_factory=dict)
-    """Of an episode, where its job says that they are wanted."""
+    """Files of an episode, if its job requests them."""
     repeated: Sequence[str] = ()
     """Why the case was played again."""
     error: EvoPolicyGymError | None = None
-    """What was raised instead of an answer."""
+    """The error raised instead of an answer."""
     said: bytes = b""
-    """What simulators and sandboxes printed meanwhile; the beginning, where it is too much."""
+    """Output of simulators and sandboxes, cut at a limit."""
 
 
 class Node:

@@ -1,7 +1,4 @@
-"""A connection to a Ray cluster: one that runs, found by its address, or one of this machine alone, started for us.
-
-What is played there is described in ``executors/ray.py``.
-"""
+"""A connection to a Ray cluster: a running one by its address, or a local one that is started."""
 
 import logging
 import os
@@ -23,12 +20,12 @@ from evopolicygym.core.errors import NodeError, UsageError
 AUTO = "auto"
 CLIENT = "ray://"
 ANSWERS_S = 5.0
-"""Seconds within which a cluster's port must take a connection; Ray itself would try for minutes."""
+"""Seconds until a cluster's port must accept a connection; Ray itself would try for minutes."""
 OBJECT_STORE = 256 << 20
-"""Bytes of memory for what is under way, in a cluster of our own."""
+"""Bytes of the object store of a local cluster."""
 _lock = threading.Lock()
 _users: list[str] = []
-"""The addresses of those who use this process's connection, which there can be one of."""
+"""Addresses of the users of this process's single connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Machine:
 
     identity: str
     name: str
-    """As a person would find it."""
+    """Readable name of the node."""
     processors: int
 
 
@@ -65,14 +62,14 @@ def machines() -> list[Machine]:
     """Return the nodes that are alive and have processors, in an order that stays."""
     found = [
         Machine(
-            one["NodeID"],
-            f"{one['NodeManagerHostname']} ({one['NodeManagerAddress']}, node {one['NodeID'][:8]})",
-            int(one["Resources"].get("CPU", 0)),
+            item["NodeID"],
+            f"{item['NodeManagerHostname']} ({item['NodeManagerAddress']}, node {item['NodeID'][:8]})",
+            int(item["Resources"].get("CPU", 0)),
         )
-        for one in ray.nodes()
-        if one["Alive"]
+        for item in ray.nodes()
+        if item["Alive"]
     ]
-    return sorted((one for one in found if one.processors), key=lambda one: one.identity)
+    return sorted((item for item in found if item.processors), key=lambda item: item.identity)
 
 
 _stack: list[str] = []

@@ -22,10 +22,9 @@ from evopolicygym.core.task import PolicyContext
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.cores import Claim, claim
 from evopolicygym.rollout.executor import ExecutorConfig
-from evopolicygym.rollout.log_bound import bound
 from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
-from evopolicygym.rollout.worker_process import WorkerProcess, start, walls_of
+from evopolicygym.rollout.worker_process import WorkerProcess, bound, start, walls_of
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.bwrap import reaching_bwrap
 from evopolicygym.sandbox.confinement.simulator_walls import FINDING
@@ -224,7 +223,7 @@ class LocalExecutor:
         """Raise ``EnvironmentFault`` where a worker has imported other code of the simulator than those before it."""
         self._code = self._code or grounds.simulator_code
         if changed := other_code(self._code, grounds.simulator_code):
-            changes = ", ".join(f"code of {one.module}: {one.here} before, {one.there} now" for one in changed)
+            changes = ", ".join(f"code of {item.module}: {item.here} before, {item.there} now" for item in changed)
             raise EnvironmentFault(
                 f"The simulator of {self._spec.name!r} was changed while it was being played ({changes}), so that its "
                 f"episodes would not be comparable. Put it back as it was to go on."
@@ -259,7 +258,7 @@ class LocalExecutor:
         by_connection: dict[Any, WorkerSeat] = {
             seat.connection: seat for seat in self._seats if seat.job is not None or seat.grounds is None
         }
-        return [by_connection[one] for one in wait(list(by_connection))]
+        return [by_connection[item] for item in wait(list(by_connection))]
 
     def _received(self, seat: WorkerSeat) -> Episode | Fault:
         """Return a worker's reply to its job; a worker that died is replaced, and its death is the reply."""

@@ -1,8 +1,7 @@
 """Rollouts on a Ray cluster: an actor for every processor of its nodes, each with a worker and a sandbox of its own.
 
 The journal, the lock and the secret stay with the driver. Out go a checkpoint's bytes, once a node, and the seeds of
-cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on. What
-a node does with a case is described in ``rollout/cluster/node.py``.
+cases one by one; home come an episode and its files. A node must be like the driver in all that results depend on.
 """
 
 import secrets
@@ -28,8 +27,7 @@ from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
 from evopolicygym.rollout.cluster.node import Node, NodeDescription, NodeReply, sweep
-from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
-from evopolicygym.rollout.cluster.node_packs import check_nodes, pack_here
+from evopolicygym.rollout.cluster.node_compatibility import check_nodes, incompatibilities, pack_state
 from evopolicygym.rollout.cluster.ray_cluster import Machine, connected, machines
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
@@ -185,8 +183,8 @@ class RayExecutor:
         with self._stack, suppress(RayError):
             leaving = {seat.actor.close.remote(): seat for seat in self._seats}
             left, _ = ray.wait(list(leaving), num_returns=len(leaving), timeout=LEAVE_S) if leaving else ([], [])
-            for one, seat in leaving.items():
-                self._kill(seat, left_by_itself=one in left)
+            for item, seat in leaving.items():
+                self._kill(seat, left_by_itself=item in left)
             self._sweep()
         shutil.rmtree(self._config.scratch, ignore_errors=True)
 
@@ -198,23 +196,23 @@ class RayExecutor:
 
     def _check_packs(self, spec: EnvironmentSpec) -> None:
         """Raise ``NodeError`` where nodes lack the environment's pack; those that don't answer are seen to later."""
-        task = ray.remote(num_cpus=0, max_retries=0)(pack_here)
+        task = ray.remote(num_cpus=0, max_retries=0)(pack_state)
         asked = {}
-        for one in machines():
-            place = NodeAffinitySchedulingStrategy(one.identity, soft=False)
-            asked[task.options(scheduling_strategy=place).remote(spec.pack)] = one
+        for machine in machines():
+            place = NodeAffinitySchedulingStrategy(machine.identity, soft=False)
+            asked[task.options(scheduling_strategy=place).remote(spec.pack)] = machine
         answered, _ = ray.wait(list(asked), num_returns=len(asked), timeout=SETTLE_S) if asked else ([], [])
         there = {}
-        for one in answered:
+        for item in answered:
             with suppress(RayError):
-                there[asked[one].name] = ray.get(one)
-        check_nodes(spec.pack, spec.packages, pack_here(spec.pack), there)
+                there[asked[item].name] = ray.get(item)
+        check_nodes(spec.pack, spec.packages, pack_state(spec.pack), there)
 
     def _muster(self) -> None:
         """Start actors wherever there are processors without one, evenly over the nodes."""
         self._looked_at = time.monotonic()
         alive = machines()
-        for turn in range(max((one.processors for one in alive), default=0)):
+        for turn in range(max((item.processors for item in alive), default=0)):
             for machine in alive:
                 there = sum(seat.machine.identity == machine.identity for seat in self._seats)
                 if there == turn < machine.processors and (self._most is None or len(self._seats) < self._most):
@@ -249,7 +247,7 @@ class RayExecutor:
         else:
             time.sleep(POLL_S)
             answered = []
-        seats = [by_answer[one] for one in answered]
+        seats = [by_answer[item] for item in answered]
         for seat in seats:
             if seat.here is None:
                 self._open(seat)
@@ -260,7 +258,7 @@ class RayExecutor:
         if self._ready():
             self._somebody_at = time.monotonic()
         elif time.monotonic() - self._somebody_at > NOBODY_S:
-            names = ", ".join(one.name for one in machines()) or "none"
+            names = ", ".join(machine.name for machine in machines()) or "none"
             raise NodeError(
                 f"For {NOBODY_S:g} s there was no node to play on. Nodes with processors that are alive: {names}; "
                 f"{len(self._seats)} workers wait there for a free processor."
@@ -336,7 +334,7 @@ class RayExecutor:
 
     def _sweep(self) -> None:
         """Have the nodes remove what actors left that were killed."""
-        alive = {one.identity for one in machines()} if self._killed else set()
+        alive = {machine.identity for machine in machines()} if self._killed else set()
         task = ray.remote(num_cpus=0, max_retries=0)(sweep)
         sweeping = [
             task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(left)

@@ -1,8 +1,7 @@
-"""A camera: a process that has an episode's recorded actions drawn again, and films what it sees.
+"""A camera process: renders an episode from its recorded actions and films it.
 
-Started as ``python -P -m evopolicygym.rollout.films.camera DESCRIPTOR``. No policy is near it: the actions come from
-the record. What was drawn is hashed as a worker hashes an episode, so that the film can be held against the journal.
-How pictures are drawn is described in ``drawing.py``.
+Started as ``python -P -m evopolicygym.rollout.films.camera DESCRIPTOR``. No policy runs: the actions come from the
+record. The trajectory is hashed as a worker hashes an episode, so that the film can be verified against the journal.
 """
 
 import sys
@@ -11,9 +10,8 @@ from multiprocessing.connection import Connection
 
 from evopolicygym.core.film import Shot
 from evopolicygym.environments.rendering import Picture
-from evopolicygym.rollout.films.contact_sheet import ContactSheet
 from evopolicygym.rollout.films.drawing import Advanced, answer, draw
-from evopolicygym.rollout.films.encoder import Encoder
+from evopolicygym.rollout.films.encoding import ContactSheet, Encoder
 from evopolicygym.rollout.films.filming import CameraOrder
 from evopolicygym.rollout.films.pack_drawing import draw_there
 

@@ -1,7 +1,6 @@
-"""An episode drawn again: recorded actions are played in a rendered environment, and each picture is handed on.
+"""Renders an episode again: plays recorded actions in a rendered environment, and passes each picture on.
 
-It is drawn in this process, on its Python; how a pack's own Python draws is described in ``pack_drawing.py``. Nothing
-is encoded here.
+Rendering runs in this process; ``pack_drawing.py`` renders on a pack's Python. Nothing is encoded here.
 """
 
 import os
@@ -33,7 +32,7 @@ Advanced = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class DrawnEpisode:
-    """What an episode came to that was drawn."""
+    """Results of a rendered episode."""
 
     length: int
     episode_return: float
@@ -69,14 +68,14 @@ def draw(order: CameraOrder, show: Show, advanced: Advanced) -> DrawnEpisode:
 
 
 def answer(descriptor: int, work: Callable[[CameraOrder, Connection, Advanced], Any]) -> None:
-    """Do what is ordered, send what came of it, and leave at once: a renderer may crash while it is taken apart."""
+    """Receive an order, send the result of ``work``, and exit without teardown, in which a renderer may crash."""
     connection, watchdog = Connection(descriptor), Watchdog(HANG_S)
-    watchdog.rest()
+    watchdog.reset()
     order: CameraOrder = connection.recv()
 
     def advanced(steps: int) -> None:
-        watchdog.rest()
-        connection.send(steps)  # fails, and ends this process, where nobody waits any more
+        watchdog.reset()
+        connection.send(steps)  # raises, and so ends this process, if nobody waits
 
     with suppress(BrokenPipeError):
         try:
@@ -98,7 +97,7 @@ def _actions(order: CameraOrder, environment: RenderedEnvironment) -> Iterator[A
         try:
             yield read(from_json(space, _plain(step.action)))[0]
         except InvalidAction as error:
-            raise RecordError(f"The action recorded of step {place} in {order.actions} is none: {error}") from error
+            raise RecordError(f"The action recorded of step {place} in {order.actions} is invalid: {error}") from error
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - a value of any space

@@ -1,7 +1,6 @@
-"""Having a camera film an episode: a process for each film, since a renderer may abort the one that it is in.
+"""Has an episode filmed by a camera process, one for each film, since a renderer may abort its process.
 
-What the camera does is described in ``camera.py``; which episodes are filmed, in ``runs/film.py`` for whoever
-looks at a run and in ``judge/films.py`` for its agent.
+``runs/film.py`` films for people who look at a run, ``judge/films.py`` for its agent.
 """
 
 import os
@@ -26,17 +25,17 @@ from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Fault
 
 LAST_WORDS = 600
-"""Characters of what a camera printed that its death is reported with."""
+"""Characters of a camera's output in the report of its crash."""
 END_S = 5.0
 LOOK_S = 1.0
-"""How long at most who waits for a film hears nothing, so that it can end one that makes no progress."""
+"""Most seconds between progress reports, so that the caller can cancel a film without progress."""
 ENCODING = "av"
 """The library that writes films, by the name that it is imported under."""
 
 
 @dataclass(frozen=True, slots=True)
 class CameraOrder:
-    """What a camera is given. Holds a seed, so it never leaves the trusted side."""
+    """The request to a camera. It holds a seed, so it never leaves the trusted side."""
 
     spec: EnvironmentSpec
     seed: int
@@ -45,14 +44,14 @@ class CameraOrder:
     actions: Path
     """The episode's directory, as ``records/trajectories.py`` writes it."""
     target: Path
-    """Where the film is written."""
+    """Path of the film."""
     steps_per_frame: int = 1
     fps: float | None = None
     """None for as quick as the environment is meant to be watched."""
     size: tuple[int, int] | None = None
     """Width and height that the film must fit into; None for the environment's own."""
     sheet: Path | None = None
-    """Where a contact sheet is written besides, as a PNG; None for none."""
+    """Path of a contact sheet as PNG; None for none."""
     length: int = 0
     """Steps that were recorded: a contact sheet is laid out for so many."""
 

@@ -1,7 +1,7 @@
-"""An episode of a pack that has a Python of its own is drawn there; its pictures come back as bytes.
+"""Renders an episode on the Python of its pack; the pictures come back as bytes.
 
-Started on that Python as a program with the number of a descriptor, this module draws and sends: of each picture its
-step, its speed and its shape, then its bytes. Encoding is left to the camera, whose Python has what it takes.
+Started on that Python as a program with the number of a descriptor, this module sends each picture's step, speed and
+shape, then its bytes. The camera encodes them.
 """
 
 import socket
@@ -13,7 +13,7 @@ import numpy as np
 
 from evopolicygym.core.errors import EnvironmentFault
 from evopolicygym.environments.rendering import Picture
-from evopolicygym.packs.interpreter import command
+from evopolicygym.packs.installation import command
 from evopolicygym.rollout.films.drawing import Advanced, DrawnEpisode, Show, answer, draw
 from evopolicygym.rollout.films.filming import CameraOrder
 from evopolicygym.rollout.messages import Fault

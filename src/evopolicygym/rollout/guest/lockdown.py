@@ -58,7 +58,7 @@ def prepare(how: Mapping[str, Any], *, privileged: bool) -> Prepared:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     os.nice(how["nice"])
-    held = tuple(one for one in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, one, 0, 0, 0) == 1)
+    held = tuple(item for item in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, item, 0, 0, 0) == 1)
     if how["unprivileged"] and not privileged:
         _give_up_capabilities(libc, held)
         _demand(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
@@ -89,8 +89,8 @@ def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
 
     Who lacks that capability keeps the bounding set, which gives nothing under no_new_privs.
     """
-    for one in bounding:
-        dropped = libc.prctl(PR_CAPBSET_DROP, one, 0, 0, 0)
+    for item in bounding:
+        dropped = libc.prctl(PR_CAPBSET_DROP, item, 0, 0, 0)
         if dropped < 0 and ctypes.get_errno() == errno.EPERM:
             break
         _demand(dropped, "PR_CAPBSET_DROP")

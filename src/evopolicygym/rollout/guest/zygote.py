@@ -149,7 +149,7 @@ def _introduce(control: socket.socket) -> None:
 
 def _arrange(descriptors: tuple[int, ...], ruleset: int) -> int:
     """Put the child's pipes where ``episode`` expects them and close all else but the ruleset; return where it is."""
-    high = [os.dup2(one, 100 + place, inheritable=False) for place, one in enumerate(descriptors)]
+    high = [os.dup2(descriptor, 100 + place, inheritable=False) for place, descriptor in enumerate(descriptors)]
     kept = os.dup2(ruleset, 120, inheritable=False) if ruleset >= 0 else -1
     null = os.open("/dev/null", os.O_RDONLY)
     for source, target in zip((null, high[2], high[3], high[0], high[1]), range(5), strict=True):

@@ -25,7 +25,7 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.progress import progress_of
 from evopolicygym.runs.suites.messages import Message, PlannedRunStopped, ProcessStarted, RecordOpened, encode
-from evopolicygym.tracking.sink import tracked
+from evopolicygym.tracking.sink import attach_tracker
 
 ORPHAN_PATIENCE_S = 90.0
 """Seconds that a run has to be stopped in once its suite is gone; then it is killed with all that it started."""
@@ -82,7 +82,7 @@ def work(order: WorkerOrder, voice: SuiteReporter) -> int:
     try:
         with (
             warnings_passed_on(log_note),
-            tracked(config.track, voice.opened, voice.observe, log_note) as (opened, observe),
+            attach_tracker(config.track, voice.opened, voice.observe, log_note) as (opened, observe),
         ):
             if order.root is None:
                 play(config, opened, observe)

@@ -28,7 +28,7 @@ NICE = 5
 """Policies come after us at a processor, and before an agent's program."""
 THREADS = 256
 """Processes and threads of one sandbox, the zygote's own among them; and the most threads of one policy, wherever no
-kernel counts them and its attendant does (``rollout/attendant.py``)."""
+kernel counts them and its monitor does (``rollout/policy_monitor.py``)."""
 PLAINLY = ("-s", "-P", "-S", "-B")
 """Arguments of a Python in a sandbox: no site, no user's packages, nothing written."""
 

@@ -1,1 +1,1 @@
-"""What pages show, as JSON documents: pure functions over records."""
+"""The content of pages as JSON documents: pure functions of records."""

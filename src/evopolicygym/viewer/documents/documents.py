@@ -1,7 +1,4 @@
-"""Documents by name, made when they are asked for and kept while they are true: a bounded amount of memory.
-
-How they are carried to a page is described in ``site/app.py``.
-"""
+"""Documents by name, created on request and cached while they are valid, in a bounded amount of memory."""
 
 import hashlib
 import os
@@ -24,29 +21,25 @@ from evopolicygym.version import __version__
 from evopolicygym.viewer.documents.compare import compare_bundle
 from evopolicygym.viewer.documents.edits import edits_bundle
 from evopolicygym.viewer.documents.episode import episode_bundle
-from evopolicygym.viewer.documents.episode_names import film_named, found
-from evopolicygym.viewer.documents.films import films_bundle
-from evopolicygym.viewer.documents.model_use import model_uses
-from evopolicygym.viewer.documents.overview import overview
-from evopolicygym.viewer.documents.pictures import pictures_bundle
-from evopolicygym.viewer.documents.reading import below, shown
-from evopolicygym.viewer.documents.run import run_bundle
-from evopolicygym.viewer.documents.run_index import RunIndex, RunPlace
+from evopolicygym.viewer.documents.overview import RunIndex, RunPlace, overview
+from evopolicygym.viewer.documents.pictures import films_bundle, pictures_bundle
+from evopolicygym.viewer.documents.reading import below, film_named, find_episode, shown
+from evopolicygym.viewer.documents.run import model_uses, run_bundle
 from evopolicygym.viewer.documents.submission import submission_bundle
 from evopolicygym.viewer.documents.suite import runs_bundle, suite_bundle, task_bundle
 from evopolicygym.viewer.documents.transcript import Index, transcript_index, transcript_page
 
 MOST_BYTES = 48 << 20
-"""Of documents that are kept."""
+"""Most bytes of cached documents."""
 MOST_RECORDS = 6
 """Runs whose whole record is kept."""
 MOST_INDEXES = 32
 MOST_FOLDERS = 2000
-"""Of films, that are looked at for whether one was added."""
+"""Most films that are checked for additions."""
 OWN_KINDS = ("edits", "submission")
 """Documents of a run whose making an agent's files can prolong: they hold up none but their like."""
 KINDS = ("pulse", "runs", "suite", "task", "run", "compare", *OWN_KINDS)
-"""Of documents, by how their names begin; two of one kind are not made at once."""
+"""Kinds of documents by prefixes of their names; two of a kind are not created concurrently."""
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 
 Thing = TypeVar("Thing")
@@ -176,7 +169,7 @@ class Documents:
                 return episode_bundle(self._record(place), episode)
             case ["episode", episode, "pictures", block] if _NUMBER.fullmatch(block):
                 record = self._record(place)
-                return pictures_bundle(record, found(record, episode), int(block))
+                return pictures_bundle(record, find_episode(record, episode), int(block))
             case ["transcript", page] if _NUMBER.fullmatch(page):
                 return transcript_page(self._record(place), self._index(place), int(page))
         raise NoSuchDocument(f"A run has no document {'/'.join(words)[:120]!r}.")
@@ -240,8 +233,8 @@ class Documents:
         ids: dict[Path, str] = {place.root: place.id for place in places}
         return suite_bundle(results, ids, tables)
 
-    def _compare(self, one: str, other: str) -> dict[str, Any]:
-        places = self.index.place(one), self.index.place(other)
+    def _compare(self, name: str, other: str) -> dict[str, Any]:
+        places = self.index.place(name), self.index.place(other)
         runs = []
         for place in places:
             run = self._overview(place)

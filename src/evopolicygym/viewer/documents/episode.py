@@ -1,7 +1,4 @@
-"""One episode over time: rewards, actions and observations as columns of numbers, its pictures, its film.
-
-Which episode a name means is described in ``episode_names.py``, how steps become columns in ``step_columns.py``.
-"""
+"""The page of an episode: rewards, actions and observations as columns of numbers, pictures, film."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,17 +9,24 @@ from evopolicygym.core.spaces import Box, Discrete, from_schema
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.playback import steps
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.episode_names import film_file, film_read, film_shown, found
 from evopolicygym.viewer.documents.pictures import block_steps, picture_layouts, without_pictures
-from evopolicygym.viewer.documents.reading import MOST_TEXT, below, excerpt, shown
+from evopolicygym.viewer.documents.reading import (
+    MOST_TEXT,
+    below,
+    excerpt,
+    film_file,
+    film_read,
+    film_shown,
+    find_episode,
+    shown,
+)
 from evopolicygym.viewer.documents.run import episode_line
-from evopolicygym.viewer.documents.step_columns import Kept, flat, thinned
-from evopolicygym.viewer.documents.step_files import step_files
+from evopolicygym.viewer.documents.step_columns import Kept, flat, step_files, thinned
 
 
 def episode_bundle(record: RunRecord, name: str) -> dict[str, Any]:
     """Return an episode by its name; raise ``UsageError`` where there is none of this name."""
-    place = found(record, name)
+    place = find_episode(record, name)
     episode, folder = place.episode, place.folder
     if episode is None and place.episode_return is None:
         raise UsageError(f"Episode {name} has not been played yet, or never will be.")

@@ -1,19 +1,106 @@
-"""A run in short, from its summary: what lists of runs, the task's page and learning curves are made of.
+"""The overview of runs: finding runs in given directories, and the summary of each."""
 
-What a run's document says is believed and shown as text; ``verify`` is what checks it.
-"""
-
-from collections.abc import Sequence
+import hashlib
+import re
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run_summary import RunSummary, SubmissionSummary
 from evopolicygym.core.score import best_so_far
 from evopolicygym.core.submission import SubmissionStatus
-from evopolicygym.specs.game_identity import game_of
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_names import KNOWN_BY, find_runs
+from evopolicygym.specs.catalog import game_of
 from evopolicygym.viewer.documents.reading import shown
-from evopolicygym.viewer.documents.run_index import RunPlace
+
+SCAN_S = 1.0
+"""Seconds for which the list of runs is taken to be as it was."""
+_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """A run and its directory."""
+
+    id: str
+    root: Path
+    shown: str
+    """Its path below the directory that was asked for."""
+
+    @property
+    def paths(self) -> RunPaths:
+        """The paths in the run directory."""
+        return RunPaths(self.root)
+
+    def stamp(self) -> str:
+        """Return what changes whenever the record does."""
+        return " ".join(_stamp(path) for path in (self.paths.journal, self.paths.document))
+
+
+class RunIndex:
+    """All runs at or below some directories."""
+
+    def __init__(self, below: Sequence[Path]) -> None:
+        """Look for runs; raise ``UsageError`` where a directory isn't there."""
+        for path in below:
+            if not path.is_dir():
+                raise UsageError(f"{path} is no directory; expected the directory of a run, or one with runs below it.")
+        self._below = [path.resolve() for path in below]
+        self._lock = Lock()
+        self._places: Mapping[str, RunPlace] = {}
+        self._scanned = float("-inf")
+
+    def places(self) -> Mapping[str, RunPlace]:
+        """Return all runs by their ids, in the order of their paths."""
+        with self._lock:
+            if time.monotonic() - self._scanned > SCAN_S:
+                found = (_place(top, root) for top in self._below for root in find_runs(top, KNOWN_BY))
+                self._places = {place.id: place for place in found if place is not None}
+                self._scanned = time.monotonic()
+            return self._places
+
+    def place(self, run_id: str) -> RunPlace:
+        """Return a run by its id here, or by the id of its record or the beginning of that; else ``UsageError``."""
+        places = self.places()
+        found = places.get(run_id)
+        if found is None and len(named := [item for item in places.values() if item.root.name.startswith(run_id)]) == 1:
+            found = named[0]
+        if found is None:
+            raise UsageError(f"There is no run {run_id[:80]!r} here; it may have been moved or removed.")
+        return found
+
+    def stamp(self) -> str:
+        """Return what changes whenever any run does, comes or goes."""
+        total = hashlib.sha256()
+        for place in self.places().values():
+            total.update(f"{place.id} {place.stamp()}\n".encode())
+        return total.hexdigest()
+
+
+def _place(top: Path, root: Path) -> RunPlace | None:
+    """Return a run's place; None where its journal and document are links: they may lead anywhere."""
+    if any((root / name).is_symlink() for name in KNOWN_BY):
+        return None
+    inside = root.relative_to(top).as_posix() if root != top else root.name
+    digest = hashlib.sha256(f"{top.name}/{inside}".encode("utf-8", "replace")).hexdigest()[:6]
+    name = _NAME.sub("-", root.name).strip("-.")[:60] or "run"
+    return RunPlace(f"{name}-{digest}", root, inside)
+
+
+def _stamp(path: Path) -> str:
+    try:
+        found = path.lstat()
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns}.{found.st_size}" if not stat.S_ISLNK(found.st_mode) else "link"
 
 
 def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
@@ -57,8 +144,10 @@ def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
 
 def learning_curve(submissions: Sequence[SubmissionSummary]) -> list[list[float]]:
     """Return episodes spent and the best validation mean by then, wherever it grows, and at the end."""
-    spent = list(accumulate(one.n_episodes for one in submissions))
-    bests = best_so_far(one.validation_mean if one.status is SubmissionStatus.OK else None for one in submissions)
+    spent = list(accumulate(submission.n_episodes for submission in submissions))
+    bests = best_so_far(
+        submission.validation_mean if submission.status is SubmissionStatus.OK else None for submission in submissions
+    )
     points: list[list[float]] = []
     for at, best in zip(spent, bests, strict=True):
         if best is not None and not (points and points[-1][1] == best):

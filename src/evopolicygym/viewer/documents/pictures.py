@@ -1,21 +1,23 @@
-"""What a policy saw as pictures: which parts of an observation are some, and their bytes, a block of steps each."""
+"""Pictures and films of episodes for the viewer."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Dict, Space, Tuple, from_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.records.playback import Step, steps
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.episode_names import EpisodePlace
-from evopolicygym.viewer.documents.step_columns import thinned_steps
-from evopolicygym.viewer.documents.step_files import step_files
+from evopolicygym.viewer.documents.reading import EpisodePlace, film_file, film_read, film_shown, find_episode
+from evopolicygym.viewer.documents.step_columns import step_files, thinned_steps
+from evopolicygym.viewer.documents.submission import hidden_bundle
 
 MOST_BLOCK = 1 << 20
 """Bytes of pictures that a document holds, before they are written as text; at least one step's."""
@@ -89,7 +91,9 @@ def pictures_bundle(record: RunRecord, place: EpisodePlace, block: int) -> dict[
         "first": block * size,
         "count": len(seen),
         "pictures": {
-            name: base64.b64encode(b"".join(np.asarray(_part(one, name), np.uint8).tobytes() for one in seen)).decode()
+            name: base64.b64encode(
+                b"".join(np.asarray(_part(item, name), np.uint8).tobytes() for item in seen)
+            ).decode()
             for name, _ in parts
         },
     }
@@ -112,3 +116,45 @@ def _part(value: Any, name: str) -> Any:  # noqa: ANN401 - a value of any space
         if word:
             value = value[int(word)] if isinstance(value, list | tuple) else value[word]
     return value
+
+
+MOST_CASES = 100
+"""Cases whose films a document tells of."""
+ORDER = {Split.HELD_OUT: 0, Split.VALIDATION: 1, Split.TRAIN: 2}
+
+
+def films_bundle(runs: Iterable[tuple[Mapping[str, Any], RunRecord]]) -> list[dict[str, Any]]:
+    """Return the cases of which two runs or more have a film, held-out ones first; each run has one of each case.
+
+    ``runs`` are records with what is shown of them in short. Runs play the same case where they committed to the same
+    cases.
+    """
+    cases: dict[tuple[str, Split, int], list[dict[str, Any]]] = defaultdict(list)
+    for short, record in runs:
+        for (split, case), name in _films(record):
+            place = find_episode(record, name)
+            file = film_file(record, place)
+            cases[short["commitment"], split, case].append({
+                "run": short["id"],
+                "entry": short["entry"],
+                "seed": short["seed"],
+                "submission": place.submission,
+                "name": name,
+                "return": place.episode.episode_return if place.episode else place.episode_return,
+                "film": film_shown(film_read(record, file) if file else None, place),
+            })  # fmt: skip
+    several = [(split, case, films) for (_, split, case), films in cases.items() if films[1:]]
+    several.sort(key=lambda item: (ORDER[item[0]], item[1]))
+    return [{"split": split.value, "case": case, "films": films} for split, case, films in several[:MOST_CASES]]
+
+
+def _films(record: RunRecord) -> Iterator[tuple[tuple[Split, int], str]]:
+    """Yield each case of which a run has a film, and the film's name: of the selected checkpoint, else the latest."""
+    state = record.state
+    chosen: dict[tuple[Split, int], str] = {}
+    selected = [state.submissions[state.selected.submit_index]] if state.selected else []
+    for submission in (*state.submissions, *selected):
+        for name in hidden_bundle(record, submission)["films"]:
+            place = find_episode(record, name)
+            chosen[place.split, place.case] = name
+    yield from chosen.items()

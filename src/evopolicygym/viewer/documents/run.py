@@ -1,25 +1,77 @@
-"""The run's page: all submissions on a time line of episodes spent, and what each was worth.
+"""The page of a run: all submissions over episodes spent, with their results and the model's usage."""
 
-Where each came from and which kind of edit it was is described in ``edits.py``; what one submission changed and what
-came back, in ``submission.py``.
-"""
-
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from evopolicygym.analysis.policy_files import Bundle, read_bundle
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.scale import scale_of
 from evopolicygym.analysis.submission_history import Milestone, submission_history
+from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import estimate
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.run_summary import held_out_returns
-from evopolicygym.viewer.documents.model_use import ModelUse, uses_between
-from evopolicygym.viewer.documents.reading import below, shown, within
-from evopolicygym.viewer.documents.run_index import RunPlace
+from evopolicygym.viewer.documents.overview import RunPlace
+from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
+
+MOST_LOG = 16 << 20
+"""Bytes of the log that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """One request that the model answered."""
+
+    time: str
+    tokens: float
+    cost: float | None
+    seconds: float
+
+
+def model_uses(paths: RunPaths) -> tuple[ModelUse, ...]:
+    """Return all requests in the order of the log; empty where there is no such log."""
+    content = read_bytes(below(paths.root, paths.logs / MODEL_LOG), MOST_LOG)
+    found = []
+    for line in (content or b"").splitlines():
+        with suppress(ValueError, TypeError, RecursionError):
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("time"), str) and "input" in entry:
+                tokens = _number(entry.get("input")) + _number(entry.get("output"))
+                cost = entry.get("cost")
+                found.append(
+                    ModelUse(
+                        entry["time"], tokens, None if cost is None else _number(cost), _number(entry.get("seconds"))
+                    )
+                )
+    return tuple(found)
+
+
+def uses_between(requests: Sequence[ModelUse], since: str, until: str) -> dict[str, Any] | None:
+    """Return what was used after one time and up to another; None where there is no log.
+
+    Times are ISO 8601 in UTC of one form, so they are in the order of their texts.
+    """
+    if not requests:
+        return None
+    own = [request for request in requests if since < request.time <= until]
+    costs = [item.cost for item in own if item.cost is not None]
+    return {
+        "requests": len(own),
+        "tokens": sum(item.tokens for item in own),
+        "cost": sum(costs) if costs else None,
+        "seconds": sum(item.seconds for item in own),
+    }
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
@@ -175,7 +227,7 @@ def _hidden(record: RunRecord) -> dict[str, Any]:
     return {
         split.value: {
             "checkpoint": shown(state.selected.checkpoint),
-            "episodes": [episode_line(one) for one in state.rollout(split, state.selected.checkpoint).episodes],
+            "episodes": [episode_line(episode) for episode in state.rollout(split, state.selected.checkpoint).episodes],
             "recorded": below(record.paths.root, record.paths.evaluation / split.value) is not None,
         }
         for split in (Split.VALIDATION, Split.HELD_OUT)

@@ -5,12 +5,16 @@ A column has a value for each step that is kept, and one for where the last step
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evopolicygym.core.errors import RecordError
 from evopolicygym.records.playback import Step
-from evopolicygym.viewer.documents.reading import shown
+from evopolicygym.records.reader import RunRecord
+from evopolicygym.records.trajectories import ACTIONS, OBSERVATIONS, TRAJECTORY
+from evopolicygym.viewer.documents.reading import below, shown
 
 MOST_STEPS = 2000
 """Steps that a document holds; of more, every second, third, … and the last."""
@@ -90,3 +94,25 @@ def _columns(rows: Sequence[Mapping[str, float]]) -> list[dict[str, Any]]:
 
 def _rounded(values: Any) -> list[float | None]:  # noqa: ANN401 - any numbers
     return [float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None for value in values]
+
+
+MOST_BYTES = 256 << 20
+"""Most bytes of a file of steps."""
+
+
+def step_files(record: RunRecord, folder: Path) -> list[Path] | None:
+    """Return the files of an episode's steps; None where there are none, or where a link stands for one.
+
+    Raises ``RecordError`` where one is larger than is read.
+    """
+    root = record.paths.root
+    names = (TRAJECTORY, OBSERVATIONS, ACTIONS)
+    if below(root, folder) is None or any((folder / name).is_symlink() for name in names):
+        return None
+    files = [file for name in names if (file := below(root, folder / name)) is not None]
+    for file in files:
+        if file.stat().st_size > MOST_BYTES:
+            raise RecordError(
+                f"The steps in {folder.name} are larger than {MOST_BYTES >> 20} MiB, which is more than is read."
+            )
+    return files or None

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.policy_files import changed_paths
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.rollout import Failure
+from evopolicygym.core.run import Stage, SubmissionState
 from evopolicygym.records.paths import EPISODES, episode_name, submission_name
+from evopolicygym.records.post_hoc import PostHoc
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.viewer.documents.hidden import hidden_bundle
-from evopolicygym.viewer.documents.line_diff import BoundedMatcher, DiffBudget
-from evopolicygym.viewer.documents.reading import below, excerpt, read_bytes, shown, within
+from evopolicygym.viewer.documents.edits import BoundedMatcher, DiffBudget
+from evopolicygym.viewer.documents.reading import below, excerpt, film_named, post_hoc_known, read_bytes, shown, within
 from evopolicygym.viewer.documents.run import bundle_of, episode_line
 
 MOST_DIFFED = 256 * 1024
@@ -29,7 +31,7 @@ MOST_OUTPUTS = 64
 """Episodes whose output a document holds."""
 CONTEXT = 3
 Row = tuple[str, int | None, int | None, str]
-"""What it is (`` ``, ``+``, ``-``, ``@``), the line before, the line after, the text."""
+"""The sign (`` ``, ``+``, ``-``, ``@``), the old and the new line number, the text."""
 
 
 def submission_bundle(record: RunRecord, index: int) -> dict[str, Any]:
@@ -115,25 +117,25 @@ def _rows(matcher: BoundedMatcher) -> Iterator[Row]:
             yield from (("+", None, j + 1, after[j]) for j in range(j1, j2))
 
 
-def _feedback(record: RunRecord, one: SubmissionState) -> dict[str, Any] | None:
+def _feedback(record: RunRecord, state: SubmissionState) -> dict[str, Any] | None:
     """Return what the agent could read of a submission; None before it is published."""
-    root, directory = record.paths.root, record.paths.published(one.index)
+    root, directory = record.paths.root, record.paths.published(state.index)
     if below(root, directory) is None:
         return None
     episodes = []
-    for place, played in enumerate(one.episodes[:MOST_OUTPUTS]):
-        folder = directory / EPISODES / episode_name(one.first_global_episode + place)
+    for place, played in enumerate(state.episodes[:MOST_OUTPUTS]):
+        folder = directory / EPISODES / episode_name(state.first_global_episode + place)
         texts = {name: _text(root, folder / f"{name}.txt", MOST_PRINTED) for name in ("stdout", "stderr", "error")}
         episodes.append(
-            {"name": folder.name, "case": one.charged.env_instances[place], **texts, "played": bool(played)}
+            {"name": folder.name, "case": state.charged.env_instances[place], **texts, "played": bool(played)}
         )
     return {
-        "directory": f"feedback/{submission_name(one.index)}",
+        "directory": f"feedback/{submission_name(state.index)}",
         "summary": _json(root, directory / "summary.json"),
         "errors": _text(root, directory / "errors.txt"),
         "episodes": episodes,
-        "more_episodes": max(0, len(one.episodes) - MOST_OUTPUTS),
-        "lines": [episode_line(episode) for episode in one.episodes],
+        "more_episodes": max(0, len(state.episodes) - MOST_OUTPUTS),
+        "lines": [episode_line(episode) for episode in state.episodes],
     }
 
 
@@ -156,7 +158,38 @@ def _shown(value: Any) -> Any:  # noqa: ANN401 - as above
         case str():
             return shown(value)
         case dict():
-            return {shown(name): _shown(one) for name, one in value.items()}
+            return {shown(name): _shown(item) for name, item in value.items()}
         case list():
-            return [_shown(one) for one in value]
+            return [_shown(item) for item in value]
     return value
+
+
+def hidden_bundle(record: RunRecord, item: SubmissionState) -> dict[str, Any]:
+    """Return what the checkpoint played of each hidden split, what it was found to be worth afterwards, and films.
+
+    Nothing is reported of hidden cases while the agent plays.
+    """
+    state, checkpoint = record.state, item.charged.checkpoint
+    rows: dict[str, list[dict[str, Any]]] = {}
+    if state.stage is not Stage.OPEN:
+        for split in (Split.HELD_OUT, Split.VALIDATION):
+            played = enumerate(state.rollout(split, checkpoint).episodes)
+            rows[split.value] = [_row(item, split, case, episode_line(line)) for case, line in played if line]
+        if not rows[Split.HELD_OUT.value]:
+            known = post_hoc_known(record.paths).get(checkpoint, PostHoc((), None))
+            returns, failures = known.returns[: state.cases(Split.HELD_OUT)], known.failures or {}
+            rows["post_hoc"] = [
+                _row(item, Split.HELD_OUT, case, {"return": value, "failure": _reason(failures.get(case))})
+                for case, value in enumerate(returns)
+            ]
+    names = [row["name"] for rows_of_split in rows.values() for row in rows_of_split]
+    names += [f"{Split.TRAIN.value}-{item.index}-{place}" for place, line in enumerate(item.episodes) if line]
+    return {"hidden": rows, "films": [name for name in names if film_named(record, name)]}
+
+
+def _reason(failure: Failure | None) -> str | None:
+    return failure.reason.value if failure else None
+
+
+def _row(state: SubmissionState, split: Split, case: int, line: dict[str, Any] | None) -> dict[str, Any]:
+    return {"name": f"{split.value}-{state.index}-{case}", "place": case, "case": case, **(line or {})}

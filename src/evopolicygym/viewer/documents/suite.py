@@ -20,7 +20,7 @@ IN_LISTS = (
     "score", "standard_error", "success_rate", "selected", "budget", "spent", "submissions", "opened_at", "finished_at",
     "tokens", "cost",
 )  # fmt: skip
-"""What a list of runs says of each; its curve and returns are the task's page's."""
+"""Fields of each run in a list; curves and returns are on the task's page."""
 
 
 def settings_bundle(beside: Sequence[str]) -> dict[str, Any]:
@@ -45,13 +45,13 @@ def suite_name(beside: Iterable[str]) -> str:
 
 def runs_bundle(overviews: Iterable[Mapping[str, Any]], problems: Iterable[Mapping[str, str]]) -> dict[str, Any]:
     """Return all runs in short, the latest first, and those that can't be read."""
-    runs = [{key: one[key] for key in IN_LISTS} for one in overviews]
+    runs = [{key: overview[key] for key in IN_LISTS} for overview in overviews]
     tasks: dict[str, dict[str, Any]] = {}
-    for one in runs:
-        task = tasks.setdefault(one["task"], {"name": one["task"], "family": one["family"], "runs": 0})
+    for run in runs:
+        task = tasks.setdefault(run["task"], {"name": run["task"], "family": run["family"], "runs": 0})
         task["runs"] += 1
     return {
-        "runs": sorted(runs, key=lambda one: one["opened_at"], reverse=True),
+        "runs": sorted(runs, key=lambda item: item["opened_at"], reverse=True),
         "tasks": sorted(tasks.values(), key=lambda task: (task["family"], task["name"])),
         "problems": list(problems),
     }
@@ -81,32 +81,32 @@ def suite_bundle(
 
 def task_bundle(name: str, overviews: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return all runs of a task with their curves and returns; raise ``UsageError`` where there is none."""
-    own = [one for one in overviews if one["task"] == name]
+    own = [overview for overview in overviews if overview["task"] == name]
     if not own:
         raise UsageError(f"No run here is of a task named {name[:80]!r}.")
     entries = defaultdict(list)
-    for one in own:
-        entries[one["entry"]].append(one)
-    published = paper().scores(name) if all(one["is_published"] for one in own) else {}
+    for item in own:
+        entries[item["entry"]].append(item)
+    published = paper().scores(name) if all(item["is_published"] for item in own) else {}
     return {
         "name": name,
         "family": own[0]["family"],
         "kind": own[0]["kind"],
-        "random": next((one["random"] for one in own if one["random"] is not None), None),
-        "idle": next((one["idle"] for one in own if one["idle"] is not None), None),
-        "budget": max(one["budget"] for one in own),
-        "commitments": len({one["commitment"] for one in own}),
+        "random": next((item["random"] for item in own if item["random"] is not None), None),
+        "idle": next((item["idle"] for item in own if item["idle"] is not None), None),
+        "budget": max(item["budget"] for item in own),
+        "commitments": len({item["commitment"] for item in own}),
         "entries": [{"entry": entry, "runs": runs} for entry, runs in sorted(entries.items())],
         "published": [{"entry": entry, "score": score} for entry, score in published.items()],
         "published_source": paper().source,
-        "published_elsewhere": _elsewhere({one["environment_id"] for one in own}),
+        "published_elsewhere": _elsewhere({item["environment_id"] for item in own}),
     }
 
 
 def _elsewhere(gymnasium_ids: Iterable[str]) -> list[str]:
     """Return what was published of environments under other protocols, a sentence each that says so."""
     known = [other_figures(name) for name in other_names()]
-    return [figures_note(found) for id_ in gymnasium_ids for one in known if (found := one.of_game(id_))]
+    return [figures_note(found) for id_ in gymnasium_ids for item in known if (found := item.of_game(id_))]
 
 
 def relabelled(result: RunResult, label: str) -> RunResult:

@@ -1,4 +1,4 @@
-"""What an agent said and did, by the page, and where in it each submission was made.
+"""An agent's transcript by pages, with the places of submissions.
 
 A line is an entry: JSON as our harnesses and the tools write it, else plain text. What an agent's program printed is a
 untrusted: it is shown as text, bounded, without a terminal's colours.
@@ -24,9 +24,9 @@ PAGE_BYTES = 48 * 1024
 LONGEST_ENTRY = 8 * 1024
 """Characters of an entry that are shown."""
 MOST_BYTES = 65 << 20
-"""Of a transcript that is read: an agent's program has 64 MiB kept, and a line that says what was cut."""
+"""Most bytes of a transcript: an agent's log has 64 MiB at most, and a line on what was cut."""
 TAKEN = re.compile(rb"submission (\d{1,6}) is taken|submit_id\\?\"?: ?(\d{1,6})")
-"""How the judge's own client, or its answer, names a submission."""
+"""Patterns of submissions in calls and answers of the judge's client."""
 _TIME = re.compile(rb'"(?:time|timestamp)": ?"(\d{4}-\d\d-\d\dT[^"]{6,24})"')
 _TEXT_KEYS = (
     "text", "thinking", "content", "command", "commands", "arguments", "input", "output", "message", "item", "result",
@@ -37,7 +37,7 @@ _TEXT_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where a transcript's pages begin, and on which page each submission was made."""
+    """Offsets of a transcript's pages, and the page of each submission."""
 
     starts: "array[int]" = field(default_factory=lambda: array("q"))
     times: tuple[str, ...] = ()
@@ -58,8 +58,8 @@ def transcript_index(path: Path | None) -> Index:
             begun = offset
         if not times[-1] and (found := _TIME.search(line[:400])):
             times[-1] = found.group(1).decode("ascii", "replace")
-        for one in TAKEN.finditer(line[: 1 << 16]):
-            marks.setdefault(int(one.group(1) or one.group(2)), offset)
+        for item in TAKEN.finditer(line[: 1 << 16]):
+            marks.setdefault(int(item.group(1) or item.group(2)), offset)
         offset += len(line)
     return Index(starts, tuple(times), marks, offset)
 
@@ -89,9 +89,9 @@ def transcript_page(record: RunRecord, index: Index, page: int) -> dict[str, Any
         "size": index.size,
         "entries": list(_entries(content, begin, here)),
         "submissions": {
-            one.index: found
-            for one in record.state.submissions
-            if (found := page_of(index, one.index, one.charged.time)) is not None
+            submission.index: found
+            for submission in record.state.submissions
+            if (found := page_of(index, submission.index, submission.charged.time)) is not None
         },
     }
 

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Scope
 
-from evopolicygym.serving import guard
+from evopolicygym.serving import http_server
 
 PAGE = (
     '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">{head}'
@@ -53,7 +53,7 @@ class Access:
         return answer
 
     def _is(self, text: str) -> bool:
-        return guard.is_secret(text, self.token)
+        return http_server.is_secret(text, self.token)
 
 
 def refused() -> Response:

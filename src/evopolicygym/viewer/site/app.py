@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.records.jsontext import dumps
-from evopolicygym.serving import guard
+from evopolicygym.serving import http_server
 from evopolicygym.viewer.documents.documents import Documents, NoSuchDocument
 from evopolicygym.viewer.documents.reading import shown
 from evopolicygym.viewer.site.access import REFUSED, Access, refused
@@ -130,10 +130,10 @@ class _GuardedSite:
 def _from_here(headers: Headers, scope: Scope) -> bool:
     """Return whether a request names this site as its host, and comes from a page of it or from nobody's."""
     port = scope["server"][1] if scope.get("server") else None
-    if not guard.is_for(headers, port) or guard.has_other_origin(headers):
+    if not http_server.is_for(headers, port) or http_server.has_other_origin(headers):
         return False
     entered = scope["path"] == "/" and headers.get("sec-fetch-mode") == "navigate"
-    return entered or guard.is_led_by(headers, guard.OWN)
+    return entered or http_server.fetch_site_allowed(headers, http_server.OWN_PAGES)
 
 
 def _problem(message: str, status: int) -> Response:

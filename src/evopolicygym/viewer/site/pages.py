@@ -11,7 +11,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.follow import Follow, unseen
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle
 from evopolicygym.viewer.site.document_cache import CachedFilm, CacheTally, DocumentCache, Episodes, SuiteDocuments
 from evopolicygym.viewer.site.shell import block, handed_over, shell

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Self
 
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.serving.server import Server
+from evopolicygym.serving.http_server import Server
 from evopolicygym.viewer.documents.documents import Documents
-from evopolicygym.viewer.documents.run_index import RunIndex
+from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle, suite_name
 from evopolicygym.viewer.site.access import Access
 from evopolicygym.viewer.site.app import application, listener

@@ -7,8 +7,8 @@ from evopolicygym.agents.builtin.command import MODEL_OPTIONS, upstream_of
 from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.model_proxy.wire import Wire
 
 
 def chosen_model(config: AgentConfig) -> tuple[ModelUpstream, str]:
@@ -31,14 +31,14 @@ def _resolved(upstream: ModelUpstream, name: str) -> ModelUpstream:
     """Return an upstream with one of the two formats, and the address as that has it; ``UsageError`` if unsure."""
     parts = urlsplit(upstream.prefix)
     wire = upstream.wire
-    if wire is Wire.AUTO and (parts.hostname or "").endswith("anthropic.com"):
-        wire = Wire.MESSAGES
-    elif wire is Wire.AUTO and parts.path.rpartition("/")[2] in {"v1", "openai"}:
-        wire = Wire.CHAT
+    if wire is ApiFormat.AUTO and (parts.hostname or "").endswith("anthropic.com"):
+        wire = ApiFormat.MESSAGES
+    elif wire is ApiFormat.AUTO and parts.path.rpartition("/")[2] in {"v1", "openai"}:
+        wire = ApiFormat.CHAT
     if wire not in CONVERSATIONS:
         raise UsageError(
             f"The agent {name!r} speaks chat and messages, and was given the wire {wire.value!r}, from which it can't "
             f"tell what this server speaks: give --model-wire chat or --model-wire messages."
         )
-    base = upstream.prefix.removesuffix("/v1") if wire is Wire.MESSAGES else upstream.prefix
+    base = upstream.prefix.removesuffix("/v1") if wire is ApiFormat.MESSAGES else upstream.prefix
     return replace(upstream, base_url=base, wire=wire)

@@ -15,16 +15,13 @@ import httpx2
 
 from evopolicygym.agents.kit.neutral_harness.wires import Answer, Conversation
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.model_proxy.call import RequestKind
-from evopolicygym.model_proxy.exchange import CUT_OFF
-from evopolicygym.model_proxy.forward import tls_context
-from evopolicygym.model_proxy.ledger import Ledger
-from evopolicygym.model_proxy.log import ModelLog, passed
+from evopolicygym.model_proxy.formats import credential_header
+from evopolicygym.model_proxy.forward import CUT_OFF, keep_silent, tls_context
+from evopolicygym.model_proxy.ledger import Ledger, ModelLog, log_line
 from evopolicygym.model_proxy.mask import Mask, mask_account
-from evopolicygym.model_proxy.silence import keep_silent
+from evopolicygym.model_proxy.request import RequestKind
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage, read_usage
-from evopolicygym.model_proxy.wire import credential
 from evopolicygym.model_proxy.worst_case import with_output, worst_case
 
 LOG = logging.getLogger(__name__)
@@ -128,7 +125,7 @@ class Provider:
             seconds = time.monotonic() - began
             cost = self._ledger.end(usage, len(body) + len(data), seconds, failed=bool(note), worst=worst)
             asked = {"kind": RequestKind.GENERATE, "model": self._model}
-            self._log.write(passed(conversation.wire, status, seconds, usage, **asked, cost=cost, note=note))
+            self._log.write(log_line(conversation.wire, status, seconds, usage, **asked, cost=cost, note=note))
 
     async def _post(
         self, conversation: Conversation, body: bytes, pause: Pause
@@ -146,7 +143,7 @@ class Provider:
     async def _got(self, conversation: Conversation, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
         keep_silent()
         headers = {"content-type": "application/json", "accept-encoding": "identity", **conversation.headers}
-        headers |= credential(conversation.wire, self._key, [])
+        headers |= credential_header(conversation.wire, self._key, [])
         address = self._upstream.prefix + conversation.path
         async with (
             httpx2.AsyncClient(verify=self._tls, trust_env=False, timeout=self._timeout) as client,

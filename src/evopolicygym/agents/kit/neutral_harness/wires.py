@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evopolicygym.model_proxy.wire import Wire
+from evopolicygym.model_proxy.formats import ApiFormat
 
 Json = dict[str, Any]
 MOST_OUTPUT = 16_384
@@ -52,7 +52,7 @@ class Answer:
 class Conversation(Protocol):
     """A history that grows, and how it is described."""
 
-    wire: Wire
+    wire: ApiFormat
     path: str
     """What stands after the server's address."""
     headers: Mapping[str, str]
@@ -73,7 +73,7 @@ class Conversation(Protocol):
 class Chat:
     """OpenAI Chat Completions."""
 
-    wire = Wire.CHAT
+    wire = ApiFormat.CHAT
     path = "/chat/completions"
     headers: Mapping[str, str] = {}
 
@@ -117,7 +117,7 @@ class Chat:
 class Messages:
     """Anthropic Messages, whose history is marked at its end for the server's cache, which changes its price only."""
 
-    wire = Wire.MESSAGES
+    wire = ApiFormat.MESSAGES
     path = "/v1/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
 
@@ -166,7 +166,7 @@ class Messages:
             self._messages.append({"role": "user", "content": content})
 
 
-CONVERSATIONS: Mapping[Wire, type[Chat | Messages]] = {Wire.CHAT: Chat, Wire.MESSAGES: Messages}
+CONVERSATIONS: Mapping[ApiFormat, type[Chat | Messages]] = {ApiFormat.CHAT: Chat, ApiFormat.MESSAGES: Messages}
 
 
 def _arguments(given: object) -> tuple[str, str | None]:

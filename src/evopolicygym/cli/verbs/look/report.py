@@ -25,7 +25,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 from evopolicygym.records.run_names import named_places
 from evopolicygym.report.contents import ReportContents
-from evopolicygym.report.write import wanted, write_report
+from evopolicygym.report.write import select_parts, write_report
 from evopolicygym.viewer.site.document_cache import CacheTally, Episodes
 from evopolicygym.viewer.site.pages import Pages, clear_pages, write_pages, write_single_file
 
@@ -90,7 +90,7 @@ def report(
     document: dict[str, Any] = {}
     with interruptible():
         if output is not None:
-            parts = wanted(
+            parts = select_parts(
                 split_names(",".join(only or ())), split_names(form), figures=not no_figures, pages=not no_pages
             )
             results = load_results(found)

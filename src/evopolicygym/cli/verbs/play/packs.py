@@ -162,9 +162,9 @@ def _megabytes(pack: Pack) -> int:
 
 
 def _task_document(pack: Pack, task: PackTask) -> dict[str, Any]:
-    from evopolicygym.specs.pack_records import shipped
+    from evopolicygym.specs.pack_catalog import shipped_record
 
-    record = shipped(pack.name)
+    record = shipped_record(pack.name)
     checked = record.task(task.name) if record else None
     found = asdict(checked) if checked else {}
     facts = ("observation", "action", "repeats", "steps_per_second", "random_mean", "random_episodes")

@@ -10,9 +10,8 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as View
 from rich.text import Text
 
-from evopolicygym.baselines.budget import budget_of
 from evopolicygym.baselines.export import export, refuse_occupied
-from evopolicygym.baselines.settings import algorithm_named, fitting
+from evopolicygym.baselines.settings import algorithm_named, budget_of, fitting
 from evopolicygym.baselines.training import TrainingProgress
 from evopolicygym.baselines.training import train as learn
 from evopolicygym.cli.completion import complete_environment

@@ -36,7 +36,7 @@ def spec(token: str) -> EnvironmentSpec:
         observation=("drift",),
         action=("push",),
         idle_action=[0.0],
-        imports=("evopolicygym.checks.executor_parity.crash_isolation",),
+        imports=("evopolicygym.checks.crash_isolation",),
         arguments={"token": token},
     )
 
@@ -76,4 +76,4 @@ class CrashesOnce(gymnasium.Env[Any, Any]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-gymnasium.register(ID, entry_point="evopolicygym.checks.executor_parity.crash_isolation:CrashesOnce")
+gymnasium.register(ID, entry_point="evopolicygym.checks.crash_isolation:CrashesOnce")

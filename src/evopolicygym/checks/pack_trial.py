@@ -1,7 +1,6 @@
-"""A task is tried: two resets that must repeat bit for bit, random and idle episodes, observations within their space.
+"""Trial of a pack's task, as a program on the pack's Python: plays episodes, prints the results as JSON.
 
-Run as a program on the Python that plays it, it reads ``{"spec": …, "path": …}`` from standard input, the texts of the
-spec left out, and prints a JSON object. What may be reached while it runs is decided in ``checks/pack.py``.
+Random and idle play are timed by the processor time of this process and its children.
 """
 
 import json
@@ -10,34 +9,35 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evopolicygym.checks.environment_contract.trace import trace
-from evopolicygym.checks.pack_task.processor_time import children_seconds
+from evopolicygym.checks.environment_contract import trace
 from evopolicygym.core.pack import PackText
 from evopolicygym.core.spaces import from_schema, sample
 from evopolicygym.core.task import EnvironmentSpec
-from evopolicygym.environments.derived import completed, meanings
-from evopolicygym.environments.description import described
+from evopolicygym.environments.derived import complete_spec, meanings
+from evopolicygym.environments.description import describe_here
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
 
 SEED = 20260702
 STEPS = 200
-"""How far a comparison goes."""
+"""Steps of a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long episodes are played, in seconds of processor time."""
+    """Time limits of episodes, in seconds of processor time."""
 
     first: float
-    """The first one is cut there."""
+    """Limit of the first episode, which is cut."""
     others: float
-    """No further one begins, nor goes on, when all together have taken so long."""
+    """Limit of all further episodes together."""
     episodes: int
 
 
@@ -46,7 +46,7 @@ AT_RANDOM, IDLING = Patience(8.0, 1.5, 8), Patience(0.5, 0.5, 1)
 
 @dataclass(slots=True)
 class PlayedEpisodes:
-    """What some episodes of one policy came to."""
+    """Results of some episodes of one policy."""
 
     returns: list[float] = field(default_factory=list)
     steps: int = 0
@@ -56,10 +56,10 @@ class PlayedEpisodes:
     odd_reward: bool = False
 
 
-def tried(bare: EnvironmentSpec) -> dict[str, Any]:
-    """Return what came of a task, as JSON has it."""
-    said = described(bare)
-    whole = completed(bare, said, PackText())
+def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
+    """Return a task's results as JSON values."""
+    description = describe_here(bare)
+    whole = complete_spec(bare, description, PackText())
     spec = replace(bare, max_steps=whole.max_steps, idle_action=whole.idle_action)
     digests = [trace(spec, SEED, STEPS) for _ in range(2)]
     at_random = _played(spec, AT_RANDOM, _random_actions)
@@ -71,8 +71,8 @@ def tried(bare: EnvironmentSpec) -> dict[str, Any]:
         "random_episodes": len(at_random.returns),
         "idle_mean": float(np.mean(idling.returns)) if idling.returns else None,
         "max_steps": spec.max_steps,
-        "observation": _in_words(said.observation_schema),
-        "action": _in_words(said.action_schema),
+        "observation": _in_words(description.observation_schema),
+        "action": _in_words(description.action_schema),
         "mismatch": at_random.mismatch or idling.mismatch,
         "odd_reward": at_random.odd_reward or idling.odd_reward,
     }
@@ -97,10 +97,10 @@ def _idle_actions(environment: Environment, _: int) -> Iterator[Any]:
 def _played(
     spec: EnvironmentSpec, patience: Patience, policy: Callable[[Environment, int], Iterator[Any]]
 ) -> PlayedEpisodes:
-    """Play whole episodes, as many as there is time for; of the last, which time may cut, only the steps count."""
-    played, begun = PlayedEpisodes(), time.process_time()
+    """Play episodes until the limit; of a cut episode only the steps count."""
+    played, start = PlayedEpisodes(), time.process_time()
     for seed in range(patience.episodes):
-        until = begun + (patience.others if seed else patience.first)
+        until = start + (patience.others if seed else patience.first)
         environment = Environment(spec)
         try:
             observation = environment.reset(seed)
@@ -115,7 +115,7 @@ def _played(
 def _episode(
     environment: Environment, observation: object, actions: Iterator[Any], played: PlayedEpisodes, until: float
 ) -> bool:
-    """Play an episode to its end, or as long as there is time; return whether it ended."""
+    """Play an episode to its end or to the limit; return whether it ended."""
     space, episode_return, ended = environment.observation_space, 0.0, False
     played.mismatch = played.mismatch or mismatch(space, observation)
     apart, now = children_seconds(), time.process_time()
@@ -134,14 +134,37 @@ def _episode(
 
 
 def _main() -> None:
-    asked = json.load(sys.stdin)
-    sys.path[:] = asked["path"] or sys.path
-    said = os.dup(1)
-    os.dup2(2, 1)  # what a simulator prints is no answer
-    answer = tried(EnvironmentSpec(**asked["spec"]))
-    with os.fdopen(said, "w", encoding="utf-8") as saying:
-        json.dump(answer, saying)
-    os._exit(0)  # a simulator may crash while it is taken apart
+    request = json.load(sys.stdin)
+    sys.path[:] = request["path"] or sys.path
+    stdout = os.dup(1)
+    os.dup2(2, 1)  # a simulator's output goes to stderr
+    answer = try_task(EnvironmentSpec(**request["spec"]))
+    with os.fdopen(stdout, "w", encoding="utf-8") as stream:
+        json.dump(answer, stream)
+    os._exit(0)  # skips teardown, in which a simulator may crash
+
+
+PROCESSES = Path("/proc")
+USER, SYSTEM = 11, 12
+"""Fields of ``/proc/PID/stat`` after the program's name, counted from 0."""
+
+
+def children_seconds() -> float:
+    """Return the processor time of this process's children in seconds; 0 where unknown."""
+    return sum(map(_seconds, _children()))
+
+
+def _children() -> Iterator[str]:
+    with suppress(OSError):
+        for thread in (PROCESSES / "self" / "task").iterdir():
+            yield from (thread / "children").read_text(encoding="ascii").split()
+
+
+def _seconds(process: str) -> float:
+    with suppress(OSError):
+        fields = (PROCESSES / process / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return (int(fields[USER]) + int(fields[SYSTEM])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 if __name__ == "__main__":

@@ -1,20 +1,22 @@
-"""What an environment is held to: a few short episodes of random actions, looked at in this process.
+"""The contract of environments: checks of a simulator, and digests of its trajectories.
 
-What a spec is held to is what the findings are named after. How a spec is read is described in
-``specs/catalog.py``, how an episode is digested in ``trace.py``, and how a simulator that hangs is ended in
-``checks/environment.py``.
+An environment must return what its spaces promise, repeat bit for bit, and have a text for everything.
 """
 
+import hashlib
+import json
 import math
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evopolicygym.checks.environment_contract.trace import trace, trace_elsewhere
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.spaces import Box, Discrete, InvalidAction, Space, sample
@@ -22,6 +24,7 @@ from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.draft import MOST_MEANINGS, TO_WRITE
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.spaces import mismatch
+from evopolicygym.packs.installation import command
 from evopolicygym.specs import catalog
 
 _SEED = 20260702
@@ -247,3 +250,71 @@ def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _RandomEpisode
 
 def _words(error: Exception) -> str:
     return str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+_PATIENCE_S = 120
+
+
+def trace(spec: EnvironmentSpec, seed: int, steps: int) -> str:
+    """Play at most ``steps`` random actions, the same for the same seed, on a fresh environment; return the digest."""
+    digest = hashlib.sha256()
+    environment = Environment(spec)
+    try:
+        _absorb(digest, environment.reset(seed))
+        actions, space = np.random.default_rng(seed), environment.action_space
+        for _ in range(steps):
+            observation, reward, terminated, truncated, _ = environment.step(sample(space, actions))
+            _absorb(digest, (observation, reward.hex(), terminated, truncated))
+            if terminated or truncated:
+                break
+    finally:
+        environment.close()
+    return digest.hexdigest()
+
+
+def trace_elsewhere(spec: EnvironmentSpec, seed: int, steps: int) -> str:
+    """Return the same digest from a process of its own, whose strings hash otherwise than here.
+
+    Raises ``ChildProcessError`` where that process fails.
+    """
+    asked = json.dumps({"spec": asdict(spec), "seed": seed, "steps": steps})
+    other_hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    ended = subprocess.run(
+        command("", "evopolicygym.checks.environment_contract"),
+        input=asked.encode(),
+        capture_output=True,
+        env=os.environ | {"PYTHONHASHSEED": other_hash_seed},
+        timeout=_PATIENCE_S,
+        check=False,
+    )
+    if ended.returncode != 0:
+        raise ChildProcessError(ended.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+    return ended.stdout.decode().split()[-1]
+
+
+def _absorb(digest: "_Hash", value: Any) -> None:  # noqa: ANN401 - a value of any space
+    match value:
+        case np.ndarray():
+            digest.update(f"{value.dtype.str}{value.shape}".encode() + value.tobytes())
+        case dict():
+            for name in sorted(value):
+                _absorb(digest, (name, value[name]))
+        case tuple() | list():
+            for item in value:
+                _absorb(digest, item)
+        case _:
+            digest.update(f"{value}|".encode())
+
+
+def _main() -> None:
+    asked = json.load(sys.stdin)
+    name = asked["spec"].pop("name")
+    spec = catalog.decode(asked["spec"], name, "standard input")
+    sys.stdout.write(f"{trace(spec, asked['seed'], asked['steps'])}\n")
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,7 +1,4 @@
-"""The formats that model servers speak: how each takes a key, and how each says no.
-
-Which paths a format has is described in ``call.py``, and how it tells usage in ``meter.py``.
-"""
+"""API formats of model servers: how each carries a key and how each reports an error."""
 
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -10,7 +7,7 @@ from typing import Any
 from evopolicygym.core.errors import EvoPolicyGymError
 
 Headers = list[tuple[bytes, bytes]]
-"""As they came: names in lower case, one pair a line."""
+"""As received: names in lower case, one pair for each line."""
 CREDENTIALS = (b"authorization", b"x-api-key", b"x-goog-api-key")
 _ANTHROPIC_ERRORS = {
     400: "invalid_request_error",
@@ -30,15 +27,15 @@ _GEMINI_ERRORS = {
 }
 
 
-class Wire(StrEnum):
-    """What a model server speaks."""
+class ApiFormat(StrEnum):
+    """An API format of a model server."""
 
     AUTO = "auto"
     """Any of the others, distinguished by each request's path."""
     RESPONSES = "responses"
     """OpenAI Responses."""
     CHAT = "chat"
-    """OpenAI Chat Completions, which many servers speak."""
+    """OpenAI Chat Completions, which many servers implement."""
     MESSAGES = "messages"
     """Anthropic Messages."""
     GEMINI = "gemini"
@@ -46,21 +43,21 @@ class Wire(StrEnum):
 
 
 class ModelRequestRefused(EvoPolicyGymError):
-    """The model proxy doesn't pass a request on, or can't; the message is what the agent's program is shown."""
+    """The model proxy refuses or fails to forward a request; the agent's program is shown the message."""
 
     def __init__(self, http_status: int, reason: str, message: str) -> None:
         super().__init__(message)
         self.http_status = http_status
         self.reason = reason
-        """One word or two for the log."""
+        """One or two words for the log."""
 
 
-def error_body(wire: Wire, status: int, reason: str, message: str) -> dict[str, Any]:
-    """Return an error in a format's own shape."""
+def error_body(wire: ApiFormat, status: int, reason: str, message: str) -> dict[str, Any]:
+    """Return an error body in the shape of an API format."""
     match wire:
-        case Wire.MESSAGES:
+        case ApiFormat.MESSAGES:
             return {"type": "error", "error": {"type": _ANTHROPIC_ERRORS.get(status, "api_error"), "message": message}}
-        case Wire.GEMINI:
+        case ApiFormat.GEMINI:
             return {
                 "error": {
                     "code": status,
@@ -73,7 +70,7 @@ def error_body(wire: Wire, status: int, reason: str, message: str) -> dict[str, 
             return {"error": {"message": message, "type": kind, "param": None, "code": reason}}
 
 
-def presented(headers: Headers, query: Mapping[str, str]) -> Iterator[bytes]:
+def presented_keys(headers: Headers, query: Mapping[str, str]) -> Iterator[bytes]:
     """Yield every key that a request presents."""
     for name, value in headers:
         if name == b"authorization":
@@ -85,15 +82,19 @@ def presented(headers: Headers, query: Mapping[str, str]) -> Iterator[bytes]:
         yield query["key"].encode()
 
 
-def credential(wire: Wire, key: str, headers: Headers) -> dict[str, str]:
-    """Return the header that carries the real key, in the place where a format wants it."""
+def credential_header(wire: ApiFormat, key: str, headers: Headers) -> dict[str, str]:
+    """Return the header that carries the real key in an API format; empty without a key."""
     if not key:
         return {}
     names = {name for name, _ in headers}
     match wire:
-        case Wire.GEMINI:
+        case ApiFormat.GEMINI:
             return {"x-goog-api-key": key}
-        case Wire.MESSAGES if b"authorization" not in names:
+        case ApiFormat.MESSAGES if b"authorization" not in names:
             return {"x-api-key": key}
         case _:
             return {"authorization": f"Bearer {key}"}
+
+
+Wire = ApiFormat
+"""The former name."""

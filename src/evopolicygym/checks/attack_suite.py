@@ -1,24 +1,156 @@
-"""The attack suite: every attack is played against an isolation backend, and held against what that guarantees.
+"""Plays every attack against an isolation backend, and compares the results with the backend's guarantees.
 
-Nothing here is a judge's: no budget, no hidden case. Attacks play on cartpole, one after another, each followed by an
-honest policy that must play as if nothing had been.
+No judge takes part: there is no budget and no hidden case. Attacks play on cartpole in sequence, each followed by an
+honest policy, whose play must not be affected. Decoys stand for secrets that an attack must not find.
 """
 
+import ast
+import json
 import os
+import secrets
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from evopolicygym.checks.attack_suite.attack import LEAK, OK, Attack, attack, attacks
-from evopolicygym.checks.attack_suite.decoys import Decoys, decoys_laid, marks
-from evopolicygym.checks.inspection import leftover_processes
+from evopolicygym.checks import inspection
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
+from evopolicygym.packs.installation import packs_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import choose
+
+DECOYS_FILE = "decoys.json"
+LEAK = "LEAK"
+OK = "ok"
+USUAL_EPISODES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One hostile policy, and its safe outcome."""
+
+    id: str
+    name: str
+    """The attack in words."""
+    source: str
+    submission: str
+    """The status that its submission ends with."""
+    endings: frozenset[str]
+    """How each of its episodes may end: ``ok`` or the reason of a failure."""
+    guarantees: frozenset[Guarantee]
+    """What holds it; empty where every backend does."""
+    episodes: int
+    """How many episodes show the whole of it."""
+
+
+@cache
+def attacks() -> tuple[Attack, ...]:
+    """Return every attack, in the order of their ids."""
+    found = (file for file in files("evopolicygym.checks").joinpath("attacks").iterdir() if file.name.endswith(".py"))
+    return tuple(read(file.read_text(encoding="utf-8")) for file in sorted(found, key=lambda file: file.name))
+
+
+def attack(identity: str) -> Attack:
+    """Return the attack of an id."""
+    return next(item for item in attacks() if item.id == identity)
+
+
+def read(source: str) -> Attack:
+    """Return the attack whose policy this is; it is parsed, not run."""
+    head, _, rest = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    identity, _, name = " ".join(head.split()).partition(": ")
+    fields = dict(line.split(": ", 1) for line in rest.splitlines() if ": " in line)
+    return Attack(
+        identity,
+        name,
+        source,
+        fields["submission"],
+        frozenset(fields["episodes"].split(", ")),
+        frozenset(map(Guarantee, filter(None, fields.get("guarantees", "").split(", ")))),
+        int(fields.get("played", USUAL_EPISODES)),
+    )
+
+
+MARK = "evopolicygym-attack"
+"""Begins the name of whatever an attack tries to leave."""
+PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run/lock")  # noqa: S108 - looked at, not used
+"""Where attacks try to leave files, beside their own directory and the user's home."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoys:
+    """What attacks are given, and the traps behind it."""
+
+    addresses: dict[str, Any]
+    _listeners: tuple[socket.socket, ...]
+
+    def lay(self, checkpoint: Path) -> None:
+        """Write the addresses beside a policy."""
+        (checkpoint / DECOYS_FILE).write_text(json.dumps(self.addresses), encoding="utf-8")
+
+    def taken(self) -> list[str]:
+        """Return which of the sockets somebody reached since they were last asked after."""
+        return [name for name, item in zip(("tcp", "unix"), self._listeners, strict=True) if _was_reached(item)]
+
+
+@contextmanager
+def decoys_laid(directory: Path, /, **more: Any) -> Iterator[Decoys]:  # noqa: ANN401 - values of JSON
+    """Lay out decoys below a directory of the host, and give ``more`` besides or instead."""
+    file = directory / "secret.txt"
+    file.write_text(secrets.token_hex(16), encoding="utf-8")
+    name = f"{MARK}-{secrets.token_hex(4)}"
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind("\0" + name)
+        unix.listen()
+        for listener in (tcp, unix):
+            listener.settimeout(0)
+        port = tcp.getsockname()[1]
+        addresses = {
+            "file": str(file),
+            "directory": str(directory),
+            "process": os.getpid(),
+            "port": port,
+            "socket": name,
+            "url": f"http://127.0.0.1:{port}",
+            "packs": str(packs_directory()),
+        }
+        yield Decoys({**addresses, **more}, (tcp, unix))
+
+
+def marks() -> set[str]:
+    """Return what attacks left outside of a sandbox: files in the usual places, and System V objects."""
+    found = set()
+    for place in (*PLACES, str(Path.home())):
+        with suppress(OSError):
+            found |= {entry.path for entry in os.scandir(place) if entry.name.startswith(MARK)}
+    for kind in ("shm", "msg", "sem"):
+        with suppress(OSError):
+            lines = Path("/proc/sysvipc", kind).read_text(encoding="utf-8").splitlines()[1:]
+            found |= {f"System V {kind}" for line in lines if int(line.split()[0]) == SYSTEM_V_KEY}
+    return found
+
+
+SYSTEM_V_KEY = 0x45504741
+"""The key of whatever System V object an attack makes."""
+
+
+def _was_reached(listener: socket.socket) -> bool:
+    reached = False
+    with suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            reached = True
+    return reached
+
 
 HONEST = "P56"
 ENVIRONMENT = "cartpole"
@@ -90,7 +222,7 @@ def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ())
     guarantees = choose(level).backend.guarantees
     with (
         TemporaryDirectory(prefix="evopolicygym-suite-") as place,
-        leftover_processes.orphans_adopted(),
+        inspection.orphans_adopted(),
         decoys_laid(Path(place)) as decoys,
         LocalExecutor(
             ExecutorConfig(spec, LIMITS, level, Path(place, "workers"), Path(place, "simulators.log"), 1)
@@ -98,12 +230,12 @@ def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ())
     ):
         stage = _Stage(executor, spec, decoys, Path(place))
         stage.honest()  # so that all processes are there which are there between policies
-        ours = leftover_processes.below(os.getpid())
-        for one in which or attacks():
-            promised = one.guarantees <= guarantees
-            outcome = stage.play(one, len(ours)) if promised or guarantees else None
-            leftover_processes.end_adopted(ours)
-            yield AttackVerdict(one, outcome, promised)
+        ours = inspection.descendants(os.getpid())
+        for item in which or attacks():
+            promised = item.guarantees <= guarantees
+            outcome = stage.play(item, len(ours)) if promised or guarantees else None
+            inspection.end_adopted(ours)
+            yield AttackVerdict(item, outcome, promised)
 
 
 class _Stage:
@@ -117,7 +249,7 @@ class _Stage:
         """Play an attack as a submission would be, then an honest policy."""
         status, endings, leaks = self._submit(attack, attack.episodes)
         reached = [f"{LEAK}: reached the {name} socket" for name in self._decoys.taken()]
-        left = leftover_processes.left_beyond(usual_processes)
+        left = inspection.left_beyond(usual_processes)
         kept = (*([f"{left} processes"] if left else []), *sorted(marks()))
         return AttackOutcome(status, endings, (*leaks, *reached), kept, self.honest())
 
@@ -142,7 +274,7 @@ class _Stage:
             for place in range(episodes)
         ]
         played = dict(self._executor.play(checkpoint, context, jobs, lambda _job, _why: None))
-        endings = tuple(one.failure.reason.value if one.failure else OK for one in (played[job] for job in jobs))
+        endings = tuple(item.failure.reason.value if item.failure else OK for item in (played[job] for job in jobs))
         leaks = (line for job in jobs for line in _printed(job) if line.startswith(LEAK))
         return SubmissionStatus.OK.value, endings, tuple(dict.fromkeys(leaks))
 

@@ -1,7 +1,6 @@
-"""A run in a process of its own, for the check of an agent: stopped in the middle as by Ctrl-C, and resumed.
+"""A run in a separate process, for the check of an agent: interrupted in the middle, and resumed.
 
-An agent that takes its process along, or leaves others behind, so harms nobody who looks. What follows from the outcome
-of a run is described in ``checks/agent.py``.
+An agent that crashes its process, or leaves others behind, can't affect the check.
 """
 
 import json
@@ -25,46 +24,46 @@ from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.run import play, resume
 
 STOP_S = 90.0
-"""Seconds that a run has to stop; an agent has half of it to leave."""
-LAST_WORDS = 300
+"""Seconds until a run must have stopped; an agent has half of them."""
+OUTPUT_CHARACTERS = 300
 CANARY = "canary.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """What a process is to play."""
+    """The request to the process."""
 
     config: RunConfig
     place: Path
-    """A directory for what it reports and prints."""
+    """Directory of its report and output."""
     root: Path | None = None
-    """The run that it is to resume; None for a new one, which is stopped after its first submission."""
+    """The run to resume; None for a new run, which is stopped after its first submission."""
     canary: str = ""
-    """What is written beside a new run's journal, where no agent may look."""
+    """Text of a file in a new run's directory, which no agent may read."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRunOutcome:
-    """What came of it."""
+    """The outcome of a checked run."""
 
     made: bool = False
-    """Whether the agent could be made."""
+    """Whether the agent could be created."""
     root: Path | None = None
-    """Where the record lies; None where none was begun."""
+    """The run directory; None where none was created."""
     stopped: bool = False
     """Whether it was stopped with budget left."""
     finished: bool = False
     error: str = ""
-    """What went wrong in words; empty where nothing did."""
+    """Error message; empty without an error."""
 
 
-def play_beside(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> CheckedRunOutcome:
-    """Play in another process; it is stopped when the patience is over, and killed where that doesn't end it."""
+def play_in_process(order: RunOrder, environment: Mapping[str, str], patience_s: float) -> CheckedRunOutcome:
+    """Play in another process, which is interrupted after ``patience_s`` seconds, then killed."""
     order.place.mkdir()
     path = os.pathsep.join(filter(None, sys.path))
     with (order.place / "printed").open("wb") as printed:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "evopolicygym.checks.agent_run.checked_run"],
+            [sys.executable, "-P", "-m", "evopolicygym.checks.agent_run"],
             env={**os.environ, **environment, "PYTHONPATH": path},
             stdin=subprocess.PIPE,
             stdout=printed,
@@ -94,20 +93,20 @@ def _outcome(place: Path, code: int, late: str) -> CheckedRunOutcome:
     finished, stopped = bool(reported.get("finished")), bool(reported.get("stopped")) and not late
     if not (error or finished or stopped):
         printed = (place / "printed").read_text(encoding="utf-8", errors="replace")
-        error = f"the process that played it ended with {code}: {' '.join(printed.split())[-LAST_WORDS:]}"
+        error = f"the process that played it ended with {code}: {' '.join(printed.split())[-OUTPUT_CHARACTERS:]}"
     root = Path(reported["root"]) if "root" in reported else None
     return CheckedRunOutcome(bool(reported.get("made")), root, stopped, finished, error)
 
 
 class _Play:
-    """What the other process does."""
+    """Plays in the other process."""
 
     def __init__(self, order: RunOrder) -> None:
         self._order = order
         self._stopped = False
 
     def __call__(self) -> None:
-        """Play, and report what comes of it."""
+        """Play, and report the outcome."""
         order = self._order
         try:
             make(order.config.agent)
@@ -132,11 +131,11 @@ class _Play:
             self._stopped = True
             os.kill(os.getpid(), signal.SIGINT)
 
-    def _report(self, **what: object) -> None:
+    def _report(self, **fields: object) -> None:
         with (self._order.place / "reported").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(what) + "\n")
+            file.write(json.dumps(fields) + "\n")
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
     _Play(pickle.loads(sys.stdin.buffer.read()))()  # noqa: S301 - from our own hands

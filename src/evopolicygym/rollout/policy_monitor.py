@@ -1,13 +1,13 @@
-"""The attendant of one policy process: a thread that drains what it prints and kills it when its time is up.
+"""The monitor of one policy process: a thread that drains its output and kills it at its time limits.
 
-The worker's own loop holds no clock and polls nothing. It only counts: ``beat`` is odd while the policy's answer is
-awaited, even while the environment has the turn. Twenty times a second the attendant looks at that number.
+The worker's loop reads no clock and polls nothing. It only increments ``beat``, which is odd while the policy's answer
+is awaited. The monitor reads that number twenty times a second.
 
-A policy's limits are of its own processor time, so that what else the machine does costs it nothing. A policy that
-sleeps or is blocked uses none: for it there is a second limit, of elapsed time without that in which it was ready to
-run and waited for a processor. One that gets hardly any processor time at all, through no fault of its own, is ended as
-starved, which is no failure of the policy. What becomes of a simulator that hangs is described in
-``rollout/watchdog.py``.
+Limits count the policy's own processor time, so that load on the machine costs it nothing. A policy that sleeps or
+blocks uses none: a second limit counts elapsed time without the time in which it was runnable and waited for a
+processor. A policy that gets hardly any processor time is killed as starved, which is not a failure of the policy. The
+kernel counts both times, so that no policy can change them. A hanging simulator is the watchdog's business
+(``rollout/watchdog.py``).
 """
 
 import fcntl
@@ -17,6 +17,7 @@ import signal
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,17 +26,48 @@ from time import monotonic
 from typing import Protocol
 
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.processor_time import ProcessorTime
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.sandbox.backends.process import THREADS
 
+PROCESS_CLOCK = 2
+"""CPUCLOCK_SCHED: the kernel's clock of the processor time of all threads of a process."""
+NANOSECONDS = 1e-9
+
+
+class ProcessorTime:
+    """Reads the processor time and the waiting time of one process."""
+
+    def __init__(self, process: int) -> None:
+        self._clock = (~process << 3) | PROCESS_CLOCK
+        self.threads = Path("/proc", str(process), "task")
+        """Directory with an entry for each thread."""
+        self._delays: dict[str, int] = {}
+        """Total waiting time of each thread, in nanoseconds."""
+
+    def used_s(self) -> float:
+        """Return the processor time of all threads in seconds; raise ``OSError`` where the process has ended."""
+        return time.clock_gettime(self._clock)
+
+    def waited_s(self) -> float:
+        """Return the seconds that its longest waiting thread waited for a processor since the last call.
+
+        0 where the kernel has no scheduler statistics.
+        """
+        before, self._delays = self._delays, {}
+        with suppress(OSError):  # it has ended
+            for thread in self.threads.iterdir():
+                with suppress(OSError, IndexError, ValueError):  # this thread has ended
+                    self._delays[thread.name] = int((thread / "schedstat").read_bytes().split()[1])
+        return max((delay - before.get(name, 0) for name, delay in self._delays.items()), default=0) * NANOSECONDS
+
+
 TICK_S = 0.05
 ELAPSED = 3
-"""How many times its limit of processor time a policy may take in elapsed time, waiting for a processor not counted."""
+"""Limit of elapsed time, without waiting for a processor, in multiples of the limit of processor time."""
 STARVED = 100
-"""How many times its limit of processor time a turn may take at all; by then the machine is unfit to play on."""
+"""Limit of a turn's total time in multiples of the limit of processor time; beyond, the machine is overloaded."""
 LATE_S = 4 * TICK_S
-"""The most that one look counts: where it comes later than this, the machine held up the attendant, too."""
+"""Most time that one tick counts: a later tick means that the machine delayed the monitor, too."""
 KILL_GRACE_S = 1.0
 """Seconds after a kill until the whole sandbox is killed."""
 CHUNK = 1 << 16
@@ -43,16 +75,16 @@ CUT_MARK = b"\n[output cut here: more than the limit was printed]\n"
 
 
 class WatchedProcess(Protocol):
-    """What an attendant watches."""
+    """The worker's side of a policy process, as the monitor reads it."""
 
     beat: int
-    """Odd while the policy's answer is awaited; grows by one at each change."""
+    """Odd while the policy's answer is awaited; incremented at each change."""
     patience_s: float
-    """Seconds of processor time that the present answer may take."""
+    """Limit of processor time of the current answer, in seconds."""
 
 
-class Attendant:
-    """Watches one policy process from fork to end."""
+class PolicyMonitor:
+    """Monitors one policy process from fork to end."""
 
     def __init__(
         self,
@@ -64,40 +96,40 @@ class Attendant:
         watchdog: Watchdog,
         last_resort: Callable[[], None],
     ) -> None:
-        """Begin to watch; ``channel`` is this side's ends of the pipes for questions and for answers.
+        """Start monitoring; ``channel`` holds the worker's ends of the pipes for questions and answers.
 
-        ``last_resort`` kills all that may keep the process from ending.
+        ``last_resort`` kills the whole sandbox.
         """
         self._awaited = awaited
         self._handle = handle
         self._questions, self._answers = channel
         self._episode_s = limits.episode_s
         self._elapsed_s = 0.0
-        """In all turns of the policy, without waiting for a processor."""
+        """Elapsed time in all turns of the policy, without waiting for a processor."""
         self._turn = TurnClock()
         self._outputs = outputs
-        self._kept = {one: OutputBeginning(limits.output_kb * 1024) for one in outputs}
+        self._captured = {item: OutputHead(limits.output_kb * 1024) for item in outputs}
         self._watchdog = watchdog
         self._last_resort = last_resort
         self._killed_at = 0.0
         self.timed_out = ""
-        """In words, which limit was reached; empty while none was."""
+        """Message on the limit that was reached; empty otherwise."""
         self.crowded = ""
-        """In words, that it ran more threads than it may; empty while it doesn't."""
+        """Message on too many threads; empty otherwise."""
         self.starved = ""
-        """In words, that the machine gave it no processor; empty while it does."""
+        """Message on a lack of processor time; empty otherwise."""
         self._time: ProcessorTime | None = None
         for output in outputs:
             os.set_blocking(output, False)
-        self._thread = threading.Thread(target=self._watch, name="attendant", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="policy monitor", daemon=True)
         self._thread.start()
 
-    def dismiss(self, grace_s: float) -> tuple[bytes, bytes]:
+    def finish(self, grace_s: float) -> tuple[bytes, bytes]:
         """Wait for the process to end, kill it after ``grace_s``; return what it printed on stdout and stderr."""
         self._thread.join(grace_s)
         self.kill()
         self._thread.join()
-        out, err = (self._kept[one].content() for one in self._outputs)
+        out, err = (self._captured[output].content() for output in self._outputs)
         return out, err
 
     def kill(self) -> None:
@@ -107,7 +139,7 @@ class Attendant:
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def _watch(self) -> None:
-        """Watch until the process has ended, whoever may still hold its outputs then."""
+        """Monitor until the process has ended, even if others still hold its outputs."""
         poll = select.poll()
         for descriptor in (self._handle, *self._outputs):
             poll.register(descriptor, select.POLLIN)
@@ -117,7 +149,7 @@ class Attendant:
                 if descriptor == self._handle:
                     self._drain()
                     return
-                if not self._kept[descriptor].take(_read(descriptor)):
+                if not self._captured[descriptor].take(_read(descriptor)):
                     poll.unregister(descriptor)
             now, beat = monotonic(), self._awaited.beat
             if now - last_tick < TICK_S:
@@ -125,17 +157,17 @@ class Attendant:
             with suppress(OSError, ValueError):  # it has ended
                 self._time = self._time or ProcessorTime(_number(self._handle))
                 self._count_threads(self._time)
-                self._look(self._time, beat, now - last_tick, is_new=beat != last_beat)
+                self._tick(self._time, beat, now - last_tick, is_new=beat != last_beat)
             last_beat, last_tick = beat, now
 
     def _count_threads(self, time: ProcessorTime) -> None:
-        """Kill a process of too many threads, where no kernel refuses them to it."""
+        """Kill a process with too many threads, where no cgroup limits them."""
         if time.threads.stat().st_nlink - 2 > THREADS:
             self.crowded = f"it ran more than the {THREADS} threads allowed"
             self.kill()
 
-    def _look(self, time: ProcessorTime, beat: int, passed_s: float, *, is_new: bool) -> None:
-        """Judge by whose turn it is, ``passed_s`` after the last look; ``is_new`` where that saw another turn."""
+    def _tick(self, time: ProcessorTime, beat: int, passed_s: float, *, is_new: bool) -> None:
+        """Update the clocks ``passed_s`` after the last tick; ``is_new`` where the turn has changed since."""
         if self._killed_at:
             if monotonic() - self._killed_at > KILL_GRACE_S:
                 self._last_resort()
@@ -145,16 +177,16 @@ class Attendant:
             self._turn = TurnClock(self._turn.used_s if passed_s <= LATE_S else used_s)
         turn = self._turn
         if beat % 2 and not self._has_answered():
-            self._watchdog.rest()
+            self._watchdog.reset()
             turn.counted_s = max(0.0, turn.counted_s + counted_s)
             turn.passed_s += passed_s
             self._elapsed_s = max(0.0, self._elapsed_s + counted_s)
-            self._judge(used_s, turn)
+            self._check_limits(used_s, turn)
         elif is_new:
-            self._watchdog.rest()
+            self._watchdog.reset()
         turn.used_s = used_s
 
-    def _judge(self, used_s: float, turn: "TurnClock") -> None:
+    def _check_limits(self, used_s: float, turn: "TurnClock") -> None:
         patience_s, episode_s = self._awaited.patience_s, self._episode_s
         slept, whole = "it was asleep or blocked and took more than the", "over a whole episode"
         if used_s - turn.used_before_s > patience_s:
@@ -171,31 +203,31 @@ class Attendant:
             self.kill()
 
     def _has_answered(self) -> bool:
-        """Return whether an answer lies in its pipe, to a question that was read: then the worker has the turn.
+        """Return whether an answer to a question that was read is in the pipe: then it is the worker's turn.
 
-        An answer to what was never read is none: the worker may be waiting for room to ask in.
+        An answer to an unread question doesn't count: the worker may be blocked while it writes the question.
         """
         return bool(select.select([self._answers], [], [], 0)[0]) and not _unread(self._questions)
 
     def _drain(self) -> None:
-        """Take what lies in the pipes, and no more than fits in them: a child of the process may go on printing."""
+        """Read at most a pipe's capacity from each output: a child of the process may go on printing."""
         for output in self._outputs:
             for _ in range(2):
-                self._kept[output].take(_read(output))
+                self._captured[output].take(_read(output))
 
 
 @dataclass(slots=True)
 class TurnClock:
-    """How long the present turn has lasted, as far as the attendant has looked."""
+    """The duration of the current turn, up to the last tick."""
 
     used_before_s: float = 0.0
-    """Processor time that the process had used at the last look before it, or at its first where that came late."""
+    """Processor time at the last tick before the turn, or at its first tick if that was late."""
     used_s: float = 0.0
-    """Processor time that the process had used at the last look."""
+    """Processor time at the last tick."""
     counted_s: float = 0.0
-    """Elapsed, without waiting for a processor."""
+    """Elapsed time without waiting for a processor."""
     passed_s: float = 0.0
-    """Elapsed."""
+    """Elapsed time."""
 
 
 def _number(handle: int) -> int:
@@ -205,7 +237,7 @@ def _number(handle: int) -> int:
 
 
 def _unread(pipe: int) -> int:
-    """Return how many bytes lie in a pipe, seen from the end that writes."""
+    """Return the number of unread bytes in a pipe, from its write end."""
     count = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return int.from_bytes(count, sys.byteorder)
 
@@ -217,8 +249,8 @@ def _read(descriptor: int) -> bytes:
         return b""
 
 
-class OutputBeginning:
-    """The beginning of an output, up to a limit."""
+class OutputHead:
+    """Keeps the beginning of an output, up to a limit in bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -226,12 +258,12 @@ class OutputBeginning:
         self._cut = False
 
     def take(self, chunk: bytes) -> bool:
-        """Keep what there is room for; return whether there was anything."""
+        """Keep what fits; return whether the chunk was not empty."""
         room = self._limit - len(self._content)
         self._content += chunk[:room]
         self._cut |= len(chunk) > room
         return bool(chunk)
 
     def content(self) -> bytes:
-        """Return what was kept, with a mark where it was cut."""
+        """Return the kept bytes, with a mark where they were cut."""
         return bytes(self._content) + (CUT_MARK if self._cut else b"")

@@ -1,1 +1,0 @@
-"""The run that an agent is checked by."""

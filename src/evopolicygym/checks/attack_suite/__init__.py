@@ -1,1 +1,0 @@
-"""The attack suite: reads the attacks, lays decoys, plays each attack and judges what came of it."""

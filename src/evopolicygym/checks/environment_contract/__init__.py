@@ -1,1 +1,0 @@
-"""What a spec's environment is held to."""

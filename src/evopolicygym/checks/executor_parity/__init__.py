@@ -1,1 +1,0 @@
-"""Whether an executor plays as this machine does."""

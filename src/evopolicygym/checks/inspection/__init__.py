@@ -1,1 +1,0 @@
-"""What is looked for once something was played: processes that are left, and words that must not be there."""
