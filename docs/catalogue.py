@@ -12,8 +12,8 @@ from pathlib import Path
 from evopolicygym.analysis.tables.formats import in_markdown, written
 from evopolicygym.analysis.tables.packs import ledger_table, tasks_table
 from evopolicygym.analysis.tables.table import Table
-from evopolicygym.core.number_text import counted
 from evopolicygym.core.pack import Pack, PackTask
+from evopolicygym.core.text import counted
 from evopolicygym.specs import pack_catalog
 
 CATALOGUE = Path(__file__).parent / "reference" / "environments"

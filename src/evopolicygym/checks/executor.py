@@ -21,7 +21,7 @@ from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.versions import versions
 from evopolicygym.rollout.cluster.archive import Archive, pack
 from evopolicygym.rollout.cluster.node_compatibility import incompatibilities
-from evopolicygym.rollout.executor import ExecutorConfig, make
+from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.specs import catalog
 
 CASES, STEPS = 4, 200
@@ -93,7 +93,7 @@ def _outcomes(
         config = ExecutorConfig(
             spec, LIMITS, AUTO, Path(place, "workers"), Path(place, "simulators.log"), address=address
         )
-        with closing(make(name, config)) as executor:
+        with closing(EXECUTORS.load(name)(config)) as executor:
             yield executor.grounds
             for number, text in enumerate(policies.values()):
                 checkpoint = Path(place, f"checkpoint-{number}")

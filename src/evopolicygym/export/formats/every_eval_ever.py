@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
-from evopolicygym.core.clock import unix_time
 from evopolicygym.core.score import Estimate
+from evopolicygym.core.text import unix_time
 from evopolicygym.export.evaluations import AgentEntry, EvaluationsExporter, TaskEvaluation, write_text
 from evopolicygym.export.exporters import WrittenFile
 from evopolicygym.version import __version__
