@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import evopolicygym
-from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean
+from evopolicygym.analysis.diagnostic import Cell, Diagnostic, Table, mean, table_of
 from evopolicygym.records.reader import RunRecord
 
 
@@ -32,7 +32,7 @@ def measure(record: RunRecord) -> Gains:
 
 def table(gains: Gains) -> Table:
     """Return a row for each submission after the first."""
-    return Table("gains", ("submission", "gain"), tuple(enumerate(gains.gains, start=1)))
+    return table_of("gains", ("submission", "gain"), enumerate(gains.gains, start=1))
 
 
 def summary(runs: Sequence[Gains]) -> Mapping[str, Cell]:
@@ -49,7 +49,8 @@ DIAGNOSTIC = Diagnostic(measure, table, summary)
 if __name__ == "__main__":
     runs = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp()
     for agent in ("tuner", "random_search"):
-        evopolicygym.run("cartpole", agent, budget=24, validation=2, held_out=2, split="public", runs=runs)
+        run = evopolicygym.run("cartpole", agent, budget=24, validation=2, held_out=2, split="public", runs=runs)
+    print(evopolicygym.diagnose(run.path, only=["__main__:DIAGNOSTIC"]).written("markdown"))  # one run: by submission
     diagnosis = evopolicygym.diagnose(runs, only=["__main__:DIAGNOSTIC"])
     print(diagnosis.written("markdown"))
     for row in diagnosis.records:  # keys are the names of the summary, with underscores

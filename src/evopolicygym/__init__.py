@@ -1,8 +1,9 @@
 """EvoPolicyGym: how well does an agent improve a policy through feedback?
 
-``run`` plays a run, ``load_runs`` reads runs that were played, ``leaderboard``, ``compare``, ``effects``, ``headroom``
-and ``diagnose`` look at them, ``audit`` looks at what an agent did, ``verify`` checks a record. What lies where in the
-package, and what may import what, is described in ``docs/architecture.md``.
+``run`` plays a run and ``run_suite`` many, ``load_run`` and ``load_runs`` read them, ``leaderboard``, ``compare``,
+``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an agent did, ``verify`` checks a
+record, ``export_runs`` and ``write_report`` write files, ``load_environment`` returns a ``gymnasium.Env``, and
+``errors`` holds the exceptions.
 """
 
 from importlib import import_module
@@ -12,69 +13,98 @@ from evopolicygym.version import __version__
 TYPE_CHECKING = False
 """Read by type checkers as that of ``typing``, which takes a moment to load: the program starts here."""
 if TYPE_CHECKING:
+    from evopolicygym import errors
     from evopolicygym.agents.kit.evaluator import Evaluator
     from evopolicygym.agents.kit.session import Feedback, Session
-    from evopolicygym.api.comparison import compare
-    from evopolicygym.api.conduct import audit
-    from evopolicygym.api.diagnosis import diagnose
-    from evopolicygym.api.effects import effects
-    from evopolicygym.api.headroom import headroom
-    from evopolicygym.api.leaderboard import leaderboard
+    from evopolicygym.api.diagnosis import audit, diagnose
+    from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
+    from evopolicygym.api.outputs import export_runs, write_report
     from evopolicygym.api.play import RunInterrupted, resume, run
-    from evopolicygym.api.records import load_environment, load_run
-    from evopolicygym.api.run import Run
+    from evopolicygym.api.results import compare, effects, headroom, leaderboard
+    from evopolicygym.api.run import Run, load_run
     from evopolicygym.api.serve import ServedSession, serve
-    from evopolicygym.api.verification import verify
+    from evopolicygym.api.suite import run_suite
+    from evopolicygym.api.verify import check_agent, check_environment, check_executor, check_sandbox, post_hoc, verify
+    from evopolicygym.export.schema.rows import EpisodeRow, SubmissionRow
     from evopolicygym.export.schema.tables import load_runs
 
 _MODULES = {
+    "EpisodeRow": "export.schema.rows",
     "Evaluator": "agents.kit.evaluator",
     "Feedback": "agents.kit.session",
     "Run": "api.run",
     "RunInterrupted": "api.play",
     "ServedSession": "api.serve",
     "Session": "agents.kit.session",
-    "audit": "api.conduct",
-    "compare": "api.comparison",
+    "SubmissionRow": "export.schema.rows",
+    "audit": "api.diagnosis",
+    "check_agent": "api.verify",
+    "check_environment": "api.verify",
+    "check_executor": "api.verify",
+    "check_sandbox": "api.verify",
+    "compare": "api.results",
     "diagnose": "api.diagnosis",
-    "effects": "api.effects",
-    "headroom": "api.headroom",
-    "leaderboard": "api.leaderboard",
-    "load_environment": "api.records",
-    "load_run": "api.records",
+    "effects": "api.results",
+    "export_runs": "api.outputs",
+    "headroom": "api.results",
+    "leaderboard": "api.results",
+    "list_agents": "api.listing",
+    "list_environments": "api.listing",
+    "load_bare_environment": "api.listing",
+    "load_environment": "api.listing",
+    "load_run": "api.run",
     "load_runs": "export.schema.tables",
+    "post_hoc": "api.verify",
     "resume": "api.play",
     "run": "api.play",
+    "run_suite": "api.suite",
     "serve": "api.serve",
-    "verify": "api.verification",
+    "verify": "api.verify",
+    "write_report": "api.outputs",
 }
-"""Where each public name is defined: its module is loaded when the name is asked for."""
+"""Where each public name is defined: its module is loaded when the name is first used."""
 __all__ = [
+    "EpisodeRow",
     "Evaluator",
     "Feedback",
     "Run",
     "RunInterrupted",
     "ServedSession",
     "Session",
+    "SubmissionRow",
     "__version__",
     "audit",
+    "check_agent",
+    "check_environment",
+    "check_executor",
+    "check_sandbox",
     "compare",
     "diagnose",
     "effects",
+    "errors",
+    "export_runs",
     "headroom",
     "leaderboard",
+    "list_agents",
+    "list_environments",
+    "load_bare_environment",
     "load_environment",
     "load_run",
     "load_runs",
+    "post_hoc",
     "resume",
     "run",
+    "run_suite",
     "serve",
     "verify",
+    "write_report",
 ]
 
 
 def __getattr__(name: str) -> object:
     """Load what is in the public interface when it is first asked for: importing the package costs nothing."""
+    if name == "errors":
+        return import_module(f"{__name__}.errors")
     if name in _MODULES:
         globals()[name] = found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         return found

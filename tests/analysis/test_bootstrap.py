@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from evopolicygym.analysis.ranking.bootstrap import Block, Floats, Resampler, Sample, share_interval, stretched, student
+from evopolicygym.analysis.ranking.bootstrap import (
+    Block,
+    Floats,
+    Resampler,
+    Sample,
+    bootstrap_interval,
+    share_interval,
+    t_quantile,
+)
 
 
 def synthetic(
@@ -26,7 +34,7 @@ def coverage(runs: int, deviations: tuple[float, float, float], trials: int) -> 
 @pytest.mark.parametrize("freedom", [1, 2, 3.7, 4, 31, 255, 1e9])
 def test_student_is_scipys(freedom: float) -> None:
     """The quantile is Student's."""
-    assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-4)
+    assert t_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-4)
 
 
 def test_one_repeat_is_the_textbooks() -> None:
@@ -109,7 +117,7 @@ def test_replicates_are_seeded() -> None:
 
 def test_an_interval_holds_its_value_within_bounds() -> None:
     """A stretched interval never loses the value, nor leaves what can be."""
-    found = stretched(1.0, np.linspace(0.6, 0.9, 100), 3.0, (0.0, 1.0))
+    found = bootstrap_interval(1.0, np.linspace(0.6, 0.9, 100), 3.0, (0.0, 1.0))
 
     assert (found.high, 0 < found.low < 0.6) == (1.0, True)
 

@@ -14,7 +14,7 @@ import evopolicygym
 from evopolicygym.analysis.effects.estimate import MeasuredGroup, Spread, mean_estimate
 from evopolicygym.analysis.effects.knobs import KNOBS
 from evopolicygym.analysis.effects.student import SMALLEST, holm, p_value, quantiles, reach_at
-from evopolicygym.analysis.ranking.bootstrap import Block, Sample, student
+from evopolicygym.analysis.ranking.bootstrap import Block, Sample, t_quantile
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog
 from records_of_runs import changed, real_document, write
@@ -239,7 +239,7 @@ def test_quantiles(freedom: float) -> None:
     """The table of quantiles has the leaderboard's at 95 %, and p-values are its inverse."""
     table = quantiles(freedom)
 
-    assert reach_at(0.05, table) == pytest.approx(student(freedom), rel=2e-3)
+    assert reach_at(0.05, table) == pytest.approx(t_quantile(freedom), rel=2e-3)
     assert p_value(reach_at(0.01, table), table) == pytest.approx(0.01, rel=1e-3)
     assert p_value(0.0, table) == 1
     assert p_value(1e12, table) == pytest.approx(SMALLEST)

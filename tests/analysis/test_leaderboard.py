@@ -13,7 +13,7 @@ from evopolicygym.analysis.ranking.bootstrap import Resampler, share_interval
 from evopolicygym.analysis.ranking.comparability import comparable
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import pairing
-from evopolicygym.analysis.ranking.score_table import RANDOM, Choice, score_table
+from evopolicygym.analysis.ranking.score_table import RANDOM, TableFilter, score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.analysis.tables.contents import scores_tables
 from evopolicygym.analysis.tables.table import Number
@@ -25,7 +25,7 @@ BOTH = [paper(), shipped("anchors")]
 FEW = ["acrobot", "reacher", "door_key"]
 
 
-def board_of(runs: Path, *beside: str, choice: Choice | None = None, **options: Any) -> Leaderboard:
+def board_of(runs: Path, *beside: str, choice: TableFilter | None = None, **options: Any) -> Leaderboard:
     tables = [shipped(name) for name in beside]
     return leaderboard(score_table(load_results([runs]).runs, tables, choice), resampler=Resampler(300), **options)
 
@@ -91,7 +91,7 @@ def test_a_shipped_table_knows_the_tasks_as_the_specs_do(name: str) -> None:
 
 def test_shipped_runs_are_an_entry_with_intervals() -> None:
     """What ships as runs has its repeats, intervals and success beside published means, and can be normalised by."""
-    board = leaderboard(score_table([], [paper(), shipped("references")], Choice()), normalise="reference")
+    board = leaderboard(score_table([], [paper(), shipped("references")], TableFilter()), normalise="reference")
     found = by_label(board)["reference"]
     acrobot = found.tasks["acrobot"]
 
@@ -103,7 +103,7 @@ def test_shipped_runs_are_an_entry_with_intervals() -> None:
 
 def test_the_last_table_with_uniform_random_has_it() -> None:
     """Of two shipped tables with anchors, the later one's stands, with its standard error."""
-    first, last = (leaderboard(score_table([], [*tables], Choice())) for tables in (BOTH, BOTH[::-1]))
+    first, last = (leaderboard(score_table([], [*tables], TableFilter())) for tables in (BOTH, BOTH[::-1]))
     means = [by_label(board)["Uniform random"].tasks["acrobot"].cell for board in (first, last)]
 
     assert [cell.mean for cell in means] == [shipped("anchors").scores("acrobot")["Uniform random"], -499.15625]
@@ -112,7 +112,7 @@ def test_the_last_table_with_uniform_random_has_it() -> None:
 
 def test_tasks_by_entries() -> None:
     """Means have a column for each entry and digits that tell them apart; rates stand where any is known."""
-    means, rates = scores_tables(leaderboard(score_table([], BOTH, Choice())))
+    means, rates = scores_tables(leaderboard(score_table([], BOTH, TableFilter())))
     door_key = next(row for row in means.rows if row[0] == "door_key")
 
     assert [column.heading for column in means.columns][:2] == ["task", "GPT-5.5 (Codex)"]
@@ -216,9 +216,9 @@ def test_a_family_alone(tmp_path: Path) -> None:
     """A table of one family has its tasks only."""
     write_many(tmp_path / "runs", tmp_path / "real", ["a"], 1, FEW)
 
-    assert [task.name for task in board_of(tmp_path / "runs", choice=Choice(family="mujoco")).tasks] == ["reacher"]
+    assert [task.name for task in board_of(tmp_path / "runs", choice=TableFilter(family="mujoco")).tasks] == ["reacher"]
     with pytest.raises(UnknownName, match=r"'mujuco'.*'mujoco'"):
-        board_of(tmp_path / "runs", choice=Choice(family="mujuco"))
+        board_of(tmp_path / "runs", choice=TableFilter(family="mujuco"))
 
 
 def test_entries_can_be_told_apart_further(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -226,7 +226,9 @@ def test_entries_can_be_told_apart_further(tmp_path: Path, document: dict[str, A
     for seed in (0, 1):
         write(tmp_path / "runs", changed(document, "acrobot", "tuner", [-90.0, -80.0], seed))
 
-    assert {"tuner, seed 0", "tuner, seed 1"} < by_label(board_of(tmp_path / "runs", choice=Choice(["seed"]))).keys()
+    assert {"tuner, seed 0", "tuner, seed 1"} < by_label(
+        board_of(tmp_path / "runs", choice=TableFilter(["seed"]))
+    ).keys()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_what_is_not_comparable_is_not_mixed(
     with pytest.raises(UsageError, match="not comparable") as refused:
         board_of(tmp_path / "runs")
     assert said in str(refused.value)
-    assert any(note.startswith("Mixed: ") for note in board_of(tmp_path / "runs", choice=Choice(mix=True)).notes)
+    assert any(note.startswith("Mixed: ") for note in board_of(tmp_path / "runs", choice=TableFilter(mix=True)).notes)
 
 
 @pytest.mark.parametrize(

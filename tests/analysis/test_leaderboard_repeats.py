@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from evopolicygym.analysis.ranking.score_table import Choice, score_table, score_tables
+from evopolicygym.analysis.ranking.score_table import TableFilter, score_table, score_tables
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.main import app
 from evopolicygym.core.errors import EvoPolicyGymError, UnknownName, UsageError
@@ -31,13 +31,13 @@ def experiment(directory: Path, identity: str) -> Path:
 
 
 def labels(runs: Path) -> set[str]:
-    table = score_table(load_results([runs]).runs, [], Choice(["experiment"], mix=True))
+    table = score_table(load_results([runs]).runs, [], TableFilter(["experiment"], mix=True))
     return {entry.label for entry in table.entries if entry.runs}
 
 
 def refusal(*runs: Path, by: tuple[str, ...] = ()) -> str:
     with pytest.raises(UsageError, match="not comparable") as refused:
-        score_table(load_results(runs).runs, [], Choice(by))
+        score_table(load_results(runs).runs, [], TableFilter(by))
     return str(refused.value)
 
 
@@ -102,7 +102,7 @@ def test_advice_fits_a_difference_of_budgets(tmp_path: Path, document: dict[str,
     said = refusal(*runs)
 
     assert [word in said for word in ("experiment", "--by budget", "--mix")] == [False, True, True]
-    assert score_table(load_results(runs).runs, [], Choice(["budget"])).entry("tuner, budget 9")
+    assert score_table(load_results(runs).runs, [], TableFilter(["budget"])).entry("tuner, budget 9")
 
 
 def test_advice_fits_a_difference_of_cases(tmp_path: Path, document: dict[str, Any]) -> None:
@@ -151,7 +151,7 @@ def test_entries_told_apart_by_their_split_stand_in_one_table(tmp_path: Path, do
     private = changed(document, "acrobot", "tuner", RETURNS)
     write(tmp_path / "runs", private)
     write(tmp_path / "runs", private | {"run_id": "b", "seed": 1, "split": "public", "commitment": "public cases"})
-    table = score_table(load_results([tmp_path / "runs"]).runs, [], Choice(["split"]))
+    table = score_table(load_results([tmp_path / "runs"]).runs, [], TableFilter(["split"]))
 
     assert [one.label for one in table.entries if one.runs] == ["tuner, split private", "tuner, split public"]
     assert any("different cases" in note for note in table.notes)

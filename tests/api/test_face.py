@@ -136,7 +136,7 @@ def test_an_interrupted_run_says_where_it_lies(tmp_path: Path) -> None:
         evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", on_event=interrupt, **SMALL)
     many = {**SMALL, "workers": 512}  # which is remarked before there is a record
     with pytest.raises(KeyboardInterrupt) as early:
-        evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", on_note=interrupt, **many)
+        evopolicygym.run("cartpole", "random", budget=2, runs=tmp_path / "runs", on_warning=interrupt, **many)
     run = evopolicygym.resume(interrupted.value.path, workers=1)
 
     assert run.path == interrupted.value.path
@@ -179,14 +179,6 @@ def test_progress_is_shown_where_it_is_asked_for(tmp_path: Path, capsys: pytest.
 
     assert "submission 0" in capsys.readouterr().err
     assert [str(one.message) for one in said if "--workers 512" in str(one.message)] != []
-
-
-def test_an_environment_is_loaded() -> None:
-    """It can be reset and stepped, and says what its spaces are."""
-    environment = evopolicygym.load_environment("cartpole")
-
-    assert environment.reset(1).shape == (4,)
-    assert environment.spec.name == "cartpole"
 
 
 def test_importing_the_package_loads_nothing() -> None:

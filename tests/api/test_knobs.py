@@ -9,7 +9,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.analysis.ranking.comparability import comparable
-from evopolicygym.analysis.ranking.score_table import SPLIT_BY, Choice, score_table
+from evopolicygym.analysis.ranking.score_table import SPLIT_BY, TableFilter, score_table
 from evopolicygym.analysis.results import RunResult, load_result
 from evopolicygym.core.agent import OUTSIDE
 from evopolicygym.core.errors import UsageError
@@ -111,7 +111,7 @@ def test_what_was_chosen_is_not_pooled_with_the_default(knob: Option, result: Ca
     assert len(titles) == 2
     assert all(title.removeprefix("no ").startswith(knob.name.replace("_", " ")) for title in titles)
     assert knob.name in SPLIT_BY
-    assert len([one for one in score_table(runs, [], Choice(by=(knob.name,))).entries if one.kind == "agent"]) == 2
+    assert len([one for one in score_table(runs, [], TableFilter(by=(knob.name,))).entries if one.kind == "agent"]) == 2
     with pytest.raises(UsageError, match=knob.comparability_label):
         score_table(runs, [])
 
@@ -229,4 +229,4 @@ def test_programs_read_no_text_and_are_not_pooled_all_the_same(tmp_path: Path) -
     assert [one.title for one in comparable(results, ())] == ["text full", "text terse"]
     assert "θ" in states[0].opened.task.environment.observation[0]
     assert states[1].opened.task.environment.observation[0] == "cosine of the first link's angle"
-    assert len(score_table(results, [], Choice(by=("text",))).entries) == 3
+    assert len(score_table(results, [], TableFilter(by=("text",))).entries) == 3

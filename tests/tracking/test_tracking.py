@@ -11,8 +11,8 @@ import pytest
 
 import evopolicygym
 from enclosed import needs_bubblewrap
-from evopolicygym.api.hosted import host
 from evopolicygym.api.play import RunInterrupted
+from evopolicygym.api.serve import host
 from evopolicygym.core.errors import MissingExtra, UnknownName
 from evopolicygym.core.event import AgentMetered, AgentStarted, Event, RunClosed
 from evopolicygym.core.run import RunState, fold
@@ -121,7 +121,7 @@ def test_a_tracker_that_fails_changes_nothing(
     if "Blocks" in tracker:
         monkeypatch.setattr(sink, "EXIT_S", 1)
     notes: list[str] = []
-    failing = played(tmp_path, track=tracker, seed=3, on_note=notes.append)
+    failing = played(tmp_path, track=tracker, seed=3, on_warning=notes.append)
     files = [sorted(file.relative_to(one.path) for file in one.path.rglob("*")) for one in (failing, logged)]
 
     assert told(read_run(failing.path).state) == told(read_run(logged.path).state)

@@ -13,7 +13,7 @@ from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.score_tables import PublishedTable
 from evopolicygym.analysis.ranking.comparability import distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, leaderboard
-from evopolicygym.analysis.ranking.score_table import Choice, ScoreTable, score_table
+from evopolicygym.analysis.ranking.score_table import ScoreTable, TableFilter, score_table
 from evopolicygym.analysis.results import Problem, Results, RunResult
 from evopolicygym.core.errors import EvoPolicyGymError
 from evopolicygym.core.text import printable
@@ -77,7 +77,7 @@ class Findings:
 def find(
     results: Results,
     shipped: Sequence[PublishedTable] = (),
-    choice: Choice | None = None,
+    choice: TableFilter | None = None,
     diagnostics: Iterable[str] = (),
     follow: Callable[[Sequence[RunResult]], Iterable[RunResult]] = lambda runs: runs,
 ) -> Findings:

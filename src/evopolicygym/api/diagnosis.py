@@ -1,15 +1,20 @@
-"""``evopolicygym.diagnose``."""
+"""``evopolicygym.diagnose`` and ``audit``: how agents improved, and what they did."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, named_detectors
+from evopolicygym.analysis.conduct.audited_runs import GRAVEST_FIRST, audited_runs
+from evopolicygym.analysis.conduct.finding import ConductFinding, Grade
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
 from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import Problem, result_of
-from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
-from evopolicygym.api.table_set import TableSet
+from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
+from evopolicygym.api.results import TableSet
 from evopolicygym.core.errors import EvoPolicyGymError, RecordError
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.run import Stage
@@ -33,8 +38,18 @@ class Diagnosis(TableSet):
         """What each diagnostic measured of each run, by the run's directory and the diagnostic's name."""
         self.parts = tuple(parts)
         """Each table, with the summary of one run beside it; None in its place where there are several runs."""
-        tables = [one for part in parts for one in part if one is not None]
-        super().__init__(tuple(tables), _document(measured, together, problems), tuple(problems))
+        self._together = tuple(together)
+        super().__init__(problems)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """Each diagnostic's table; of one run its summary too."""
+        return tuple(table for part in self.parts for table in part if table is not None)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it."""
+        return _diagnosis_document(self.measured, self._together, self.problems)
 
     @property
     def csv_tables(self) -> list[Table]:
@@ -101,7 +116,7 @@ def _distinct(records: Iterable[RunRecord], problems: list[Problem]) -> Iterator
             problems.append(Problem(root, f"is the same run as {printable(str(first))}, which counts once."))
 
 
-def _document(
+def _diagnosis_document(
     measured: Mapping[Path, Mapping[str, Any]], together: Sequence[Table], problems: Sequence[Problem]
 ) -> dict[str, Any]:
     runs = [
@@ -151,3 +166,101 @@ def _as_number(cell: Cell) -> Cell:
 def _by_heading(table: Table) -> list[dict[str, Cell]]:
     headings = [column.heading for column in table.columns]
     return [dict(zip(headings, row, strict=True)) for row in table.rows]
+
+
+class Audit(TableSet):
+    """What was found in what agents did: a row for each finding of one run, or for each run of several."""
+
+    def __init__(self, runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence[Problem], *, one: bool) -> None:
+        super().__init__(problems)
+        self._by_entry, self._is_one = runs, one
+        self.runs = {root: conduct for root, (_, conduct) in runs.items()}
+        """What was found in each run, by its directory."""
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The findings of one run, or a row for each of several runs."""
+        return tuple(map(findings_table, self.runs.values())) if self._is_one else (runs_table(self._by_entry),)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it."""
+        return _audit_document(self._by_entry, self.problems)
+
+    def __iter__(self) -> Iterator[tuple[Path, ConductFinding]]:
+        """Yield all findings, each with its run's directory."""
+        return ((root, one) for root, conduct in self.runs.items() for one in conduct.findings)
+
+    def has(self, grade: str) -> bool:
+        """Return whether anything of a grade, or of a graver one, was found."""
+        return any(one.grade.rank >= Grade(grade).rank for _, one in self)
+
+
+def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS) -> Audit:
+    """Look at what agents did: own simulators, searches, installations, the network, answers to cases.
+
+    A finding is evidence for a person to read, never a verdict. Nothing of an agent's is run or imported.
+
+    Args:
+        runs: Runs, or directories with runs below.
+        only: Names of detectors, such as ``own_simulator`` or ``network``; empty for all.
+        runs_directory: Where runs are looked for by id.
+
+    Raises:
+        UsageError: A run is not there, or a detector is not known.
+        RecordError: The only run's record is damaged.
+    """
+    detectors = named_detectors(only)
+    roots = runs_meant(named_places(runs, runs_directory))
+    if len(roots) == 1:
+        record = read_run(roots[0])
+        alone = {roots[0]: (record.state.opened.agent.entry, audit_run(record, detectors))}
+        return Audit(alone, (), one=True)
+    found, problems = audited_runs(roots, detectors)
+    return Audit(found, problems, one=False)
+
+
+def findings_table(conduct: Conduct) -> Table:
+    """Return a row for each finding of a run, the gravest first."""
+    rows = tuple(
+        (one.grade.value, one.detector, one.what, str(one.place), one.words, one.times) for one in conduct.findings
+    )
+    read = f"read: {conduct.commands} commands, {conduct.programs} programs"
+    table = table_of("findings", ("grade", "kind", "what", "where", "words", "times"), rows)
+    return replace(table, notes=(read, *conduct.notes))
+
+
+def runs_table(runs: Mapping[Path, tuple[str, Conduct]]) -> Table:
+    """Return a row for each run: how many findings there are of each grade, and how much was read."""
+    rows: Iterator[tuple[Cell, ...]] = (
+        (root.name, entry, *(conduct.counts[grade] for grade in GRAVEST_FIRST), conduct.commands, conduct.programs)
+        for root, (entry, conduct) in runs.items()
+    )
+    columns = ("run", "entry", *(grade.value for grade in GRAVEST_FIRST), "commands", "programs")
+    noted = Counter(note for _, conduct in runs.values() for note in conduct.notes)
+    notes = tuple(f"{note} ({count} of {len(runs)} runs)" for note, count in noted.items())
+    return replace(table_of("findings by run", columns, rows), notes=notes)
+
+
+def _audit_document(runs: Mapping[Path, tuple[str, Conduct]], problems: Sequence[Problem]) -> dict[str, Any]:
+    return {
+        "runs": [
+            {
+                "run": str(root),
+                "entry": entry,
+                "counts": {grade.value: count for grade, count in conduct.counts.items()},
+                "commands": conduct.commands,
+                "programs": conduct.programs,
+                "findings": [_finding(one) for one in conduct.findings],
+                "notes": list(conduct.notes),
+            }
+            for root, (entry, conduct) in runs.items()
+        ],
+        "problems": [one.document for one in problems],
+    }
+
+
+def _finding(one: ConductFinding) -> dict[str, Any]:
+    place = {name: value for name, value in asdict(one.place).items() if value}
+    seen = {"kind": one.detector, "grade": one.grade.value, "what": one.what}
+    return {**seen, **place, "words": one.words, "times": one.times}

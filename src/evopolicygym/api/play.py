@@ -1,4 +1,4 @@
-"""``evopolicygym.run`` and ``evopolicygym.resume``."""
+"""``evopolicygym.run``, ``resume`` and ``enter``: playing a run and watching it."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -6,37 +6,49 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+from threading import Event as Flag
 from typing import Literal, Unpack, get_args
 
 from rich.console import Console
 
 from evopolicygym.agents.base import warnings_passed_on
+from evopolicygym.agents.builtin.shell import COMMAND
+from evopolicygym.agents.builtin.shell import make as make_shell
 from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
 from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
+from evopolicygym.agents.kit.outside_agent import read_addresses
+from evopolicygym.agents.kit.relay import RelayedJudge
+from evopolicygym.agents.kit.run_workplace import run_workplace
+from evopolicygym.agents.kit.terminal import attach, refuse_no_terminal
+from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
 from evopolicygym.checks.environment import check as check_environment
-from evopolicygym.core.agent import INSPECT, OUTSIDE, Agent
+from evopolicygym.core.agent import INSPECT, OUTSIDE, SHELL, Agent, AgentConfig
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import Event
 from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import EnvironmentSpec
+from evopolicygym.records.lock import is_held
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
+from evopolicygym.runs.agent_workspace import workspace_directory
 from evopolicygym.runs.config import configured
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import revealed
 from evopolicygym.runs.prices import unpriced
+from evopolicygym.runs.turns import workspace_of
 from evopolicygym.tracking.sink import attach_tracker
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
 OnOpen = Callable[[RunPaths, RunState], None]
 """Called once a run has a record: with where it lies, and its state."""
-OnNote = Callable[[str], object]
+OnWarning = Callable[[str], object]
 """Called with a sentence that a person should know."""
 OnEvent = Callable[[Event, RunState], None]
 """Called after each event of a run is recorded."""
@@ -58,6 +70,7 @@ class RunInterrupted(KeyboardInterrupt):
         """What continues it in a shell."""
 
 
+@renamed(on_note="on_warning")
 def run(
     task: str | Path | None = None,
     agent: str | AgentFunction | None = None,
@@ -66,7 +79,7 @@ def run(
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
     on_agent_error: OnAgentError = "warn",
     **options: Unpack[RunArguments],
 ) -> Run:
@@ -80,9 +93,9 @@ def run(
         progress: Whether to show progress, or the console to show it on. Default: in a terminal and in a notebook.
         on_open: Called with the run's paths and state as soon as it has a record.
         on_event: Called with each event and the state after it, once it is recorded.
-        on_note: Called with each note for a person, such as that cases were revealed. Default: a warning.
+        on_warning: Called with each warning, such as that cases were revealed. Default: ``warnings.warn``.
         on_agent_error: What to do if the agent crashed or hung, once what it submitted is scored: ``"warn"`` calls
-            ``on_note``, ``"raise"`` raises ``AgentError``, ``"ignore"`` leaves it to ``run.agent_error``.
+            ``on_warning``, ``"raise"`` raises ``AgentError``, ``"ignore"`` leaves it to ``run.agent_error``.
         **options: Options of a run by the names that a TOML file has them by, such as ``budget`` (train episodes),
             ``validation`` and ``held_out`` (hidden cases), ``split``, ``seed``, ``model``, ``max_cost`` (US dollars) or
             ``max_time`` (seconds, or a text such as ``"2h"``). ``evopolicygym run --help`` describes them all.
@@ -97,18 +110,19 @@ def run(
     """
     _refuse_unknown(on_agent_error)
     asked, function = configured(task, agent, options, config)
-    asked = replace(asked, workers=capped(asked.workers, asked.executor, on_note, asked.task))
+    asked = replace(asked, workers=capped(asked.workers, asked.executor, on_warning, asked.task))
     _log_workers(asked.workers, asked.executor)
     for note in spec_notes(str(task), asked.task.environment):
-        on_note(note)
+        on_warning(note)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.play(asked, opened, event, function)
 
-    played = watched(playing, progress, on_open, on_event, on_note, asked.track)
-    return _report_agent_error(played, function, on_agent_error, on_note)
+    played = watched(playing, progress, on_open, on_event, on_warning, asked.track)
+    return _report_agent_error(played, function, on_agent_error, on_warning)
 
 
+@renamed(on_note="on_warning")
 def resume(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path = "latest",
     *,
@@ -123,7 +137,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
     on_agent_error: OnAgentError = "warn",
 ) -> Run:
     """Resume a run after a crash or an interruption; its record ends as if nothing had happened.
@@ -142,7 +156,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         progress: As for ``run``.
         on_open: As for ``run``.
         on_event: As for ``run``.
-        on_note: As for ``run``.
+        on_warning: As for ``run``.
         on_agent_error: As for ``run``.
 
     Raises:
@@ -154,7 +168,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     refuse_unknown_tracker(track)
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
-    most = capped(workers, executor, on_note)
+    most = capped(workers, executor, on_warning)
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
@@ -170,8 +184,8 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
             agent=made,
         )
 
-    played = watched(playing, progress, on_open, on_event, on_note, track)
-    return _report_agent_error(played, made, on_agent_error, on_note)
+    played = watched(playing, progress, on_open, on_event, on_warning, track)
+    return _report_agent_error(played, made, on_agent_error, on_warning)
 
 
 def watched(
@@ -179,7 +193,7 @@ def watched(
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
     track: str = "",
 ) -> Run:
     """Play with a view of the progress, and a tracker where one is named, and return the run."""
@@ -192,7 +206,7 @@ def watched(
         opened.append((paths, f"evopolicygym {state.opened.agent.resumed_by} {quote(str(paths.root))}"))
         log_opened(paths, state)
         for note in notes_of(paths.root, state):
-            on_note(note)
+            on_warning(note)
         if view:
             view.opened(paths, state)
         if on_open:
@@ -208,8 +222,8 @@ def watched(
     try:
         with (
             view.live() if view else nullcontext(),
-            warnings_passed_on(on_note),
-            attach_tracker(track, open_run, observe, on_note) as (on_opened, on_each),
+            warnings_passed_on(on_warning),
+            attach_tracker(track, open_run, observe, on_warning) as (on_opened, on_each),
         ):
             playing(on_opened, on_each)
     except KeyboardInterrupt as interruption:
@@ -237,7 +251,7 @@ def _refuse_unknown(on_agent_error: str) -> None:
         raise UsageError(f"Invalid on_agent_error: expected one of {', '.join(known)}, got {on_agent_error!r}.")
 
 
-def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentError, on_note: OnNote) -> Run:
+def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentError, on_warning: OnWarning) -> Run:
     """Return a finished run; where its agent failed, say so or raise ``AgentError``."""
     if on_agent_error == "ignore" or run.agent_error is None:
         return run
@@ -246,7 +260,7 @@ def _report_agent_error(run: Run, agent: Agent | None, on_agent_error: OnAgentEr
     message = f"The agent {run.agent_error}. What it submitted before is scored.{where}"
     if on_agent_error == "raise":
         raise AgentError(message) from getattr(agent, "error", None)
-    on_note(message)
+    on_warning(message)
     return run
 
 
@@ -261,3 +275,69 @@ def spec_notes(task: str, spec: EnvironmentSpec) -> Iterator[str]:
 
 def _log_workers(workers: int | None, executor: str) -> None:
     LOG.info("workers %s, executor %s", "one for each core" if workers is None else workers, executor)
+
+
+@renamed(on_note="on_warning")
+def enter(
+    run: str | Path = "latest",
+    *,
+    runs_directory: str | Path = DEFAULT_RUNS,
+    workers: int | None = None,
+    trust: bool = False,
+    progress: Progress = None,
+    on_open: OnOpen | None = None,
+    on_event: OnEvent | None = None,
+    on_warning: OnWarning = warnings.warn,
+) -> Run:
+    """Open a shell in a run's workplace and return the run once the shell is left.
+
+    A run that another process serves is entered while that process plays it; any other is resumed, with the shell as
+    its agent.
+
+    Args:
+        run: The run's directory, its id or the beginning of it, or ``"latest"``.
+        runs_directory: Where runs are looked for by id.
+        workers: How many episodes play at once, where nobody else plays the run; None for one each core.
+        trust: Whether to continue a run that was not begun here.
+        progress: As for ``run``.
+        on_open: As for ``run``.
+        on_event: As for ``run``.
+        on_warning: As for ``run``.
+
+    Raises:
+        UsageError: There is no such run, it is over, its agent is a program or function, or nobody is at a terminal.
+        AgentError: The shell was left before the run was over, which this process played; ``enter`` continues it.
+        SandboxError: The isolation keeps no program in.
+    """
+    refuse_no_terminal("A shell")
+    root = named_run(Path(run), Path(runs_directory)).resolve()
+    state = read_run(root).state
+    agent = state.opened.agent
+    if state.stage is not Stage.OPEN:
+        raise UsageError(f"The run {root} takes no more submissions; evopolicygym show {root} shows what came of it.")
+    if agent.name not in {OUTSIDE, SHELL}:
+        raise UsageError(
+            f"The run's agent is {agent.entry}, which works in its workplace alone; a run that evopolicygym serve or "
+            f"run --agent shell began can be entered."
+        )
+    if is_held(RunPaths(root).lock):
+        return _enter_beside(root, state)
+    most = capped(workers, LOCAL, on_warning)
+
+    def playing(opened: OnOpen, event: OnEvent) -> RunState:
+        return runs.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))
+
+    return watched(playing, progress, on_open, on_event, on_warning)
+
+
+def _enter_beside(root: Path, state: RunState) -> Run:
+    """Open a shell in the workplace of a run that another process serves."""
+    paths = RunPaths(root)
+    directory = workspace_directory(paths)
+    variables = read_addresses(directory)
+    judge = RelayedJudge(variables) if variables else None
+    if judge is None or not judge.answers():
+        raise UsageError(f"The run {root} is being played by another process, and {directory} leads to no judge.")
+    with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
+        attach(workplace, COMMAND, Flag())
+    return Run(root)

@@ -1,15 +1,26 @@
-"""A run that was played, as a program looks at it."""
+"""``evopolicygym.load_run``: one run, as a program looks at it."""
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from evopolicygym.core.errors import MissingPackage, UnknownName
+from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import number, plus_minus
+from evopolicygym.export.schema.columns import columns
+from evopolicygym.export.schema.rows import TABLES, EpisodeRow, SubmissionRow
 from evopolicygym.export.schema.tables import RunTables, tables_of
+from evopolicygym.records.run_names import named_run
 from evopolicygym.records.run_summary import held_out_returns, summary_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIGURE = "learning_curve"
+"""The figure that a notebook shows of a run."""
 SHOWN = ("submission", "status", "episodes", "train_mean", "validation_mean", "selected")
 """Columns of a submission that a notebook shows."""
 
@@ -86,14 +97,37 @@ class Run:
         return asdict(self._run.row)
 
     @property
-    def submissions(self) -> list[dict[str, Any]]:
-        """One record for each submission, as ``pandas.DataFrame`` takes them."""
-        return [asdict(row) for row in self._run.submissions]
+    def submissions(self) -> list[SubmissionRow]:
+        """A row for each submission; a column is an attribute and a key: ``row.status``, ``row["status"]``."""
+        return list(self._run.submissions)
 
     @property
-    def episodes(self) -> list[dict[str, Any]]:
-        """One record for each episode, those of hidden splits included once they are played."""
-        return [asdict(row) for row in self._run.episodes]
+    def episodes(self) -> list[EpisodeRow]:
+        """A row for each episode, as ``submissions`` has them; those of hidden splits too, once they are played."""
+        return list(self._run.episodes)
+
+    def to_pandas(self, table: str = "submissions") -> "pd.DataFrame":
+        """Return a table of the run as a ``pandas.DataFrame``.
+
+        Args:
+            table: ``"submissions"``, ``"episodes"``, ``"steps"``, or ``"runs"`` for the run itself in one row.
+
+        Raises:
+            UnknownName: There is no such table.
+            MissingPackage: pandas is not installed.
+
+        Example:
+            >>> evopolicygym.load_run("latest").to_pandas()[["submission", "train_mean", "selected"]]
+        """
+        if table not in TABLES:
+            raise UnknownName("table of a run", table, TABLES)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingPackage("Run.to_pandas", "pandas") from error
+        return pd.DataFrame(
+            [dict(row) for row in self._run.rows(table)], columns=[column.name for column in columns(TABLES[table])]
+        )
 
     def refreshed(self) -> "Run":
         """Return the run as its record has it now."""
@@ -105,15 +139,47 @@ class Run:
         return f"<Run {self.id}: {self.task}, {self.agent}, {score}{state}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the score, and a table of submissions."""
+        """Return what a notebook shows: the score, a table of submissions, and the learning curve, with matplotlib."""
         head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in SHOWN)
         rows = "".join(
             f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in SHOWN)}</tr>" for row in self.submissions
         )
-        return f"<p>{escape(repr(self)[1:-1])}</p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<p>{escape(repr(self)[1:-1])}</p>{table}{self._figure()}"
+
+    def _figure(self) -> str:
+        """Return the run's learning curve as inline SVG; empty without matplotlib, or where the run is not finished."""
+        if not self.is_finished or find_spec("matplotlib") is None:
+            return ""
+        from evopolicygym.analysis.drawing.canvas import saved
+        from evopolicygym.analysis.drawing.figure import FIGURES
+        from evopolicygym.analysis.findings import find
+        from evopolicygym.analysis.results import Results, result_of
+
+        drawing = FIGURES.load(FIGURE)
+        results = Results((result_of(summary_of(self._run.record), self.path),))
+        svg = saved(drawing.draw(find(results, diagnostics=drawing.needs)), "svg").decode()
+        return svg[svg.index("<svg") :]
 
 
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     return escape(number(value) if isinstance(value, float) or value is None else str(value))
+
+
+def load_run(run: str | Path = "latest", runs_directory: str | Path = DEFAULT_RUNS) -> Run:
+    """Return a run that was played, or is being played.
+
+    Args:
+        run: Its directory, its id or the beginning of it, or ``"latest"``.
+        runs_directory: Where runs are looked for by id.
+
+    Raises:
+        UsageError: There is no such run, or several could be meant.
+        RecordError: Its record is damaged.
+
+    Example:
+        >>> evopolicygym.load_run("latest").score
+    """
+    return Run(named_run(Path(run), Path(runs_directory)))

@@ -1,9 +1,10 @@
-"""``evopolicygym.serve``: a run whose agent is outside, where whoever has the judge's address may be.
+"""``evopolicygym.serve``, and runs whose agent another program drives in the run's own workplace (``host``).
 
 ``serve`` is for a program that is the agent itself, or has one play; ``play_served`` and ``resume_served`` wait until
 somebody else has played.
 """
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -12,23 +13,28 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
+from threading import Thread
 from typing import Any, Unpack
 
+from evopolicygym.agents.kit.hosted_agent import HostedAgent
 from evopolicygym.agents.kit.judge_client import JudgeClient
 from evopolicygym.agents.kit.outside_agent import FINDINGS, Announce, OpenAccess, OutsideAccess, OutsideAgent
 from evopolicygym.agents.kit.session import Session
-from evopolicygym.api.play import OnEvent, OnNote, OnOpen, Progress, spec_notes, watched
+from evopolicygym.api.argument_names import renamed
+from evopolicygym.api.play import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
 from evopolicygym.api.run import Run
 from evopolicygym.core.agent import OUTSIDE, Agent, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import LOCAL, RunArguments
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.core.run import RunState
+from evopolicygym.core.run import RunState, Stage
+from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import RunConfig, configured
 from evopolicygym.runs.executor import capped
+from evopolicygym.sandbox.program.standing import StandingWorkplace
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
 NOWHERE_ELSE = OutsideAccess()
@@ -49,6 +55,7 @@ class ServedSession(Session):
         """The finished run, once the ``with`` block has ended."""
 
 
+@renamed(on_note="on_warning")
 @contextmanager
 def serve(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None = None,
@@ -60,7 +67,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     socket: str | Path | None = None,
     allow_hosts: Sequence[str] = (),
     progress: Progress = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
 ) -> Iterator[ServedSession]:
     """Begin a run, or resume one, and yield its session; when the block ends, the run is closed and scored.
@@ -81,7 +88,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         socket: The path of a Unix socket, made for this, at which the judge answers too.
         allow_hosts: Names by which requests may call this machine, besides ``listen``'s own and the loopback's.
         progress: As for ``run``.
-        on_note: As for ``run``.
+        on_warning: As for ``run``.
         **options: As for ``run``.
 
     Raises:
@@ -91,13 +98,13 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
     if resume is not None:
         _refuse_other_options(task is not None or bool(name), options)
         below, workers = options.get("runs") or DEFAULT_RUNS, options.get("workers")
-        served = _resumed(resume, below, workers, workspace, options.get("track") or "", on_note)
+        served = _resumed(resume, below, workers, workspace, options.get("track") or "", on_warning)
     else:
-        served = _begun(_configured(task, name, None, options, on_note), workspace)
+        served = _begun(_configured(task, name, None, options, on_warning), workspace)
     asked = OutsideAccess(listen, Path(socket) if socket else None, allow_hosts)
     with asked.opened() as access, ThreadPoolExecutor(1, "served run") as threads:
         agent = _SessionAgent(access)
-        played = threads.submit(served.play, agent, progress, None, None, on_note)
+        played = threads.submit(served.play, agent, progress, None, None, on_warning)
         either: list[Future[Any]] = [agent.session, played]
         wait(either, return_when=FIRST_COMPLETED)
         if played.done():
@@ -114,6 +121,7 @@ def serve(  # noqa: PLR0913 - each is an argument of its own
         session.run = played.result()
 
 
+@renamed(on_note="on_warning")
 def play_served(  # noqa: PLR0913 - each is an argument of its own
     task: str | Path | None,
     announce: Announce,
@@ -125,19 +133,20 @@ def play_served(  # noqa: PLR0913 - each is an argument of its own
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
     **options: Unpack[RunArguments],
 ) -> Run:
     """Play a run whose agent is outside, and return it once it is over; ``announce`` is called when the judge answers.
 
     ``access`` says where else the judge answers. Other arguments and errors are those of ``serve`` and ``run``.
     """
-    asked = _configured(task, name, config, options, on_note)
+    asked = _configured(task, name, config, options, on_warning)
     with access.opened() as opened:
         agent = OutsideAgent(opened, announce)
-        return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_note)
+        return _begun(asked, workspace).play(agent, progress, on_open, on_event, on_warning)
 
 
+@renamed(on_note="on_warning")
 def resume_served(  # noqa: PLR0913 - each is an argument of its own
     run: str | Path,
     announce: Announce,
@@ -150,7 +159,7 @@ def resume_served(  # noqa: PLR0913 - each is an argument of its own
     progress: Progress = None,
     on_open: OnOpen | None = None,
     on_event: OnEvent | None = None,
-    on_note: OnNote = warnings.warn,
+    on_warning: OnWarning = warnings.warn,
 ) -> Run:
     """Resume a run whose agent is outside; its addresses and token are new ones.
 
@@ -159,9 +168,9 @@ def resume_served(  # noqa: PLR0913 - each is an argument of its own
 
     Raises ``UsageError`` where there is no such run, or its agent is not outside, and what ``resume`` raises.
     """
-    served = _resumed(run, runs_directory, workers, workspace, track, on_note)
+    served = _resumed(run, runs_directory, workers, workspace, track, on_warning)
     with access.opened() as opened:
-        return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_note)
+        return served.play(OutsideAgent(opened, announce), progress, on_open, on_event, on_warning)
 
 
 class _SessionAgent:
@@ -207,7 +216,7 @@ class _SessionAgent:
 
 
 def _configured(
-    task: str | Path | None, name: str, config: Path | None, options: Mapping[str, Any], on_note: OnNote
+    task: str | Path | None, name: str, config: Path | None, options: Mapping[str, Any], on_warning: OnWarning
 ) -> RunConfig:
     """Return the run that is asked for; its agent may finish before the budget is spent."""
     if agent := options.get("agent"):
@@ -216,9 +225,9 @@ def _configured(
         )
     named = {"label": name} if name else {}
     asked, _ = configured(task, OUTSIDE, {**options, **named}, config)
-    workers = capped(asked.workers, asked.executor, on_note, asked.task)
+    workers = capped(asked.workers, asked.executor, on_warning, asked.task)
     for note in spec_notes(str(task), asked.task.environment):
-        on_note(note)
+        on_warning(note)
     return replace(asked, task=replace(asked.task, finish_allowed=True), workers=workers)
 
 
@@ -235,10 +244,10 @@ class _Served:
         progress: Progress,
         on_open: OnOpen | None,
         on_event: OnEvent | None,
-        on_note: OnNote,
+        on_warning: OnWarning,
     ) -> Run:
         """Play it to its end with a view of the progress, and return it."""
-        return watched(partial(self.playing, agent), progress, on_open, on_event, on_note, self.track)
+        return watched(partial(self.playing, agent), progress, on_open, on_event, on_warning, self.track)
 
 
 def _begun(asked: RunConfig, workspace: str | Path | None) -> _Served:
@@ -252,13 +261,13 @@ def _resumed(
     workers: int | None,
     workspace: str | Path | None,
     track: str,
-    on_note: OnNote,
+    on_warning: OnWarning,
 ) -> _Served:
     refuse_unknown_tracker(track)
     root, directory = named_run(Path(run), Path(below)), _absolute(workspace)
     if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
         raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
-    most = capped(workers, LOCAL, on_note)
+    most = capped(workers, LOCAL, on_warning)
 
     def playing(agent: Agent, opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, agent=agent, directory=directory)
@@ -277,3 +286,112 @@ def _refuse_other_options(others: bool, options: Mapping[str, Any]) -> None:  # 
 
 def _absolute(directory: str | Path | None) -> Path | None:
     return Path(directory).absolute() if directory else None
+
+
+LOG = logging.getLogger(__name__)
+Used = Callable[[], Mapping[str, float]]
+"""Returns what the driver has used of models so far, by the names of ``Turn.tool_usage``."""
+
+
+class HostedRun:
+    """A run that is being played, from the side of whoever drives its agent. Any thread may call it."""
+
+    def __init__(self, agent: HostedAgent, playing: Callable[[OnOpen, OnEvent], RunState], track: str = "") -> None:
+        """Begin to play, with a tracker where one is named; raise what stops the run before there is a workplace."""
+        self._agent, self._track = agent, track
+        self._root: Path | None = None
+        self._state: RunState | None = None
+        self._played: Future[Run] = Future()
+        Thread(target=self._play, args=(playing,), name="hosted run", daemon=True).start()
+        either: list[Future[Any]] = [self._agent.opened, self._played]
+        wait(either, return_when=FIRST_COMPLETED)
+        if self._played.done():
+            self._played.result()
+
+    @property
+    def path(self) -> Path | None:
+        """Where the run's record lies."""
+        return self._root
+
+    @property
+    def remaining(self) -> int:
+        """Train episodes that are left."""
+        return self._state.remaining if self._state else 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can be submitted any more, and nothing that was is playing."""
+        state = self._state
+        return self._played.done() or (state is not None and not state.takes_submissions and not state.playing)
+
+    @property
+    def workplace(self) -> StandingWorkplace:
+        """Where commands are executed; raises ``TurnOver`` once the agent's turn is over."""
+        return self._agent.workplace()
+
+    def finish(self) -> Run:
+        """End the agent's turn, where that isn't over, and return the run once it is scored; raise what stopped it."""
+        self._agent.leave()
+        return self._played.result()
+
+    def pause(self, why: str) -> None:
+        """Stop the run, which can be resumed, where the agent's turn isn't over; what is hidden goes on by itself."""
+        self._agent.leave(AgentEnd.UNAVAILABLE, why)
+        if not self.closed:
+            wait([self._played])
+
+    def settle(self) -> None:
+        """Wait until the run is scored or stopped."""
+        wait([self._played])
+
+    def _play(self, playing: Callable[[OnOpen, OnEvent], RunState]) -> None:
+        def opened(paths: RunPaths, state: RunState) -> None:
+            self._root, self._state = paths.root, state
+
+        def observe(_event: object, state: RunState) -> None:
+            self._state = state
+
+        try:
+            run = watched(playing, False, opened, observe, LOG.warning, self._track)  # noqa: FBT003 - shown there
+            self._played.set_result(run)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the run is waited for
+            self._played.set_exception(error)
+        finally:
+            self._agent.leave()
+
+
+def host(
+    task: str | Path, agent: str, findings: Mapping[str, str], used: Used, **options: Unpack[RunArguments]
+) -> HostedRun:
+    """Begin a run whose agent is driven by the caller, and return it once there is a workplace.
+
+    Args:
+        task: An environment's name, or the path of a spec's ``.toml`` file.
+        agent: What the record calls the agent.
+        findings: What the record is to say of who drives it.
+        used: Asked in the end what was used of models.
+        **options: As for ``run``.
+
+    Raises what ``run`` raises.
+    """
+    asked, _ = configured(task, agent, options)
+    asked = replace(asked, workers=capped(asked.workers, asked.executor, LOG.info, asked.task))
+    hosted = HostedAgent(findings, used)
+    return HostedRun(hosted, lambda opened, event: runs.play(asked, opened, event, hosted), asked.track)
+
+
+def host_again(root: Path, findings: Mapping[str, str], used: Used, workers: int | None = None) -> "HostedRun | Run":
+    """Resume such a run, with what is left of its budget; a finished one is returned as it is, and a closed one scored.
+
+    Raises what ``resume`` raises.
+    """
+    stage = read_run(root).state.stage
+    most = capped(workers, LOCAL, LOG.info)
+    hosted = HostedAgent(findings, used)
+
+    def playing(opened: OnOpen, event: OnEvent) -> RunState:
+        return runs.resume(root, most, opened, event, agent=hosted)
+
+    if stage is not Stage.OPEN:
+        return watched(playing, False, on_warning=LOG.warning)  # noqa: FBT003 - as above
+    return HostedRun(hosted, playing)

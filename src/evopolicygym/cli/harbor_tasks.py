@@ -7,7 +7,7 @@ import typer
 from rich.filesize import decimal
 from rich.text import Text
 
-from evopolicygym.api.harbor import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
+from evopolicygym.api.outputs import DEFAULT_SUITE, TASK_OPTIONS, export_harbor
 from evopolicygym.cli.completion import complete_environment
 from evopolicygym.cli.options import given_options, with_flags
 from evopolicygym.cli.output import out, print_json

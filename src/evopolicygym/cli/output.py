@@ -139,7 +139,7 @@ def play_and_show(
     console = progress_console(loud, as_json=as_json)
     try:
         with interruptible():
-            run = playing(progress=console, on_note=print_warning)
+            run = playing(progress=console, on_warning=print_warning)
     except KeyboardInterrupt as error:
         command = getattr(error, "command", "")
         how = f"; nothing is lost. Continue with: {command}" if command else ""

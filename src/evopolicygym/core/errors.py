@@ -6,7 +6,8 @@
     ├── UsageError          an invalid request               (exit code 2)
     │   ├── UnknownName     a name that nothing answers to
     │   ├── UnregisteredId  an id that gymnasium does not know
-    │   └── MissingExtra    an optional dependency is not installed
+    │   ├── MissingExtra    an optional dependency is not installed
+    │   └── MissingPackage  a package that no extra brings is not installed
     ├── RequestRefused      the judge refuses a request; nothing was charged
     ├── RecordError         a run directory is damaged, locked, or not what it says   (exit code 3)
     ├── StorageError        a record can't be written, such as on a full disk         (exit code 1)
@@ -75,6 +76,13 @@ class MissingExtra(UsageError):
         super().__init__(
             f"{what} needs {missing}, which is not installed. Install it with: pip install 'evopolicygym[{extra}]'"
         )
+
+
+class MissingPackage(UsageError):
+    """A package that no extra brings is not installed; the message names the command that installs it."""
+
+    def __init__(self, what: str, package: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed. Install it with: pip install {package}")
 
 
 class RefusalStatus:

@@ -23,6 +23,7 @@ from evopolicygym.environments.versions import not_installed
 
 LONG_SEED = (1 << SEED_BITS) - 1
 """A seed that simulators with seeds of 32 or 64 bits refuse."""
+DEFAULT_FPS = 30.0
 CRASHED = "crashed"
 """The key of ``info`` with which highway-env reports a crash."""
 _log = logging.getLogger(__name__)
@@ -87,18 +88,34 @@ class Environment:
         own = getattr(self._simulator.unwrapped, "max_steps", None)  # MiniGrid's
         return registered or (own if isinstance(own, int) and own > 0 else None)
 
+    @property
+    def simulator(self) -> "gymnasium.Env[Any, Any]":
+        """The simulator itself, with Gymnasium's spaces."""
+        return self._simulator
+
+    @property
+    def fps(self) -> float:
+        """Steps a second at which it is meant to be watched; of some simulators known after the first picture."""
+        fps = (self._simulator.metadata or {}).get("render_fps")
+        return float(fps) if fps else DEFAULT_FPS
+
     def reset(self, seed: int) -> Any:  # noqa: ANN401 - an observation of any space
         """Start the episode of a seed; return its first observation.
 
         If the simulator refuses more than 31 bits, the first 31 bits of the seed are used.
         """
+        return self.restart(seed)[0]
+
+    def restart(self, seed: int | None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode as ``reset`` does, or without a seed any; return its first observation and info."""
         self._steps = 0
+        given = {} if options is None else {"options": options}
         try:
-            return self._simulator.reset(seed=seed)[0]
+            return self._simulator.reset(seed=seed, **given)
         except Exception:
-            if (short := short_seed(seed)) is None:
+            if seed is None or (short := short_seed(seed)) is None:
                 raise
-        return self._simulator.reset(seed=short)[0]
+        return self._simulator.reset(seed=short, **given)
 
     def seed_bits(self) -> int:
         """Return the number of seed bits that the simulator accepts; it must be reset afterwards."""

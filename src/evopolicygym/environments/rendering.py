@@ -49,7 +49,6 @@ renderer.render()
 os._exit(0)
 """
 TRIAL_S = 120
-DEFAULT_FPS = 30.0
 
 
 class RenderedEnvironment(Environment):
@@ -67,12 +66,6 @@ class RenderedEnvironment(Environment):
                 raise
             raise UsageError(f"{spec.id} takes no render_mode, so nothing draws it.") from error
         self._scene = _scene(self._simulator.unwrapped) if _by_mujoco(spec) else None
-
-    @property
-    def fps(self) -> float:
-        """Steps per second of natural playback; known after the first picture."""
-        fps = (self._simulator.metadata or {}).get("render_fps")
-        return float(fps) if fps else DEFAULT_FPS
 
     def picture(self) -> Picture:
         """Return the current state as uint8 of shape (height, width, 3); raise ``EnvironmentFault`` where it can't."""

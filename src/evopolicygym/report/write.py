@@ -16,7 +16,7 @@ from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.headroom.headroom import Surroundings
 from evopolicygym.analysis.published.beside import Beside
 from evopolicygym.analysis.published.score_tables import PublishedTable
-from evopolicygym.analysis.ranking.score_table import Choice, comparable_runs
+from evopolicygym.analysis.ranking.score_table import TableFilter, group_comparable
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -104,7 +104,7 @@ def write_report(
     parts: ReportSelection,
     *,
     command: str = "",
-    choice: Choice | None = None,
+    choice: TableFilter | None = None,
     force: bool = False,
     follow: Follow = unseen,
 ) -> ReportContents:
@@ -113,8 +113,8 @@ def write_report(
     Raises ``UsageError`` where the directory holds something else, or there is nothing to show.
     """
     old = previous_report_files(directory, force=force)
-    choice = choice or Choice()
-    groups = comparable_runs(results.runs, shipped.tables, choice)
+    choice = choice or TableFilter()
+    groups = group_comparable(results.runs, shipped.tables, choice)
     apart = [
         ReportGroup(title=group.title, stem=f"_{at + 1}" if at else "", findings=find(
             Results(group.runs, () if at else results.problems), shipped.tables, choice, parts.diagnostics,

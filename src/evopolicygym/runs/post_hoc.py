@@ -37,7 +37,7 @@ class Played:
     """The level at which it was played; empty where nothing was."""
 
 
-def play_post_hoc(root: Path, played: Callable[[], None], means: ReplayMeans = ReplayMeans()) -> Played:  # noqa: B008 - it is frozen
+def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayMeans = ReplayMeans()) -> Played:  # noqa: B008 - it is frozen
     """Play what is due of a run and return what that was; ``played`` is called after each episode.
 
     Raises what ``revisited`` raises, ``RecordError`` where another process plays on this run; a run of which nothing is

@@ -19,7 +19,7 @@ from evopolicygym.analysis.effects.student import holm
 from evopolicygym.analysis.ranking.bootstrap import Floats
 from evopolicygym.analysis.ranking.comparability import distinct_runs
 from evopolicygym.analysis.ranking.leaderboard import TaskScale, ranked_among, scale_on
-from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
 
@@ -142,7 +142,7 @@ def effects_of(
 def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
     """Return what 0 and 1 of normalised scores are by task, and what a reader has to know of the runs."""
     named = [replace(run, label=f"{agent_of(run, knobs)}{_levels(run, knobs)}") for run in runs]
-    table = score_table(named, (), Choice(mix=True))
+    table = score_table(named, (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
     bare = [task.name for task in table.tasks if task.name not in scales]

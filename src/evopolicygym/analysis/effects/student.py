@@ -19,7 +19,7 @@ _MOST = 1e4
 def reaches(variances: Sequence[float], freedoms: Sequence[float]) -> Floats:
     """Return how far an interval reaches to both sides at each level of the table, from level 1 to the smallest.
 
-    The construction is that of ``ranking.bootstrap.reach_of``: midway between Student's at Satterthwaite's degrees of
+    The construction is that of ``ranking.bootstrap.half_width``: midway between Student's at Satterthwaite's degrees of
     freedom and that of Banerjee (1960).
     """
     parts = [(variance, freedom) for variance, freedom in zip(variances, freedoms, strict=True) if freedom > 0]

@@ -23,11 +23,11 @@ from evopolicygym.analysis.headroom.spread import EntryMeans, EntrySpread, entry
 from evopolicygym.analysis.headroom.verdict import FEWEST, HeadroomVerdict, verdict_of, verdict_of_suite
 from evopolicygym.analysis.published.other_protocol import OtherFigures
 from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR
-from evopolicygym.analysis.ranking.bootstrap import Sample, student
+from evopolicygym.analysis.ranking.bootstrap import Sample, t_quantile
 from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
 
-NORMAL = student(math.inf)
+NORMAL = t_quantile(math.inf)
 DISTINGUISHES, NEARLY_SPENT, SPENT = HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT, HeadroomVerdict.SPENT
 NEAR = 0.05
 """Of the scale: the most that is left on tasks that are counted as nearly reached."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, student
+from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, t_quantile
 from evopolicygym.core.score import estimate
 
 LEVEL = 0.05
@@ -51,7 +51,7 @@ def gain(before: Sequence[float], after: Sequence[float]) -> Gain | None:
         return None
     found = estimate(differences.tolist())
     reach = (
-        None if found.standard_error is None else student(len(differences) - 1, 1 - 2 * LEVEL) * found.standard_error
+        None if found.standard_error is None else t_quantile(len(differences) - 1, 1 - 2 * LEVEL) * found.standard_error
     )
     interval = None if reach is None else Interval(found.mean - reach, found.mean + reach)
     return Gain(found.mean, interval, _p_value(differences), len(differences))

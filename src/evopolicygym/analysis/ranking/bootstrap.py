@@ -116,7 +116,7 @@ class Sample:
 
     def interval(self) -> Interval:
         """Return the mean's interval."""
-        reach = reach_of(self._variances, self._freedoms)
+        reach = half_width(self._variances, self._freedoms)
         return Interval(self.mean - reach, self.mean + reach)
 
 
@@ -231,7 +231,9 @@ class Resampler:
         return counts
 
 
-def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None) -> Interval:
+def bootstrap_interval(
+    value: float, replicates: Floats, freedom: float, bounds: tuple[float, float] | None = None
+) -> Interval:
     """Return the symmetric percentile interval of a statistic, widened as Student's is against the normal.
 
     It reaches as far to both sides as 95 % of replicates lie from the value (Hall 1988), and farther by the replicates'
@@ -241,7 +243,7 @@ def stretched(value: float, replicates: Floats, freedom: float, bounds: tuple[fl
     """
     if not np.isfinite(replicates).all() or not math.isfinite(value):
         return Interval(math.nan, math.nan)
-    reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * student(freedom) / _NORMAL
+    reach = float(np.quantile(np.abs(replicates - value), COVERAGE)) * t_quantile(freedom) / _NORMAL
     reach += abs(float(replicates.mean()) - value)
     low, high = value - reach, value + reach
     return Interval(max(low, bounds[0]), min(high, bounds[1])) if bounds else Interval(low, high)
@@ -260,7 +262,7 @@ def share_interval(share: float, count: int) -> Interval:
     return Interval(min(float(held.min()), share), max(float(held.max()), share))
 
 
-def reach_of(variances: Sequence[float], freedoms: Sequence[float]) -> float:
+def half_width(variances: Sequence[float], freedoms: Sequence[float]) -> float:
     """Return how far an interval reaches to both sides of an estimate whose variance is a sum of estimated parts.
 
     It is midway between two constructions. Student's at Satterthwaite's degrees of freedom covers too little where a
@@ -269,8 +271,8 @@ def reach_of(variances: Sequence[float], freedoms: Sequence[float]) -> float:
     Student's.
     """
     parts = [(variance, freedom) for variance, freedom in zip(variances, freedoms, strict=True) if freedom > 0]
-    satterthwaite = student(joint_freedom(variances, freedoms)) * math.sqrt(sum(variances))
-    banerjee = math.sqrt(sum(variance * student(freedom) ** 2 for variance, freedom in parts))
+    satterthwaite = t_quantile(joint_freedom(variances, freedoms)) * math.sqrt(sum(variances))
+    banerjee = math.sqrt(sum(variance * t_quantile(freedom) ** 2 for variance, freedom in parts))
     return (satterthwaite + banerjee) / 2
 
 
@@ -285,7 +287,7 @@ def _share(variance: float, freedom: float) -> float:
 
 
 @lru_cache(4096)
-def student(freedom: float, coverage: float = COVERAGE) -> float:
+def t_quantile(freedom: float, coverage: float = COVERAGE) -> float:
     """Return how far, in standard errors, an interval of this coverage reaches to each side, by Student's distribution.
 
     At 95 % that is its 97.5 % quantile: 2.776 at 4 degrees of freedom, 1.96 at infinitely many.

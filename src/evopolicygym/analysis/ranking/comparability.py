@@ -99,9 +99,14 @@ def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bo
         raise UsageError(
             f"These runs are not comparable. They differ in:\n- {listed}\n{_what_works(list(found), runs)}"
         )
-    if not mix and "commitment" in differences(runs, set(by) - CASES_BY):
-        return ["Entries of different experiments or splits played different cases."]
-    return [f"Mixed: {difference}" for difference in found.values()]
+    return [f"Mixed: {difference}" for difference in found.values()] if mix else cases_notes(runs, by)
+
+
+def cases_notes(runs: Sequence[RunResult], by: Sequence[str]) -> list[str]:
+    """Return a note where entries of comparable runs that are split by experiment or split have cases of their own."""
+    if CASES_BY.isdisjoint(by) or "commitment" not in differences(runs, set(by) - CASES_BY):
+        return []
+    return ["Entries of different experiments or splits played different cases."]
 
 
 def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[ComparableRuns, ...]:

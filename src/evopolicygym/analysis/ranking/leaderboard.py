@@ -13,7 +13,14 @@ from statistics import fmean
 import numpy as np
 
 from evopolicygym.analysis.published.score_tables import AGENT
-from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, Resampler, covered, joint_freedom, stretched
+from evopolicygym.analysis.ranking.bootstrap import (
+    Floats,
+    Interval,
+    Resampler,
+    bootstrap_interval,
+    covered,
+    joint_freedom,
+)
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import mean, normalised, rank, rank_scores
@@ -135,7 +142,7 @@ def leaderboard(
     entry that lacks tasks is ranked against the complete ones, which don't notice it; with ``partial`` all are ranked
     together on what they have.
     """
-    return _Making(table, normalise, resampler or Resampler(), partial=partial).leaderboard()
+    return _LeaderboardBuilder(table, normalise, resampler or Resampler(), partial=partial).leaderboard()
 
 
 def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
@@ -175,7 +182,7 @@ def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str
     return None
 
 
-class _Making:
+class _LeaderboardBuilder:
     """A leaderboard while it is made: means and replicates of all entries on all tasks."""
 
     def __init__(self, table: ScoreTable, normalise: str, resampler: Resampler, *, partial: bool) -> None:
@@ -254,7 +261,7 @@ class _Making:
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]
-        value = Score(score, stretched(score, over, freedom, UNIT) if _has_interval(entry) else None)
+        value = Score(score, bootstrap_interval(score, over, freedom, UNIT) if _has_interval(entry) else None)
         return TaskScore(
             entry.cells[task], rank(means, entry.label), count, self._counts[entry.label], value,
             self._normalised(entry, task),
@@ -282,7 +289,7 @@ class _Making:
             over = np.where(top > low, np.clip((own - low) / (top - low), 0, 1), 0.0)
         self._norms[entry.label, task] = np.nan_to_num(over)
         rivals = [entry, *(one for one in bests if one is not entry)]
-        interval = stretched(value, self._norms[entry.label, task], _freedom(rivals, task), UNIT)
+        interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), UNIT)
         return Score(value, interval if _has_interval(entry) else None)
 
     def _standing(self, entry: Entry, scores: Mapping[str, TaskScore], complete: bool) -> Standing:  # noqa: FBT001
@@ -326,7 +333,7 @@ class _Making:
         each = [replicates[entry.label, name] for name in names]
         freedoms = [_freedom(self._rivals(entry, name), name) for name in names]
         freedom = joint_freedom([float(one.var()) for one in each], freedoms)
-        return stretched(value, np.mean(each, axis=0), freedom, UNIT)
+        return bootstrap_interval(value, np.mean(each, axis=0), freedom, UNIT)
 
     def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
@@ -337,19 +344,19 @@ class _Making:
             place = 1 + better if one.complete and one.has_score else None
             own = None
             if place is not None and one.entry.is_repeated and _has_interval(one.entry):
-                if best is None or self.is_better(best, one):
+                if best is None or self.significantly_better(best, one):
                     tier, best = tier + 1, one
                 own = tier
             yield replace(one, place=place, tier=own)
 
-    def is_better(self, better: Standing, worse: Standing) -> bool:
+    def significantly_better(self, better: Standing, worse: Standing) -> bool:
         """Return whether the interval of the difference of two rank scores lies above nothing."""
         names = list(better.tasks)
         each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]
         freedoms = [_freedom([better.entry, worse.entry], name) for name in names]
         freedom = joint_freedom([float(one.var()) for one in each], freedoms)
         value = better.rank_score.value - worse.rank_score.value
-        return stretched(value, np.mean(each, axis=0), freedom).low > 0
+        return bootstrap_interval(value, np.mean(each, axis=0), freedom).low > 0
 
 
 def _tasks_with_success(entries: Iterable[Entry]) -> frozenset[str]:

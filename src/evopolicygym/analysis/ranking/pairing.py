@@ -15,11 +15,11 @@ from evopolicygym.analysis.ranking.bootstrap import (
     Interval,
     Resampler,
     Sample,
+    bootstrap_interval,
     covered,
+    half_width,
     joint_freedom,
-    reach_of,
     share_interval,
-    stretched,
 )
 from evopolicygym.analysis.ranking.leaderboard import ONE_REPEAT, Score, TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
@@ -177,7 +177,7 @@ def _reach(one: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> fl
         variance -= 2 * float(np.cov(both[0].mean(axis=0), both[1].mean(axis=0))[0, 1]) / cases
     of_runs = [one.of_runs, other.of_runs]
     of_cases = max(0.0, variance - sum(part for part, _ in of_runs))
-    return reach_of([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
+    return half_width([of_cases, *(part for part, _ in of_runs)], [cases - 1, *(freedom for _, freedom in of_runs)])
 
 
 def _repeats(cell: Cell) -> int:
@@ -226,7 +226,7 @@ def _normalised(one: Entry, other: Entry, scales: Mapping[str, TaskScale], resam
         return Score(value, None)
     freedoms = [_freedom(one.cells[name], other.cells[name]) for name in scales]
     freedom = joint_freedom([float(each.var()) for each in over], freedoms)
-    return Score(value, stretched(value, np.mean(over, axis=0), freedom))
+    return Score(value, bootstrap_interval(value, np.mean(over, axis=0), freedom))
 
 
 def _norm_difference(one: Cell, other: Cell, scale: TaskScale) -> float:

@@ -15,6 +15,7 @@ from evopolicygym.analysis.ranking.bootstrap import Interval, Sample, held_out_s
 from evopolicygym.analysis.ranking.comparability import (
     OF_ENTRIES,
     ComparableRuns,
+    cases_notes,
     comparability_notes,
     comparable,
     distinct_runs,
@@ -184,7 +185,7 @@ class ScoreTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TableFilter:
     """Which rows and columns are wanted."""
 
     by: Sequence[str] = ()
@@ -196,19 +197,30 @@ class Choice:
 
 
 def score_tables(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> dict[str, ScoreTable]:
-    """Return a table for each group of comparable runs, by title, each beside the shipped tables."""
-    choice = choice or Choice()
-    return {one.title: score_table(one.runs, shipped, choice) for one in comparable_runs(runs, shipped, choice)}
+    """Return a table for each group of comparable runs, by title, each with the shipped tables."""
+    choice = choice or TableFilter()
+    groups = group_comparable(runs, shipped, choice)
+    return {
+        group.title: _table(labelled(group.runs, choice.by), shipped, choice, is_comparable=not choice.mix)
+        for group in groups
+    }
 
 
 def score_table(
-    runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: Choice | None = None
+    runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> ScoreTable:
     """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
-    choice = choice or Choice()
-    runs, notes = _of_the_same_games(labelled(tuple(runs), choice.by), shipped)
+    choice = choice or TableFilter()
+    return _table(labelled(tuple(runs), choice.by), shipped, choice)
+
+
+def _table(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter, *, is_comparable: bool = False
+) -> ScoreTable:
+    """Return the table of labelled runs; what they differ in isn't looked for again where they are comparable."""
+    runs, notes = _of_the_same_games(runs, shipped)
     tasks = _tasks(runs, shipped)
     outside = sorted({run.task for run in runs} - {task.name for task in tasks})
     if outside:
@@ -222,7 +234,7 @@ def score_table(
         tasks = tuple(task for task in tasks if task.family == choice.family)
     names = {task.name for task in tasks}
     runs = tuple(run for run in runs if run.task in names)
-    notes += comparability_notes(runs, choice.by, mix=choice.mix)
+    notes += cases_notes(runs, choice.by) if is_comparable else comparability_notes(runs, choice.by, mix=choice.mix)
     distinct, repeated = distinct_runs(runs)
     runs = tuple(distinct)
     notes += [*repeated, *shared_seeds(runs)]
@@ -263,10 +275,13 @@ def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
     return [replace(run, label=", ".join([run.label, *(described(run, name) for name in by)])) for run in runs]
 
 
-def comparable_runs(
-    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: Choice
+def group_comparable(
+    runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter
 ) -> tuple[ComparableRuns, ...]:
-    """Return the runs of each table; runs on tasks that no table has stand with the first, which says so."""
+    """Return the runs of each table; runs on tasks that no table has are in the first, which says so.
+
+    A table labels its runs itself: what an experiment is called depends on which runs are in the table.
+    """
     if choice.mix:
         return (ComparableRuns("", tuple(runs)),)
     tasks = {name for one in shipped for name in one.tasks} if shipped else {run.task for run in runs}
@@ -276,7 +291,7 @@ def comparable_runs(
     as_recorded = {run.identity: run for run in runs}
     outside = (run for run in runs if run.task not in tasks)
     groups = [ComparableRuns(first.title, (*first.runs, *outside)), *others]
-    return tuple(ComparableRuns(one.title, tuple(as_recorded[run.identity] for run in one.runs)) for one in groups)
+    return tuple(replace(group, runs=tuple(as_recorded[run.identity] for run in group.runs)) for group in groups)
 
 
 def _of_the_same_games(

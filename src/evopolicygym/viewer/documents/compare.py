@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from evopolicygym.analysis.ranking.pairing import pairing
-from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UsageError
 from evopolicygym.viewer.documents.suite import relabelled
@@ -25,7 +25,7 @@ def compare_bundle(
     found = {"runs": [dict(one), dict(other)], "why": why, "difference": None, "pairs": [], "notes": []}
     if why or results[0] is None or results[1] is None:
         return found
-    table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), Choice(mix=True))
+    table = score_table([relabelled(results[0], FIRST), relabelled(results[1], SECOND)], (), TableFilter(mix=True))
     try:
         pair = pairing(table, FIRST, SECOND)
     except UsageError as error:

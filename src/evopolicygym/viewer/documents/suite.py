@@ -9,7 +9,7 @@ from typing import Any
 from evopolicygym.analysis.published.other_protocol import other_figures, other_names
 from evopolicygym.analysis.published.score_tables import PublishedTable, paper, shipped, shipped_names
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
-from evopolicygym.analysis.ranking.score_table import Choice, score_table
+from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.analysis.tables.contents import leaderboard_document
 from evopolicygym.analysis.tables.published import figures_note
@@ -66,7 +66,7 @@ def suite_bundle(
         try:
             table = score_table(results, shipped)
         except UsageError as error:
-            table = score_table(results, shipped, Choice(mix=True))
+            table = score_table(results, shipped, TableFilter(mix=True))
             trouble = str(error)
         board = leaderboard(table)
     except UsageError as error:

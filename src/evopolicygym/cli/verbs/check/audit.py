@@ -13,7 +13,7 @@ from evopolicygym.cli.tables import print_problems, print_table
 from evopolicygym.core.places import DEFAULT_RUNS
 
 if TYPE_CHECKING:
-    from evopolicygym.api.conduct import Audit
+    from evopolicygym.api.diagnosis import Audit
 
 EXAMPLES = """
 Examples:

@@ -17,7 +17,7 @@ from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.core.text import counted
 
 if TYPE_CHECKING:
-    from evopolicygym.api.verification import Verification
+    from evopolicygym.api.verify import Verification
     from evopolicygym.core.finding import Finding
     from evopolicygym.runs.replay import Replayed
 
@@ -58,7 +58,7 @@ def verify(
             trust=trust,
             runs_directory=below,
             watch=partial(_watch, as_json=as_json),
-            on_note=print_warning,
+            on_warning=print_warning,
         )
     if as_json:
         print_json({"run": str(found.path), "ok": found.ok, "findings": [_document(one) for one in found]})

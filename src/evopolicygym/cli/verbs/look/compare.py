@@ -45,8 +45,8 @@ def compare(
         second,
         runs or None,
         split_names(shipped),
-        by=split_names(by),
-        mix=mix,
+        group_by=split_names(by),
+        allow_incomparable=mix,
         runs_directory=below,
     )
     if form == "json":

@@ -57,9 +57,9 @@ def leaderboard(
     found = evopolicygym.leaderboard(
         runs or None,
         beside,
-        by=split_names(by),
+        group_by=split_names(by),
         family=family,
-        mix=mix,
+        allow_incomparable=mix,
         normalise=normalise,
         partial=partial,
         audit=audit,

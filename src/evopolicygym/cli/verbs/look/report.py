@@ -14,7 +14,7 @@ from rich.text import Text
 
 from evopolicygym.analysis.published.beside import beside as shipped_beside
 from evopolicygym.analysis.published.score_tables import shipped_names
-from evopolicygym.analysis.ranking.score_table import Choice
+from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.cli.interruption import interruptible
 from evopolicygym.cli.options import RunsBelow, RunsOrShipped, split_names
@@ -97,7 +97,8 @@ def report(
             if not as_json:
                 print_problems(err(), results.problems)
             contents = write_report(
-                output, results, beside, parts, command=_command(), choice=Choice(mix=mix), force=force, follow=follow,
+                output, results, beside, parts, command=_command(), choice=TableFilter(mix=mix), force=force,
+                follow=follow,
             )  # fmt: skip
             clear_pages(output)
             document |= {"directory": str(output), **asdict(contents)}

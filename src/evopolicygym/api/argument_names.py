@@ -1,0 +1,30 @@
+"""Arguments that were renamed: the old name works for now, with a ``DeprecationWarning``."""
+
+import warnings
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def renamed(**names: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Have a function accept old names of arguments, each given as ``old="new"``."""
+
+    def accepting_old(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            for old, new in names.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise TypeError(f"{function.__name__}() got both {new!r} and its old name {old!r}.")
+                    warnings.warn(
+                        f"{function.__name__}({old}=…) is deprecated; use {new}=….", DeprecationWarning, stacklevel=2
+                    )
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return call
+
+    return accepting_old

@@ -1,0 +1,118 @@
+"""``evopolicygym.load_environment``, ``list_environments`` and ``list_agents``."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.agents.listing import AgentListing, listed
+from evopolicygym.core.task import Anchor, EnvironmentSpec, TaskKind
+from evopolicygym.environments.environment import Environment
+from evopolicygym.environments.task_environment import TaskEnvironment
+from evopolicygym.environments.versions import is_installed
+from evopolicygym.specs import catalog
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentListing:
+    """One environment, as it stands on this machine."""
+
+    spec: EnvironmentSpec
+    """All that its file declares: texts, spaces, success rule, anchors."""
+    is_installed: bool
+    """Whether its simulator is installed here; ``spec.extra`` names the extra that installs it."""
+
+    @property
+    def name(self) -> str:
+        """The name by which runs ask for it."""
+        return self.spec.name
+
+    @property
+    def family(self) -> str:
+        """Its family, such as ``minigrid``."""
+        return self.spec.family
+
+    @property
+    def kind(self) -> TaskKind:
+        """``tuning`` or ``synthesis``."""
+        return self.spec.kind
+
+    @property
+    def max_steps(self) -> int:
+        """The most steps of an episode."""
+        return self.spec.max_steps
+
+    @property
+    def random_anchor(self) -> Anchor | None:
+        """The mean return of uniformly random actions, with its standard error; None where it was not measured."""
+        return self.spec.random_anchor
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same as JSON has it."""
+        return {**asdict(self.spec), "is_installed": self.is_installed}
+
+
+def load_environment(name: str | Path, *, render_mode: str | None = None) -> TaskEnvironment:
+    """Return an environment as a ``gymnasium.Env``, with the step limit that runs have.
+
+    Policies see the same observations, rewards and ends of episodes. No run counts what is stepped here.
+
+    Args:
+        name: An environment's name, or the path of a spec's ``.toml`` file.
+        render_mode: ``"rgb_array"`` for an environment whose ``render()`` returns an array (height, width, 3) of uint8.
+
+    Returns:
+        The environment; ``task`` holds its texts, limit and anchors, ``idle_action`` its no-op action.
+
+    Raises:
+        UnknownName: There is none of this name.
+        MissingExtra: Its simulator is not installed; the message says what installs it.
+        UsageError: It can't be drawn in this mode, or here.
+
+    Example:
+        >>> environment = evopolicygym.load_environment("cartpole")
+        >>> observation, info = environment.reset(seed=0)
+        >>> observation, reward, terminated, truncated, info = environment.step(environment.action_space.sample())
+    """
+    return TaskEnvironment(name, render_mode)
+
+
+def load_bare_environment(name: str | Path) -> Environment:
+    """Return an environment as the judge steps it, as ``load_environment`` returned it before.
+
+    ``reset(seed)`` returns an observation alone, ``step(action)`` five values; spaces are as policies are given them.
+
+    Args:
+        name: An environment's name, or the path of a spec's ``.toml`` file.
+
+    Raises:
+        UnknownName: There is none of this name.
+        MissingExtra: Its simulator is not installed; the message says what installs it.
+
+    Example:
+        >>> evopolicygym.load_bare_environment("cartpole").reset(0).shape
+        (4,)
+    """
+    return Environment(catalog.load(name))
+
+
+def list_environments() -> list[EnvironmentListing]:
+    """Return the environments that can be named here, sorted by name.
+
+    Example:
+        >>> [one.name for one in evopolicygym.list_environments() if one.family == "minigrid"]
+        ['door_key', 'four_rooms', 'key_corridor', 'obstructed_maze']
+    """
+    specs = map(catalog.load, catalog.names())
+    return [EnvironmentListing(spec, is_installed(spec)) for spec in sorted(specs, key=lambda spec: spec.name)]
+
+
+def list_agents() -> list[AgentListing]:
+    """Return the agents that can be named here, sorted by name: each with ``about`` and with what is ``missing``.
+
+    Agents of other distributions are listed by what their metadata says; nothing of theirs runs.
+
+    Example:
+        >>> [agent.name for agent in evopolicygym.list_agents() if not agent.missing]
+    """
+    return sorted(listed(), key=lambda agent: agent.name)

@@ -1,0 +1,559 @@
+"""``evopolicygym.leaderboard``, ``compare``, ``headroom`` and ``effects``: tables of many runs."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.analysis.conduct.audit_run import Conduct, named_detectors
+from evopolicygym.analysis.conduct.audited_runs import audited_runs, conduct_table
+from evopolicygym.analysis.effects.effects import Effects
+from evopolicygym.analysis.effects.effects import effects as effects_of_runs
+from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
+from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
+from evopolicygym.analysis.published.beside import beside as shipped_beside
+from evopolicygym.analysis.published.other_protocol import OtherFigures
+from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
+from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
+from evopolicygym.analysis.ranking.pairing import Pairing, pairing
+from evopolicygym.analysis.ranking.score_table import TableFilter, TaskRow, score_table, score_tables
+from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
+from evopolicygym.analysis.tables.contents import (
+    leaderboards_document,
+    overall_table,
+    pairing_document,
+    pairing_table,
+    scores_table,
+    scores_tables,
+    standings_table,
+    standings_tables,
+    task_scores_table,
+    task_tables,
+    titled,
+)
+from evopolicygym.analysis.tables.effects import differences_table, effects_document, effects_tables
+from evopolicygym.analysis.tables.formats import joined, shown, written
+from evopolicygym.analysis.tables.harnesses import harness_tables, harnesses_table
+from evopolicygym.analysis.tables.headroom import headroom_table, headrooms_document
+from evopolicygym.analysis.tables.published import (
+    figures_document,
+    figures_in_long,
+    figures_table,
+    with_figures,
+    with_note_of_figures,
+)
+from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, side_by_side
+from evopolicygym.api.argument_names import renamed
+from evopolicygym.core.errors import RecordError, UsageError
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.run_document import read_summary
+from evopolicygym.records.run_names import Places, named_places
+from evopolicygym.runs.experiment import missing_runs
+
+
+class TableSet:
+    """Tables that belong together. The first one answers the question; further ones add to it."""
+
+    def __init__(self, problems: Sequence[Problem] = ()) -> None:
+        self.problems = tuple(problems)
+        """The runs that could not be used, each with its reason."""
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables: a title, columns with a key and a heading, rows, notes."""
+        raise NotImplementedError
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it, with all intervals and notes."""
+        raise NotImplementedError
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """The rows of the first table by the keys of its columns, as ``pandas.DataFrame`` takes them."""
+        if not self.tables:
+            return []
+        keys = [column.key for column in self.tables[0].columns]
+        return [dict(zip(keys, map(_value, row), strict=True)) for row in self.tables[0].rows]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the tables should know, such as runs that were left out; each note once."""
+        return list(dict.fromkeys(note for table in self.tables for note in table.notes))
+
+    def written(self, form: str = "markdown") -> str:
+        """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
+        return written(self.csv_tables if form == "csv" else self.tables, form)
+
+    def to_markdown(self) -> str:
+        """Return the tables as Markdown."""
+        return self.written("markdown")
+
+    def to_latex(self) -> str:
+        """Return the tables as LaTeX, for the package booktabs."""
+        return self.written("latex")
+
+    def to_csv(self) -> str:
+        """Return one table of comma-separated values, with standard errors and ends of intervals as columns."""
+        return self.written("csv")
+
+    @property
+    def csv_tables(self) -> Sequence[Table]:
+        """What CSV holds; where these are several, they are written as one."""
+        return self.tables
+
+    def __repr__(self) -> str:
+        titles = ", ".join(table.title for table in self.tables if table.title)
+        return f"<{type(self).__name__}: {titles or f'{len(self.tables)} tables'}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return "".join(map(_html, self.tables))
+
+
+def _value(cell: Cell) -> str | float | list[float] | None:
+    match cell:
+        case Number():
+            return cell.value
+        case Ends():
+            return [cell.low, cell.high]
+        case _:
+            return cell
+
+
+def _html(table: Table) -> str:
+    head = "".join(f"<th>{escape(column.heading)}</th>" for column in table.columns)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(shown(cell))}</td>' for cell in row)}</tr>" for row in table.rows)
+    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
+    html = f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+    return f"{html}<ul>{notes}</ul>" if notes else html
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderboardGroup:
+    """The leaderboard of one group of runs that may be compared."""
+
+    title: str
+    """What sets its runs apart from those of other groups; empty where there is one group."""
+    leaderboard: Leaderboard
+
+    @property
+    def tasks(self) -> tuple[TaskRow, ...]:
+        """The tasks, each with its family and kind."""
+        return self.leaderboard.tasks
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """A line for each entry, the best first: place, tier, rank score, normalised score, scores by task."""
+        return self.leaderboard.standings
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of it."""
+        return self.leaderboard.notes
+
+
+class Leaderboards(TableSet):
+    """A leaderboard for each group of runs that may be compared, and what others published under other protocols."""
+
+    def __init__(
+        self,
+        groups: Sequence[LeaderboardGroup],
+        problems: Sequence[Problem],
+        conduct: Mapping[Path, tuple[str, Conduct]] | None = None,
+        figures: Sequence[OtherFigures] = (),
+        ids: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(problems)
+        self.groups = tuple(groups)
+        """A leaderboard for each group of runs that may be compared; one where all may."""
+        self.figures = tuple(figures)
+        """What others published under protocols of their own, which is in no leaderboard."""
+        self._conduct = conduct
+        self._ids = ids or {}
+
+    @property
+    def boards(self) -> Mapping[str, Leaderboard]:
+        """The leaderboards of ``groups`` by their titles, as this was called before."""
+        return {group.title: group.leaderboard for group in self.groups}
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """A table of ranks for each group, then what others published."""
+        ranks = [table for group in self.groups for table in titled(group.title, [standings_table(group.leaderboard)])]
+        return (*ranks, *map(figures_table, self.figures))
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it, with all intervals and notes."""
+        document = leaderboards_document(self.boards, [problem.document for problem in self.problems])
+        if self._conduct is not None:
+            document["findings_by_run"] = {str(root): _counts(found) for root, (_, found) in self._conduct.items()}
+        if self.figures:
+            document["published_elsewhere"] = [figures_document(figures) for figures in self.figures]
+        return document
+
+    def arranged(
+        self, *, one_each: bool = False, scores: bool = False, per_task: bool = False, harnesses: bool = False
+    ) -> list[Table]:
+        """Return tables for a reader, those of one leaderboard after those of another.
+
+        ``scores`` shows tasks by entries (means and success) in place of the ranks, ``harnesses`` harnesses by models;
+        ``per_task`` adds a table for each task, and where runs were audited, their findings follow. What others
+        published under protocols of their own comes last, in tables of its own.
+
+        With ``one_each`` there is one table, in which a column names the leaderboard where there are several: as CSV
+        has it. It holds the ranks with the findings, or in long format scores, harnesses, or with ``per_task`` the
+        tasks; what others published only where there is no leaderboard.
+        """
+        if one_each:
+            return self._as_one(scores=scores, per_task=per_task, harnesses=harnesses)
+        arranged: list[Table] = []
+        for title, board in self.boards.items():
+            first = (harness_tables if harnesses else scores_tables if scores else standings_tables)(board)
+            tables = [*first, *(self._by_task(board) if per_task else [])]
+            tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
+            arranged += titled(title, tables)
+        return [*arranged, *map(figures_table, self.figures)]
+
+    def _as_one(self, *, scores: bool, per_task: bool, harnesses: bool) -> list[Table]:
+        if not self.groups:
+            return [joined([figures_in_long(one) for one in self.figures])]
+        of = (
+            harnesses_table if harnesses else scores_table if scores else task_scores_table if per_task
+            else self._with_findings
+        )  # fmt: skip
+        whole = joined([replace(of(board), title=title) for title, board in self.boards.items()])
+        return [with_note_of_figures(whole, self.figures)]
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """As ``arranged`` has it with ``one_each``."""
+        return self.arranged(one_each=True)
+
+    def _with_findings(self, board: Leaderboard) -> Table:
+        """Return the ranks, and beside each entry its findings where runs were audited."""
+        table = standings_table(board)
+        return table if self._conduct is None else side_by_side(table, conduct_table(board, self._conduct), "entry")
+
+    def _by_task(self, board: Leaderboard) -> list[Table]:
+        tables = task_tables(board)
+        for one in self.figures:
+            of_games = {name: task for name, id_ in self._ids.items() if (task := one.of_game(id_))}
+            tables = with_figures(tables, board, of_games)
+        return tables
+
+
+@renamed(beside="published", by="group_by", mix="allow_incomparable")
+def leaderboard(  # noqa: PLR0913 - each is an argument of its own
+    runs: Places | None = None,
+    published: Sequence[str] = (),
+    *,
+    group_by: Sequence[str] = (),
+    family: str | None = None,
+    allow_incomparable: bool = False,
+    normalise: str = "best",
+    partial: bool = False,
+    audit: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
+) -> Leaderboards:
+    """Rank entries across tasks, with intervals.
+
+    Args:
+        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
+        published: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
+            ``published``, figures of other protocols, has a table of its own, and is never ranked.
+        group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
+        family: The tasks of one family only.
+        allow_incomparable: Whether to pool runs that are not comparable in one table; else each group has a table of
+            its own.
+        normalise: What scores are normalised by: the table's ``best`` agent, or the best entry of a kind.
+        partial: Whether to rank entries that lack tasks with the others.
+        audit: Whether to count findings in what agents did, as ``evopolicygym.audit`` finds them.
+        runs_directory: Where runs are looked for by id.
+
+    Returns:
+        The leaderboards, one in ``groups`` for each group of runs that may be compared. ``records`` are the rows of the
+        first, with ranks and normalised scores (1 is the best entry's, 0 random play's); ``to_markdown()``,
+        ``to_latex()`` and ``to_csv()`` return text. The formulas are in ``docs/measure/leaderboard.md``.
+
+    Raises:
+        UsageError: A run is not there, or a table is not known.
+
+    Example:
+        >>> board = evopolicygym.leaderboard("runs", published=["paper"])
+        >>> print(board.to_markdown())
+    """
+    wanted = shipped_beside(published)
+    results = load_results(named_places(runs, runs_directory, needed=not published))
+    compared = {}
+    if results.runs or wanted.tables or not wanted.figures:
+        compared = score_tables(results.runs, wanted.tables, TableFilter(list(group_by), family, allow_incomparable))
+    missing = _missing(results)
+    groups = []
+    for title, table in compared.items():
+        board = ranked(table, normalise=normalise, partial=partial)
+        groups.append(LeaderboardGroup(title, replace(board, notes=(*board.notes, *missing))))
+    ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
+    figures = wanted.figures
+    if family is not None:
+        shown = {task.name for group in groups for task in group.tasks}
+        narrowed = [one.narrowed(id_ for name, id_ in ids.items() if name in shown) for one in figures]
+        figures = tuple(one for one in narrowed if one.tasks)
+    if not audit:
+        return Leaderboards(groups, results.problems, figures=figures, ids=ids)
+    conduct, unread = audited_runs([run.root for run in results.runs], named_detectors())
+    return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids)
+
+
+def _missing(results: Results) -> list[str]:
+    """Return notes on runs that an experiment began on this machine and that are not among those that were found."""
+    unread = {problem.root.name for problem in results.problems}
+    found: dict[str, set[str]] = {}
+    for run in results.runs:
+        found.setdefault(run.experiment, set(unread)).add(run.run_id)
+    names = {run.experiment: run.experiment_name or run.experiment[:8] for run in results.runs}
+    return [
+        f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
+        for identity, (count, began) in missing_runs(found).items()
+    ]
+
+
+def _counts(conduct: Conduct) -> dict[str, int]:
+    return {grade.value: count for grade, count in conduct.counts.items()}
+
+
+class Comparison(TableSet):
+    """Two entries, task by task."""
+
+    def __init__(self, pair: Pairing, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.pair = pair
+        """Differences with intervals, the probability of improvement, and the mean normalised difference."""
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The tasks, and what is said over all of them."""
+        return pairing_table(self.pair), overall_table(self.pair)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it."""
+        return {**pairing_document(self.pair), "problems": [problem.document for problem in self.problems]}
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """The tasks; what is said over all of them is in ``pair``."""
+        return [self.tables[0]]
+
+
+@renamed(beside="published", by="group_by", mix="allow_incomparable")
+def compare(
+    first: str | Path,
+    second: str | Path,
+    runs: Places | None = None,
+    published: Sequence[str] = (),
+    *,
+    group_by: Sequence[str] = (),
+    allow_incomparable: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
+) -> Comparison:
+    """Compare two entries task by task: differences with intervals, and the probability that the first is better.
+
+    Args:
+        first: An entry's label, or a directory with the runs of one entry.
+        second: The same.
+        runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs_directory``, where it
+            is needed.
+        published: Shipped tables to take entries from, such as ``paper``.
+        group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
+        allow_incomparable: Whether to compare runs that are not comparable.
+        runs_directory: Where runs are looked for by id.
+
+    Raises:
+        UsageError: There is no such entry, both sides are the same, or their runs are not comparable.
+    """
+    sides, tables = (str(first), str(second)), [shipped(name) for name in published]
+    named = {side: load_results([Path(side)]) for side in sides if Path(side).is_dir()}
+    shipped_labels = {one.name for table in tables for one in table.entries}
+    shipped_labels |= {run.label for table in tables for run in table.runs}
+    needed = any(side not in shipped_labels for side in sides if side not in named)
+    loaded = load_results(named_places(runs, runs_directory, needed=needed))
+    of_sides = [{run.identity for run in results.runs} for results in named.values()]
+    if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
+        raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
+    here = set().union(*of_sides)
+    labels = _labels(named, {run.label for run in loaded.runs if run.identity not in here} | shipped_labels)
+    everything = _joined(loaded, named, labels)
+    one, other = (labels.get(side, side) for side in sides)
+    anything = score_table(everything, tables, TableFilter(list(group_by), mix=True))
+    # An unknown label is named before anything else that may be wrong; runs of other entries don't matter.
+    compared = {run.identity for label in (one, other) for run in anything.entry(label).runs}
+    both = [run for run in everything if run.identity in compared]
+    pair = pairing(score_table(both, tables, TableFilter(list(group_by), mix=allow_incomparable)), one, other)
+    problems = [problem for problem in loaded.problems if _concerns(problem, (one, other))]
+    return Comparison(pair, (*problems, *(problem for each in named.values() for problem in each.problems)))
+
+
+def _concerns(problem: Problem, labels: Sequence[str]) -> bool:
+    """Return whether a run that can't be used is, or may be, one of the entries of these labels."""
+    try:
+        entry = read_summary(RunPaths(problem.root)).entry
+    except (RecordError, OSError):
+        return True
+    return any(label.startswith(entry) for label in labels)
+
+
+def _joined(loaded: Results, named: dict[str, Results], labels: dict[str, str]) -> tuple[RunResult, ...]:
+    """Return all runs, each once; those of a named place under the label that it has here."""
+    here = {run.identity: replace(run, label=labels[side]) for side, each in named.items() for run in each.runs}
+    return (*here.values(), *(run for run in loaded.runs if run.identity not in here))
+
+
+def _labels(named: dict[str, Results], others: set[str]) -> dict[str, str]:
+    """Return what the runs of each named place are called: their label, with the place where another bears it too."""
+    found = {side: _one_label(side, results) for side, results in named.items()}
+    taken = Counter([*found.values(), *others])
+    return {side: label if taken[label] == 1 else f"{label} ({side})" for side, label in found.items()}
+
+
+def _one_label(side: str, results: Results) -> str:
+    labels = sorted({run.label for run in results.runs})
+    if len(labels) != 1:
+        found = ", ".join(labels) or f"no finished run ({len(results.problems)} that can't be used)"
+        raise UsageError(f"Expected the runs of one entry in {side}, found: {found}. What works: an entry's label.")
+    return labels[0]
+
+
+class HeadroomTables(TableSet):
+    """What tasks leave to distinguish agents by: a table for each group of runs that may be compared."""
+
+    def __init__(
+        self, found: Mapping[str, Headroom], problems: Sequence[Problem], figures: Sequence[OtherFigures] = ()
+    ) -> None:
+        super().__init__(problems)
+        self.found = found
+        """The headroom by what sets the runs apart; one with an empty title where all may be compared."""
+        self.figures = tuple(figures)
+        """What others published of these tasks under protocols of their own."""
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """A table for each group, then what others published."""
+        return tuple(self.arranged())
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it."""
+        document = headrooms_document(self.found, [problem.document for problem in self.problems])
+        if self.figures:
+            document["published_elsewhere"] = [figures_document(figures) for figures in self.figures]
+        return document
+
+    def arranged(self, *, one_each: bool = False) -> list[Table]:
+        """Return tables for a reader; with ``one_each`` a single one without what was published elsewhere, for CSV.
+
+        Where there are several groups of runs, a column of it names them.
+        """
+        if one_each:
+            of_groups = [replace(headroom_table(one), title=title) for title, one in self.found.items()]
+            return [with_note_of_figures(joined(of_groups), self.figures)]
+        tables: list[Table] = []
+        for title, one in self.found.items():
+            tables += titled(title, [headroom_table(one)])
+        return [*tables, *map(figures_table, self.figures)]
+
+    @property
+    def csv_tables(self) -> list[Table]:
+        """As ``arranged`` has it with ``one_each``."""
+        return self.arranged(one_each=True)
+
+
+@renamed(beside="published")
+def headroom(
+    runs: Places | None = None,
+    published: Sequence[str] = (),
+    *,
+    family: str | None = None,
+    runs_directory: str | Path = DEFAULT_RUNS,
+) -> HeadroomTables:
+    """Say what tasks leave to distinguish agents by: the best known score, the spread between agents and its noise.
+
+    Args:
+        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
+        published: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
+            and ``published``, figures of other protocols.
+        family: The tasks of one family only.
+        runs_directory: Where runs are looked for by id.
+
+    Returns:
+        The headroom; ``records`` has a row for each task. The formulas are in ``docs/measure/headroom.md``.
+
+    Raises:
+        UsageError: A run is not there, a table is not known, or there is nothing to show.
+    """
+    wanted = shipped_beside(published)
+    results = load_results(named_places(runs, runs_directory, needed=not wanted.tables))
+    tables = score_tables(results.runs, wanted.tables, TableFilter(family=family))
+    ids = {**wanted.ids, **{run.task: run.game.id for run in results.runs}}
+    found = {
+        title: headroom_of(
+            table, Surroundings([one for one in tables.values() if one is not table], wanted.figures, ids)
+        )
+        for title, table in tables.items()
+    }
+    shown = {task.name for table in tables.values() for task in table.tasks}
+    narrowed = [one.narrowed(id_ for name, id_ in ids.items() if name in shown) for one in wanted.figures]
+    return HeadroomTables(found, results.problems, [one for one in narrowed if one.tasks])
+
+
+class KnobEffects(TableSet):
+    """What knobs do: paired differences between levels, means of levels."""
+
+    def __init__(self, found: Effects, problems: Sequence[Problem]) -> None:
+        super().__init__(problems)
+        self.effects = found
+        """The knobs with their levels, means, and differences with intervals and p-values."""
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The differences."""
+        return (differences_table(self.effects),)
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The same as JSON has it."""
+        return effects_document(self.effects, [problem.document for problem in self.problems])
+
+    def arranged(self, *, one_each: bool = False) -> list[Table]:
+        """Return tables for a reader; with ``one_each`` all differences are one table, as CSV has it."""
+        return list(self.tables) if one_each else effects_tables(self.effects)
+
+
+def effects(
+    runs: Places | None = None, knobs: Sequence[str] = (), *, runs_directory: str | Path = DEFAULT_RUNS
+) -> KnobEffects:
+    """Say what knobs do to scores: means of levels, paired differences with 95 % intervals and Holm's p-values.
+
+    Pairs are runs of one agent on one environment with one seed that differ in one knob alone. What the numbers mean is
+    in ``docs/measure/effects.md``.
+
+    Args:
+        runs: Runs, or directories with runs below. Default: ``runs_directory``.
+        knobs: The knobs to compare, such as ``budget``. Default: all that differ, but ``harness`` and ``model``, which
+            are compared where they are named.
+        runs_directory: Where runs are looked for by id.
+
+    Returns:
+        The effects; ``records`` are the differences, over all environments and on each.
+
+    Raises:
+        UsageError: No knob differs, no runs are pairs, or runs differ in more than the knobs.
+    """
+    results = load_results(named_places(runs, runs_directory, needed=True))
+    return KnobEffects(effects_of_runs(results.runs, knobs), results.problems)

@@ -1,0 +1,134 @@
+"""``evopolicygym.run_suite``: agents by environments, several runs at once, each in a process of its own."""
+
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from evopolicygym.api.argument_names import renamed
+from evopolicygym.api.play import OnWarning
+from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, RunArguments, nest_options
+from evopolicygym.runs.executor import capped
+from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
+from evopolicygym.runs.suites.messages import Message
+from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
+
+OnSuiteEvent = Callable[[PlannedRun, Message | PlannedRunResult], None]
+"""Called with each message of a run's process, and at its end with what came of it."""
+SETTABLE = tuple(one for one in RUN_OPTIONS if one.name not in {"agent", "model", "effort", "command", "label"})
+"""Options that all runs of a suite may be given; the others are each agent's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRuns:
+    """The runs of a suite, and what came of each."""
+
+    directory: Path
+    """Where the runs lie, for ``leaderboard`` and ``load_runs``."""
+    results: tuple[PlannedRunResult, ...]
+    """In the order in which they begin, each with ``verdict``, ``root``, ``score``, ``standard_error``, ``message``."""
+    interrupted: bool
+    """Whether a signal ended it; the same call continues it."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run is finished."""
+        return all(result.verdict is PlannedRunVerdict.FINISHED for result in self.results)
+
+    def __iter__(self) -> Iterator[PlannedRunResult]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
+@renamed(on_note="on_warning")
+def run_suite(
+    suite: str | Path,
+    *,
+    agents: Sequence[str] = (),
+    environments: Sequence[str] = (),
+    cross: Mapping[str, Sequence[Any]] | None = None,
+    repeats: int | None = None,
+    jobs: int | None = None,
+    on_event: OnSuiteEvent = lambda _run, _said: None,
+    on_warning: OnWarning = warnings.warn,
+    **options: Unpack[RunArguments],
+) -> SuiteRuns:
+    """Play agents in environments, several runs at once; called again, it continues.
+
+    To be called in a program's main thread: Ctrl-C stops all runs in good order.
+
+    Args:
+        suite: A suite's name, such as ``"smoke"``, or the path of a ``.toml`` file.
+        agents: Agents as ``"NAME[:MODEL[@EFFORT]]"``. Default: those of the suite, else the tuner.
+        environments: Environments in place of the suite's.
+        cross: Levels by option, such as ``{"budget": [8, 32]}``; every combination is played.
+        repeats: How many times each agent plays each environment.
+        jobs: How many runs play at once. Default: half as many as there are cores.
+        on_event: Called with each message of a run's process, and at its end with what came of it.
+        on_warning: Called with each warning. Default: ``warnings.warn``.
+        **options: Options of all runs, as for ``run``.
+
+    Returns:
+        The directory of the runs, and what came of each. A run that failed raises nothing.
+
+    Raises:
+        UsageError: An argument is invalid, or the suite was begun otherwise; nothing was played.
+        RecordError: Another process plays the suite.
+
+    Example:
+        >>> played = evopolicygym.run_suite("smoke", agents=["tuner", "random_search"], repeats=2)
+        >>> print(evopolicygym.leaderboard(played.directory).to_markdown())
+    """
+    config = _configured(str(suite), agents, environments, cross or {}, repeats, jobs, options)
+    config = replace(
+        config,
+        common={
+            **config.common,
+            "workers": capped(config.common["workers"], config.common["executor"], on_warning),
+        },
+    )
+    planned = plan(config)
+    for warning in looked_over(planned):
+        on_warning(warning)
+    check(config)
+    directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
+    with held(config) as lock:
+        results = found(planned, directory)
+        waiting = sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values())
+        at_once = config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1)
+        playing = Suite(results, shares(cores, min(at_once, max(1, waiting))), lock)
+        undisturbed = playing.play(directory / LOG_FILE, on_event)
+    return SuiteRuns(directory, tuple(playing.results.values()), not undisturbed)
+
+
+def _configured(
+    name: str,
+    agents: Sequence[str],
+    environments: Sequence[str],
+    cross: Mapping[str, Sequence[Any]],
+    repeats: int | None,
+    jobs: int | None,
+    options: Mapping[str, Any],
+) -> SuiteConfig:
+    """Return the suite with what was given besides, as a TOML file would have it."""
+    names = [one.name for one in SETTABLE]
+    if unknown := sorted(options.keys() - set(names)):
+        raise UnknownName("option of all runs of a suite", unknown[0], names)
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    given = {name: value for name, value in plain.items() if value is not None}
+    of_suite = {
+        "agents": [entry(text) for text in agents],
+        "environments": list(map(str, environments)),
+        "cross": {knob: list(levels) for knob, levels in cross.items()},
+        "repeats": repeats,
+        "jobs": jobs,
+    }
+    of_suite = {key: value for key, value in of_suite.items() if value not in (None, [], {})}
+    return load(name, {**nest_options(COMMON_OPTIONS, given), **of_suite}, nest_options(ENTRY_OPTIONS, given))

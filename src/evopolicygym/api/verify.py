@@ -1,0 +1,249 @@
+"""``evopolicygym.verify``, ``post_hoc`` and the checks of parts that users write."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from evopolicygym.api.argument_names import renamed
+from evopolicygym.core.cases import Split
+from evopolicygym.core.finding import Finding
+from evopolicygym.core.options import AUTO, LOCAL
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_names import Places, named_places, named_run, runs_meant
+from evopolicygym.runs.config import from_anywhere
+from evopolicygym.runs.executor import capped
+from evopolicygym.runs.post_hoc import Played, play_post_hoc
+from evopolicygym.runs.replay import Replayed, Verdict, checkpoints_of, verdict_of
+from evopolicygym.runs.replay import replay as play_again
+from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.verify import findings
+
+REPLAY = "replay"
+HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
+"""Splits that a replay plays, in this order."""
+Watch = Callable[[Iterable[Replayed], int], Iterable[Replayed]]
+"""Passes on what is played again, of so many cases, and may show how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked of a run's record."""
+
+    path: Path
+    findings: tuple[Finding, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything holds."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the findings that don't hold."""
+        return tuple(one.name for one in self.findings if not one.ok)
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether everything holds but that a replay differs by no more than rounding."""
+        return self.failed == (REPLAY,) and self.findings[-1].verdict == Verdict.ROUNDING.value
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __repr__(self) -> str:
+        return f"<Verification of {self.path}: {'all holds' if self.ok else 'failed: ' + ', '.join(self.failed)}>"
+
+
+@renamed(on_note="on_warning")
+def verify(  # noqa: PLR0913 - each is an argument of its own
+    run: str | Path = "latest",
+    *,
+    replay: bool = False,
+    workers: int | None = None,
+    executor: str = LOCAL,
+    address: str = "",
+    isolation: str = AUTO,
+    trust: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
+    watch: Watch = lambda played, _total: played,
+    on_warning: Callable[[str], object] = warnings.warn,
+) -> Verification:
+    """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
+
+    Args:
+        run: Its directory, its id or the beginning of it, or ``"latest"``.
+        replay: Whether to play validation and held-out again, compare every trajectory, and select again.
+        workers: How many episodes play at once in a replay; None for one each core.
+        executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
+        address: The executor's cluster.
+        isolation: The level at which policies play now, whatever the record says.
+        trust: Whether to run a simulator that only the record names, with your rights.
+        runs_directory: Where runs are looked for by id.
+        watch: Wraps what is played again, to show progress.
+        on_warning: Called with each warning, such as that fewer workers are started.
+
+    Returns:
+        The findings; ``ok`` where all hold.
+
+    Raises:
+        UsageError: There is no such run.
+    """
+    root = named_run(Path(run), Path(runs_directory))
+    audited = list(findings(root))
+    if not replay or not all(one.ok or one.settled_by_replay for one in audited):
+        return Verification(root, tuple(audited))
+    state = read_run(root).state
+    total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
+    means = ReplayMeans(capped(workers, executor, on_warning), executor, address, isolation, trust)
+    played = list(watch(play_again(root, means, HIDDEN), total))
+    verdict, detail = verdict_of(state, played)
+    settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]
+    again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)
+    return Verification(root, (*settled, again))
+
+
+def _settled(finding: Finding) -> Finding:
+    if not finding.settled_by_replay:
+        return finding
+    return replace(finding, ok=True, detail="its files were left out of this record; the replay stands for them")
+
+
+def _how_played(played: Sequence[Replayed]) -> str:
+    if not played:
+        return ""
+    versions = next((one.other_versions for one in played), ())
+    others = f"; under other versions: {', '.join(versions)}" if versions else ""
+    return f"; played at isolation {played[0].isolation}{others}"
+
+
+def post_hoc(
+    runs: Places = "latest",
+    *,
+    workers: int | None = None,
+    isolation: str = AUTO,
+    trust: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
+    on_episode: Callable[[], object] = lambda: None,
+) -> dict[Path, Played]:
+    """Play the held-out cases with every checkpoint of finished runs; scores stay as they are.
+
+    What was played is kept in ``post_hoc.json`` of each run, and is not played again. ``diagnose`` then measures how
+    much better another checkpoint would have been.
+
+    Args:
+        runs: Runs, or directories with runs below.
+        workers: How many episodes play at once; None for one each core.
+        isolation: The isolation at which policies play now, whatever the record says.
+        trust: Whether to run a simulator that only the record names, with your rights.
+        runs_directory: Where runs are looked for by id.
+        on_episode: Called after each episode.
+
+    Returns:
+        What was played of each run, by its directory: ``checkpoints`` (0 where nothing was left to play) and
+        ``isolation``.
+
+    Raises:
+        UsageError: A run is not there.
+        RecordError: A run is damaged, or is being played.
+
+    Example:
+        >>> evopolicygym.post_hoc("latest")
+    """
+    means = ReplayMeans(workers, isolation=isolation, trusted=trust)
+    roots = runs_meant(named_places(runs, runs_directory))
+    return {root: play_post_hoc(root, on_episode, means) for root in roots}
+
+
+def check_environment(name: str | Path) -> tuple[Finding, ...]:
+    """Play an environment for some seconds, and check that it keeps its contract.
+
+    Args:
+        name: An environment's name, or the path of a spec's ``.toml`` file.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``. An environment that can't be loaded is a finding.
+
+    Example:
+        >>> all(finding.ok for finding in evopolicygym.check_environment("acrobot"))
+    """
+    from evopolicygym.checks.environment import check
+
+    return tuple(check(str(name)))
+
+
+def check_agent(
+    name: str,
+    *,
+    model: str = "",
+    options: Mapping[str, Any] | None = None,
+    command: Sequence[str] = (),
+    patience: float = 300.0,
+) -> tuple[Finding, ...]:
+    """Check that an agent plays a short run, stops in the middle, resumes, and leaves no process behind.
+
+    Args:
+        name: An agent's name, or ``"package.module:make"``.
+        model: The agent's model. Default: one that answers from a script and costs nothing.
+        options: The agent's options, such as ``model_url``.
+        command: The program, where the agent is ``"command"``.
+        patience: Seconds that the agent has for each half of its run.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UsageError: There is no such agent, or an option is invalid.
+
+    Example:
+        >>> [finding.name for finding in evopolicygym.check_agent("tuner") if not finding.ok]
+    """
+    from evopolicygym.checks.agent import check
+
+    return tuple(check(name, model, options, from_anywhere(command), patience))
+
+
+def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:
+    """Have an executor play the same cases as this machine alone, and compare episodes and files.
+
+    Args:
+        name: An executor's name, or ``"package.module:Class"``.
+        address: The address of its cluster.
+
+    Returns:
+        The findings; each has ``name``, ``ok`` and ``detail``.
+
+    Raises:
+        UsageError: There is no such executor.
+
+    Example:
+        >>> evopolicygym.check_executor("ray", address="10.0.0.1:6379")
+    """
+    from evopolicygym.checks.executor import check
+
+    return tuple(check(name, address))
+
+
+def check_sandbox(name: str, *, channels: bool = False) -> tuple[Finding, ...]:
+    """Have hostile policies attack a sandbox backend for a minute; what it guarantees must hold.
+
+    Args:
+        name: A backend's name, or ``"package.module:Class"``.
+        channels: Whether to search for channels between policies instead.
+
+    Returns:
+        The findings; each has ``name``, ``ok``, ``detail``, ``verdict`` and ``promised``. What the backend doesn't
+        promise is ok whatever came of it.
+
+    Raises:
+        UsageError: There is no such backend.
+        SandboxError: The backend can't work here.
+
+    Example:
+        >>> all(finding.ok for finding in evopolicygym.check_sandbox("bubblewrap"))
+    """
+    from evopolicygym.checks.sandbox import check, check_channels
+
+    return tuple(check_channels(name) if channels else check(name))
