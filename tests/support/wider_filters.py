@@ -1,6 +1,7 @@
 """Levels whose filter lets through a little too much: what a search for channels must notice."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 
 from evopolicygym.sandbox.backends import bubblewrap
 from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement import permitted, seccomp
+from evopolicygym.sandbox.confinement import overlays, permitted, seccomp
 from evopolicygym.sandbox.confinement.permitted import Permission
+from evopolicygym.sandbox.program import enclosed, view
 
 
 @cache
@@ -30,7 +32,15 @@ class _Wider:
         return replace(inside, confinement=replace(inside.confinement, seccomp=wider(*self.calls).hex()))
 
 
-class EveryCommand(_Wider, bubblewrap.Backend):
+class SharedFiles(bubblewrap.Backend):
+    """Policies and programs see the machine's files, as they do where no overlay can be had."""
+
+    def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
+        with shared_files():
+            return super().policy_sandbox(ground, control, environment)
+
+
+class EveryCommand(_Wider, SharedFiles):
     """Policies may give files any command, as they once could, and are the user who owns them."""
 
     calls = ("fcntl",)
@@ -47,7 +57,16 @@ class EveryDescriptor(_Wider, bubblewrap.Backend):
     calls = ("fstat",)
 
 
-class Locks(_Wider, bubblewrap.Backend):
+class Locks(_Wider, SharedFiles):
     """Policies may lock files."""
 
     calls = ("flock",)
+
+
+@contextmanager
+def shared_files() -> Iterator[None]:
+    """Have no overlays in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (bubblewrap, enclosed, view, overlays):
+            patch.setattr(module, "why_shared", lambda *_: "a test has none")
+        yield

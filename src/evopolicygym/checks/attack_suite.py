@@ -18,6 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from evopolicygym.checks import inspection
 from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.submission import SubmissionStatus
@@ -122,6 +124,7 @@ def decoys_laid(directory: Path, /, **more: Any) -> Iterator[Decoys]:  # noqa: A
             "socket": name,
             "url": f"http://127.0.0.1:{port}",
             "packs": str(packs_directory()),
+            "devices": sorted({Path(module.__file__ or "").stat().st_dev for module in (json, os, np)}),
         }
         yield Decoys({**addresses, **more}, (tcp, unix))
 

@@ -6,8 +6,11 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from evopolicygym.checks.attack_suite import ENVIRONMENT, Attack, AttackVerdict, run_attacks
+from evopolicygym.checks.channel_search.across import search_across
 from evopolicygym.checks.channel_search.search import search
 from evopolicygym.core.finding import Finding
+from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.levels import choose
 from evopolicygym.specs import catalog
 
 FAULTS_SHOWN = 3
@@ -46,6 +49,17 @@ def check_channels(name: str, progress: Callable[[str], None] = lambda _what: No
     for channel in found.channels:
         yield Finding(
             channel.found_by, ok=False, detail=f"after {', '.join(channel.written_by)}{' at once' * channel.at_once}"
+        )
+    if Guarantee.FILES_PRIVATE not in choose(name).backend.guarantees:
+        return
+    for carried in search_across(name, catalog.load(ENVIRONMENT), progress=progress):
+        yield Finding(
+            f"{carried.carrier}, {carried.sender} to {carried.reader}",
+            ok=not carried.is_channel,
+            detail=(
+                f"{carried.read_right:.0%} of the bits read right, {carried.guessed_right:.0%} where nothing was sent: "
+                f"{carried.bits_a_second:.0f} bits a second"
+            ),
         )
 
 

@@ -24,6 +24,7 @@ from evopolicygym.rollout.messages import Check, Load, Play, Reply, Request, Wor
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
+from evopolicygym.sandbox.confinement.layers import remove_layers
 from evopolicygym.sandbox.confinement.own_memory import bound_memory
 from evopolicygym.sandbox.levels import choose
 
@@ -105,6 +106,8 @@ class Worker:
         if checkpoint != self._laid:
             self._laid = None
             lay_checkpoint(self._ground, checkpoint)
+            for zygote in self._zygotes.values():
+                zygote.checkpoint_is_new = True
             self._zygote = self._zygote_for(SCIENTIFIC if uses_scipy(self._ground.policy) else LIGHT)
             self._laid = checkpoint
 
@@ -171,6 +174,7 @@ def _die_with(descriptor: int) -> None:
     poll = select.poll()
     poll.register(descriptor, 0)
     poll.poll()
+    remove_layers()
     os._exit(0)
 
 

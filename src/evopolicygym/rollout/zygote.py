@@ -22,6 +22,8 @@ from evopolicygym.rollout.guest.zygote import (
     ADDR_NO_RANDOMIZE,
     FORK,
     FORKED,
+    LAID_AT,
+    LAY,
     MESSAGE_LIMIT,
     PERSONALITY_ONLY_ASK,
     REAP,
@@ -38,9 +40,6 @@ SCIENTIFIC = (
 """What a zygote loads for policies that use scipy: the slow and usual parts. They make each fork and each end of a
 process dearer by some milliseconds, so other policies are forked without them."""
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "LANG": "C.UTF-8"}
-LAID_AT = (float(2**31 - 1), 0.0)
-"""When the files of a policy were read and written, in seconds since 1970. The first lies ahead of every clock, so that
-the kernel, which notes the first reading after a change, notes none."""
 LARGEST_CHECKPOINT = 1 << 30
 """Bytes that are copied of a checkpoint whose run allows no larger one."""
 ANSWER_S = 600.0
@@ -119,6 +118,8 @@ class Zygote:
         """The Landlock ABI version that the zygote found, 0 for none; -1 until it is ready."""
         self.addresses = ""
         """In words, whether processes are laid out by chance; empty until it is ready."""
+        self.checkpoint_is_new = True
+        """Whether another checkpoint was laid than the zygote knows; set by who lays it."""
         self._backend = backend
         self._inside, self._control = self._start()
 
@@ -149,12 +150,26 @@ class Zygote:
 
     def _fork(self, message: bytes, descriptors: Sequence[int]) -> Child:
         self.ready()
+        if self._inside.copies_checkpoint and self.checkpoint_is_new:
+            self._lay()
         socket.send_fds(self._control, [REQUEST.pack(FORK, 0)], list(descriptors))
         self._control.send(message)
         answer, handles, _, _ = socket.recv_fds(self._control, MESSAGE_LIMIT, 1)
         if not answer or not handles:
             raise ConnectionResetError("the zygote is gone")
         return Child(FORKED.unpack(answer)[0], handles[0])
+
+    def _lay(self) -> None:
+        """Have the zygote copy the checkpoint that was laid; raise ``OSError`` where it is gone or can't."""
+        directory = os.open(self.ground.policy, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            socket.send_fds(self._control, [REQUEST.pack(LAY, 0)], [directory])
+        finally:
+            os.close(directory)
+        answer = self._control.recv(MESSAGE_LIMIT)
+        if not answer or REAPED.unpack(answer)[0]:
+            raise ConnectionResetError("the zygote could not copy the checkpoint")
+        self.checkpoint_is_new = False
 
     def reap(self, child: Child) -> int | None:
         """Wait for a child that is dead or dying; return its exit code, negative for a signal, None if unknown."""
@@ -184,6 +199,8 @@ class Zygote:
         self._control.close()
         self.kill()
         self._inside.process.wait()
+        if self._inside.layers is not None:
+            self._inside.layers.close()
 
     def _start(self) -> tuple[ZygoteView, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -195,10 +212,12 @@ class Zygote:
         greeting = {
             "preload": self._preload,
             "confinement": asdict(inside.confinement),
+            "checkpoint": inside.policy_path if inside.copies_checkpoint else "",
         }
         with suppress(OSError):  # it ended at once, which ``ready`` tells
             ours.send(json.dumps(greeting).encode())
         self.landlock = -1
+        self.checkpoint_is_new = True
         return inside, ours
 
     def ready(self) -> None:

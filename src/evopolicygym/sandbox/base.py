@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from evopolicygym.core.task import Limits
+from evopolicygym.sandbox.confinement.layers import Layers
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.program.contract import ProgramSandbox
@@ -79,6 +80,10 @@ class ZygoteView:
     policy_path: str
     """The import root of the policy."""
     confinement: Confinement
+    copies_checkpoint: bool = False
+    """Whether it copies each checkpoint into memory at ``policy_path``, so that its files tell of no other."""
+    layers: Layers | None = None
+    """Where the layers of its overlays lie, to be removed when it has ended."""
 
 
 class Backend(Protocol):

@@ -24,6 +24,8 @@ class Guarantee(StrEnum):
     """Nothing that an episode writes, starts or marks is found by a later one."""
     NOTHING_SHARED = "nothing-shared"
     """Policies that play at the same time find no mark of each other, nor measurements of the machine."""
+    FILES_PRIVATE = "files-private"
+    """No file that a policy or an agent's program can open is one that another run, another role or the host has."""
     SYSTEM_CALLS_FILTERED = "system-calls-filtered"
     """The kernel refuses a policy every system call that it doesn't need, among them those that start programs."""
     NO_PRIVILEGES = "no-privileges"

@@ -27,6 +27,7 @@ from evopolicygym.rollout.watchdog import HANG_S
 from evopolicygym.rollout.worker_process import WorkerProcess, bound, start, walls_of
 from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.bwrap import reaching_bwrap
+from evopolicygym.sandbox.confinement.layers import remove_abandoned_layers
 from evopolicygym.sandbox.confinement.simulator_walls import FINDING
 from evopolicygym.sandbox.packages import policy_library, versions_of
 from evopolicygym.sandbox.program.started import kill_marked
@@ -197,6 +198,7 @@ class LocalExecutor:
         except subprocess.TimeoutExpired:
             seat.process.kill()
             seat.process.wait()
+        remove_abandoned_layers()
         if self._spec.pack:
             kill_marked(b"TMPDIR=%s\0" % os.fsencode(_temporary(seat.config)))
 

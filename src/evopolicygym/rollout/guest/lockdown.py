@@ -131,6 +131,12 @@ def _ruleset(libc: ctypes.CDLL, readable: Sequence[str]) -> int:
     return ruleset
 
 
+def allow_reading(how: Prepared, path: str) -> None:
+    """Let children read at a path besides, where there is a ruleset; raise ``OSError`` where the kernel refuses."""
+    if how.ruleset >= 0:
+        _allow_reading(how.libc, _number("landlock_create_ruleset") + 1, how.ruleset, path)
+
+
 def _allow_reading(libc: ctypes.CDLL, add_rule: int, ruleset: int, path: str) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)

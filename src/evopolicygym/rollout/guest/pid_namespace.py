@@ -12,8 +12,11 @@ import signal
 import sys
 from contextlib import suppress
 
-CLONE_NEWPID = 0x20000000
+CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
 PR_SET_PDEATHSIG = 1
+MS_RDONLY, MS_REMOUNT, MNT_DETACH = 0x1, 0x20, 0x2
+MOUNT_FLAGS = 0x2 | 0x4
+"""No set-user-ID programs, no devices."""
 LIBC = ctypes.CDLL(None, use_errno=True)
 FIRST = 1
 """The number of a namespace's first process."""
@@ -22,17 +25,35 @@ FIRST = 1
 def enter_pid_namespace() -> None:
     """Go on as the first process of a new namespace, while the one that was waits for its end; raises ``OSError``.
 
+    What is mounted from here on is seen in a namespace of mounts of its own, too.
+
     To be called early: what is loaded before lies in memory twice.
     """
-    if LIBC.unshare(CLONE_NEWPID):
-        code = ctypes.get_errno()
-        raise OSError(code, f"unshare: {os.strerror(code)}")
+    _demand(LIBC.unshare(CLONE_NEWPID | CLONE_NEWNS), "unshare")
     first = os.fork()
     if first:
         os.closerange(3, 4096)  # whose other ends would not hear of the first one's end
         _, status = os.waitpid(first, 0)
         os._exit(abs(os.waitstatus_to_exitcode(status)))
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def mount_anew(place: str, *, again: bool) -> None:
+    """Mount a new file system in memory at a place, in place of the last one if there is; raises ``OSError``."""
+    if again:
+        _demand(LIBC.umount2(place.encode(), MNT_DETACH), "umount2")
+    _demand(LIBC.mount(b"checkpoint", place.encode(), b"tmpfs", MOUNT_FLAGS, b"mode=0755"), "mount")
+
+
+def close_mount(place: str) -> None:
+    """Let nobody write to what is mounted at a place; raises ``OSError``."""
+    _demand(LIBC.mount(None, place.encode(), None, MOUNT_FLAGS | MS_REMOUNT | MS_RDONLY, None), "mount")
+
+
+def _demand(result: int, what: str) -> None:
+    if result:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
 
 
 def count_again(last: int) -> None:
@@ -53,8 +74,9 @@ def end_all_others() -> None:
 
 
 def main(last: int) -> None:
-    """End well if every child gets the same number here."""
+    """End well if every child gets the same number here, and files in memory can be mounted."""
     enter_pid_namespace()
+    mount_anew("/usr", again=False)
     numbers = set()
     for _ in range(2):
         count_again(last)

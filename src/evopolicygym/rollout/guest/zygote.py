@@ -3,7 +3,8 @@
 It is started once in the sandbox, as ``python -m guest.zygote DESCRIPTOR`` or by ``isolated_zygote``, and obeys the
 worker over one socket (``REQUEST``): ``FORK`` comes with the descriptors of the child's pipes, is followed by the
 child's setup as JSON, and is answered, by the child, with its number and a pidfd; ``REAP`` waits for a child that is
-dead or dying and is answered by how it ended.
+dead or dying and is answered by how it ended; ``LAY`` comes with a descriptor of a checkpoint's directory, which is
+copied into a new file system in memory, so that its files have the same numbers whatever was played before.
 
 A child inherits this process's memory, and where things lie in it decides in which order a policy's sets iterate over
 objects. So memory here is the same before every fork, whatever was played: what libraries are loaded is settled in the
@@ -20,21 +21,27 @@ import signal
 import socket
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from io import TextIOWrapper
+from stat import S_ISDIR
 from struct import Struct
 from typing import cast
 
 from . import episode, lockdown, pid_namespace
 
 MESSAGE_LIMIT = 1 << 20
-FORK, REAP = 1, 2
+FORK, REAP, LAY = 1, 2, 3
 REQUEST = Struct("<BI")
 """What a message begins with: a kind, and for ``REAP`` a child's number."""
 FORKED, REAPED = Struct("<I"), Struct("<i")
-"""Answers: a child's number, which comes with its pidfd; an exit code, negative for a signal."""
+"""Answers: a child's number, which comes with its pidfd; an exit code, negative for a signal, after ``LAY`` too."""
 ADDR_NO_RANDOMIZE, PERSONALITY_ONLY_ASK = 0x0040000, 0xFFFFFFFF
+CHUNK = 1 << 20
+LAID_AT = (float(2**31 - 1), 0.0)
+"""When the files of a policy were read and written, in seconds since 1970. The first lies ahead of every clock, so that
+the kernel, which notes the first reading after a change, notes none."""
 CLEARED = bytes(MESSAGE_LIMIT)
 NOTHING = b"{}"
 """The setup of a child that ends at once."""
@@ -51,6 +58,9 @@ def main(descriptor: int, last: int = -1) -> None:
     control = socket.socket(fileno=descriptor)
     greeting = json.loads(control.recv(MESSAGE_LIMIT))
     confinement = lockdown.prepare(greeting["confinement"], privileged=last >= 0)
+    checkpoint = greeting["checkpoint"]
+    if checkpoint:
+        _pin_directories([place for place in sys.path if place.startswith("/usr/")])
     for name in greeting["preload"]:
         _load(name)
     for stream in (sys.stdout, sys.stderr):  # here, not in every child: to make them there costs half a millisecond
@@ -61,29 +71,55 @@ def main(descriptor: int, last: int = -1) -> None:
     gc.freeze()
     gc.disable()  # here, where it would come after so many requests; children switch it on
     setup = bytearray(MESSAGE_LIMIT)
-    _rehearse(confinement, setup, last)
+    if checkpoint:
+        pid_namespace.mount_anew(checkpoint, again=False)
+    for _ in range(2):
+        _rehearse(confinement, setup, last, checkpoint)
     control.send(json.dumps({"landlock": lockdown.landlock_version(), "addresses": _addresses()}).encode())
-    while _serve(control, confinement, setup, last):
+    while _serve(control, confinement, setup, last, checkpoint):
         pass
 
 
-def _rehearse(confinement: lockdown.Prepared, setup: bytearray, last: int) -> None:
+def _pin_directories(places: list[str]) -> None:
+    """Hold all directories in some open, where these have numbers only while somebody uses them.
+
+    So it is in an overlay whose layers lie on two disks: the numbers would tell in which order policies came by.
+    """
+    for place in places:
+        for directory, directories, files in os.walk(place):
+            directories.sort()
+            number = os.stat(directory).st_dev  # noqa: PTH116 - pathlib loads late
+            of_a_file = os.lstat(f"{directory}/{files[0]}").st_dev if files else None
+            if of_a_file != number:
+                with suppress(OSError):  # there are more than may be open
+                    os.open(directory, os.O_PATH)
+
+
+def _rehearse(confinement: lockdown.Prepared, setup: bytearray, last: int, checkpoint: str) -> None:
     """Fork a child that ends at once: what is done for the first time leaves its traces here and not in a policy."""
     worker, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with worker, control, open(os.devnull, "rb") as null:  # noqa: PTH123 - pathlib loads late
+        if checkpoint:
+            empty = os.open(checkpoint, os.O_RDONLY)
+            socket.send_fds(worker, [REQUEST.pack(LAY, 0)], [empty])
+            os.close(empty)
+            _serve(control, confinement, setup, last, checkpoint)
+            worker.recv(MESSAGE_LIMIT)
         worker.sendmsg(
             [REQUEST.pack(FORK, 0)],
             [(socket.SOL_SOCKET, socket.SCM_RIGHTS, DESCRIPTORS.pack(*[null.fileno()] * 4))],
         )
         worker.send(NOTHING)
-        _serve(control, confinement, setup, last)
+        _serve(control, confinement, setup, last, checkpoint)
         forked, handles, _, _ = socket.recv_fds(worker, FORKED.size, 1)
         os.close(handles[0])
         worker.send(REQUEST.pack(REAP, FORKED.unpack(forked)[0]))
-        _serve(control, confinement, setup, last)
+        _serve(control, confinement, setup, last, checkpoint)
 
 
-def _serve(control: socket.socket, confinement: lockdown.Prepared, setup: bytearray, last: int) -> bool:
+def _serve(
+    control: socket.socket, confinement: lockdown.Prepared, setup: bytearray, last: int, checkpoint: str
+) -> bool:
     """Do what the next message asks for; return False where the worker is gone."""
     message, ancillary, _, _ = control.recvmsg(REQUEST.size, socket.CMSG_LEN(DESCRIPTORS.size))
     if not message:
@@ -91,9 +127,50 @@ def _serve(control: socket.socket, confinement: lockdown.Prepared, setup: bytear
     kind, child = REQUEST.unpack(message)
     if kind == REAP:
         _reap(control, child, last)
+    elif kind == LAY:
+        _lay(control, confinement, checkpoint, *DESCRIPTOR.unpack(ancillary[0][2]))
     else:
         _fork(control, confinement, setup, control.recv_into(setup), DESCRIPTORS.unpack(ancillary[0][2]), last)
     return True
+
+
+def _lay(control: socket.socket, confinement: lockdown.Prepared, checkpoint: str, source: int) -> None:
+    """Copy a checkpoint to where policies find it. A child does it, so that nothing of it lies in memory here."""
+    pid_namespace.mount_anew(checkpoint, again=True)
+    copier = os.fork()
+    if copier == 0:
+        try:
+            _copy(source, checkpoint)
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - the child must never go on as a second zygote
+            traceback.print_exc()
+        finally:
+            os._exit(70)
+    os.close(source)
+    _, status = os.waitpid(copier, 0)
+    pid_namespace.close_mount(checkpoint)
+    lockdown.allow_reading(confinement, checkpoint)
+    control.send(REAPED.pack(os.waitstatus_to_exitcode(status)))
+
+
+def _copy(source: int, target: str) -> None:
+    """Copy what is in an open directory, in the order of names."""
+    for name in sorted(os.listdir(source)):
+        place = f"{target}/{name}"
+        if S_ISDIR(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
+            os.mkdir(place, 0o755)  # noqa: PTH102 - pathlib loads late
+            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=source)
+            _copy(below, place)
+            os.close(below)
+        else:
+            with (
+                os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=source), "rb") as read,
+                open(place, "xb") as written,  # noqa: PTH123 - pathlib loads late
+            ):
+                while chunk := read.read(CHUNK):
+                    written.write(chunk)
+            os.utime(place, LAID_AT)
+    os.utime(target, LAID_AT)
 
 
 def _reap(control: socket.socket, child: int, last: int) -> None:

@@ -31,16 +31,18 @@ from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
 from evopolicygym.sandbox.confinement.host_user import namespaces, user_of, users_finding
+from evopolicygym.sandbox.confinement.layers import Layers
 from evopolicygym.sandbox.confinement.limits import counts_by_namespace
+from evopolicygym.sandbox.confinement.overlays import files_finding, own_devices, why_shared
+from evopolicygym.sandbox.confinement.resident import keep, pages_finding
 from evopolicygym.sandbox.confinement.seccomp import seccomp_finding
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.host import bundled_libraries, library_directories, python_program, standard_library
+from evopolicygym.sandbox.host import library_directories, python_program
+from evopolicygym.sandbox.policy_view import DEVICES, PACKAGES, POLICY, PYTHON, RUNTIME, links, seen_files, view
 from evopolicygym.sandbox.program.contract import ProgramSandbox
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
 
-PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
-STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
@@ -68,28 +70,44 @@ class Backend:
         return {
             "namespaces": "user, pid, net, ipc, uts, mount, cgroup",
             "process numbers": numbers,
+            "checkpoint": f"its files' numbers {'count the checkpoints' if why else 'are the same in every episode'}",
             "user": users_finding(),
+            "files": files_finding(pages_finding(), () if own_devices() else DEVICES),
             "seccomp": seccomp_finding(),
             "threads": threads_finding(_counted_by()),
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         """Start a zygote in new namespaces."""
-        words = [*_view(ground)]
+        layers = None if why_shared() else Layers()
+        try:
+            return self._zygote_in(ground, layers, control, environment)
+        except BaseException:
+            if layers is not None:
+                layers.close()
+            raise
+
+    def _zygote_in(
+        self, ground: WorkerDirectory, layers: Layers | None, control: int, environment: Mapping[str, str]
+    ) -> ZygoteView:
+        copies = not _why_numbers_count(bwrap())
+        words = [*view(ground, layers, shows_checkpoint=not copies)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
         group = cgroup.make(THREADS) if _counted_by() == GROUP else None
-        if _why_numbers_count(bwrap()):
+        if not copies:
             process = _started(ground, words, zygote_arguments(control), group, control)
         else:
             with _last_number() as last:
                 arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
                 process = _started(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
-        readable = ("/usr", "/lib", "/lib64", POLICY, "/dev/null", "/dev/urandom")
+        if layers is not None:
+            keep(seen_files(ground.library))  # while the zygote gets ready
+        readable = ("/usr", "/lib", "/lib64", POLICY, *DEVICES)
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
             given_up = replace(given_up, limits={**given_up.limits, "RLIMIT_NPROC": THREADS})
-        return ZygoteView(process, POLICY, given_up)
+        return ZygoteView(process, POLICY, given_up, copies, layers)
 
     def program_sandbox(self) -> ProgramSandbox:
         """Return what keeps an agent's program in namespaces of its own."""
@@ -163,57 +181,8 @@ def _last_number() -> Iterator[int]:
         os.close(descriptor)
 
 
-def _view(ground: WorkerDirectory) -> Iterator[str]:
-    """Yield the words that lay out what a zygote sees."""
-    yield from _machine()
-    for name, path in ground.library.paths.items():
-        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
-    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
-    yield from ("--ro-bind", str(ground.policy), POLICY)
-    for device in ("/dev/null", "/dev/urandom"):
-        yield from ("--dev-bind", device, device)
-    for place in (*_other_pythons(), "/"):
-        yield from ("--remount-ro", place)
-    yield from ("--chdir", POLICY)
-
-
-def _machine() -> Iterator[str]:
-    """Yield the words for an interpreter with its standard library."""
-    for root in library_directories():
-        yield from ("--ro-bind", root, root)
-    for python in _other_pythons():
-        yield from ("--tmpfs", python)
-    yield from _links()
-    for entry in standard_library():
-        yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
-    for library in bundled_libraries():
-        yield from ("--ro-bind", library, _found_first(Path(library).name))
-    yield from ("--ro-bind", python_program(), PYTHON)
-
-
-def _found_first(name: str) -> str:
-    """Return where a shared library of this name is looked for first: over the system's own, where there is one."""
-    for place in (Path(root, name) for root in library_directories()):
-        if place.exists() and (real := place.resolve()).is_relative_to(place.parent):
-            return str(real)
-    return f"/usr/lib/{name}"
-
-
 def _this_python() -> Iterator[str]:
     """Yield the words for this Python where it lies and as a whole, which is quicker; for trials of our own alone."""
     for place in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
         yield from ("--ro-bind", place, place)
-    yield from _links()
-
-
-def _other_pythons() -> list[str]:
-    return [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
-
-
-def _links() -> Iterator[str]:
-    """Yield the words for ``/lib`` and ``/lib64``, where programs look for their loader."""
-    for link in ("/lib", "/lib64"):
-        if Path(link).is_symlink():
-            yield from ("--symlink", str(Path(link).readlink()), link)
-        elif Path(link).is_dir():
-            yield from ("--ro-bind", link, link)
+    yield from links()

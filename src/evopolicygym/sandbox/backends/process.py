@@ -39,6 +39,7 @@ class Backend:
     guarantees = frozenset(Guarantee) - {
         Guarantee.HOST_NAMES_HIDDEN,
         Guarantee.PROCESS_NUMBERS_PRIVATE,
+        Guarantee.FILES_PRIVATE,
         Guarantee.PROGRAM_ENCLOSED,
     }
     walls = frozenset({Wall.LANDLOCK, Wall.SECCOMP})

@@ -71,6 +71,8 @@ ABOUT_A_FILE = {"fstat": 0, "newfstatat": 0, "statx": 0, "dup": 0, "dup2": 0, "d
 """Calls on a descriptor and the place of that argument; never on the pipes, whose inode numbers count the machine's."""
 BY_PATH = {"newfstatat", "statx"}
 """Those that take a path too, from the working directory."""
+STATX_ALL = 0xFFF
+"""What ``statx`` may be asked for. What came later names mounts, by numbers that count all of the machine's."""
 FCNTL_OF_ANY = {"F_GETFD": 1, "F_SETFD": 2, "F_GETFL": 3}
 FCNTL_OF_A_FILE = {"F_DUPFD": 0, "F_DUPFD_CLOEXEC": 1030}
 IOCTL = {"TCGETS": 0x5401, "FIONCLEX": 0x5450, "FIOCLEX": 0x5451}
@@ -102,7 +104,8 @@ def permissions() -> Iterator[Permission]:
     yield from map(Permission, PLAIN)
     for call, place in ABOUT_A_FILE.items():
         values = [*_files(place), *((Values(place, here) for here in HERE) if call in BY_PATH else ())]
-        yield from (Permission(call, (one,)) for one in values)
+        asked = (Values(3, 0, ALL_BITS & ~STATX_ALL),) if call == "statx" else ()
+        yield from (Permission(call, (one, *asked)) for one in values)
     for command in FCNTL_OF_ANY.values():
         yield Permission("fcntl", (Values(1, command),))
     for command in FCNTL_OF_A_FILE.values():

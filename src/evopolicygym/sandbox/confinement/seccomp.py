@@ -23,12 +23,17 @@ AGENT_DENIED = (
     "io_uring_setup io_uring_enter io_uring_register "
     "init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff acct quotactl "
     "quotactl_fd iopl ioperm modify_ldt syslog vhangup open_by_handle_at name_to_handle_at fanotify_init "
+    "mincore cachestat fadvise64 readahead statmount listmount "
     "lookup_dcookie move_pages migrate_pages settimeofday clock_settime sethostname setdomainname"
 ).split()
 AGENT_FAMILIES = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK}
 """Sockets that an agent may open: of no other family is it sure that its namespace of networks holds them in."""
 MOST_FAMILIES = 64
 CLONE_NEWUSER = 0x10000000
+RWF_NOWAIT, FLAGS_OF_PREADV2 = 0x8, 5
+"""To read only what is in memory, and the place of that among the arguments."""
+STATX_MNT_ID_UNIQUE, MASK_OF_STATX = 0x4000, 3
+"""To ask for a mount by a number that counts all mounts of the machine, and the place of that among the arguments."""
 TYPING = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C}
 """Requests of ioctl that type for the user."""
 
@@ -59,7 +64,7 @@ def agent_filter() -> bytes | None:
     """Return the compiled filter for an agent's program, or None where libseccomp is not installed.
 
     It denies what no coding tool needs: looking into other processes, keys, namespaces, memory that belongs to nobody,
-    what widens the kernel's reach.
+    which pages of a file are in memory, what widens the kernel's reach.
     """
     try:
         import pyseccomp
@@ -71,6 +76,10 @@ def agent_filter() -> bytes | None:
     # clone3 hides its flags behind a pointer: to answer that it doesn't exist makes libc fall back to clone.
     _deny(rules, pyseccomp, ENOSYS, "clone3")
     _deny(rules, pyseccomp, EPERM, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER))
+    in_memory_alone = pyseccomp.Arg(FLAGS_OF_PREADV2, pyseccomp.MASKED_EQ, RWF_NOWAIT, RWF_NOWAIT)
+    _deny(rules, pyseccomp, EPERM, "preadv2", in_memory_alone)
+    counted = pyseccomp.Arg(MASK_OF_STATX, pyseccomp.MASKED_EQ, STATX_MNT_ID_UNIQUE, STATX_MNT_ID_UNIQUE)
+    _deny(rules, pyseccomp, EPERM, "statx", counted)
     for name in ("socket", "socketpair"):
         for family in set(range(MOST_FAMILIES)) - AGENT_FAMILIES:
             _deny(rules, pyseccomp, EAFNOSUPPORT, name, pyseccomp.Arg(0, pyseccomp.EQ, family))

@@ -20,7 +20,9 @@ from evopolicygym.sandbox.confinement import cgroup
 from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
 from evopolicygym.sandbox.confinement.host_user import give, namespaces, user_of, users_finding
+from evopolicygym.sandbox.confinement.layers import Layers
 from evopolicygym.sandbox.confinement.limits import findings, of_this_machine, resource_limits
+from evopolicygym.sandbox.confinement.overlays import Overlays, bound_in, files_finding, why_shared
 from evopolicygym.sandbox.confinement.seccomp import agent_filter
 from evopolicygym.sandbox.confinement.watch import MEBIBYTE, Crowd, Watch
 from evopolicygym.sandbox.program import view
@@ -32,6 +34,8 @@ from evopolicygym.sandbox.simulators import hidden_modules, names_of
 
 MOST_PYTHONS = 64
 """How many Pythons are tried, of those that a program can see."""
+MOST_NAMED = 8
+"""How many files of the machine that a program sees are named in its finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +86,16 @@ def enclosed(
     ours, theirs = socket.socketpair()
     information, informed = os.pipe()
     modules, bytes_each = hidden_modules(simulators), limits.scratch_mb * MEBIBYTE
-    seen = view.words(workspace.absolute(), command, bytes_each, home, modules, packages)
     sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
     inner = [_python(), *stub(orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
     user = user_of(workspace)
     if user is not None:
         _hand_over(workspace, home, user)
+    layers = _layers()
     try:
         with ours, theirs, os.fdopen(information, "rb") as said:
+            overlays = Overlays(layers) if layers else None
+            seen = [*view.words(workspace.absolute(), command, bytes_each, home, modules, packages, overlays)]
             try:
                 process = _bwrap(user, ["--info-fd", str(informed), *seen], inner, (theirs.fileno(), informed), group)
             finally:
@@ -99,15 +105,18 @@ def enclosed(
                 child = int(json.loads(said.read())["child-pid"])
                 init = os.pidfd_open(child)
                 held = received(ours, list(endpoints.values()), lambda found: findings(found, limits, group))
-        held = {**held, "user": users_finding()}
+        own = (workspace.absolute(), *((layers.directory,) if layers else ()))
+        held = {**held, "user": users_finding(), "program's files": _files_finding(seen, own)}
     except BaseException:
+        if layers:
+            layers.close()
         if group:
             group.remove(GONE_S)
         raise
     if home is not None:
         held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
     watch = Watch(workspace, limits, None if group else Crowd(first=f"/proc/{child}"), home)
-    return StartedProgram(process, child, init, b"", watch, group, held)
+    return StartedProgram(process, child, init, b"", watch, group, held, layers)
 
 
 def preflight(
@@ -131,8 +140,12 @@ def preflight(
     pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
-    seen = view.words(workspace.absolute(), command, AgentLimits().scratch_mb * MEBIBYTE, None, modules, packages)
-    with _bwrap(user_of(workspace), seen, inner, (), None) as process:
+    size = AgentLimits().scratch_mb * MEBIBYTE
+    with contextlib.ExitStack() as stack:
+        layers = _layers()
+        overlays = Overlays(stack.enter_context(contextlib.closing(layers))) if layers else None
+        seen = [*view.words(workspace.absolute(), command, size, None, modules, packages, overlays)]
+        process = stack.enter_context(_bwrap(user_of(workspace), seen, inner, (), None))
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
@@ -153,6 +166,18 @@ def preflight(
         ),
         "hidden": "neither the record nor the secrets can be seen",
     }
+
+
+def _files_finding(seen: Sequence[str], own: Sequence[Path]) -> str:
+    """Return in words whose files a program sees, from the words that lay them out and what is its own of them."""
+    shared = bound_in(seen, own)
+    named = [*shared[:MOST_NAMED], *([f"{len(shared) - MOST_NAMED} more"] if len(shared) > MOST_NAMED else ())]
+    return files_finding("its pages the machine's", named)
+
+
+def _layers() -> Layers | None:
+    """Return a new directory for the layers of a program's overlays; None where there can be no overlay."""
+    return None if why_shared() else Layers()
 
 
 def _hand_over(workspace: Path, home: Path | None, user: int) -> None:

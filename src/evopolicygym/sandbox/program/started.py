@@ -15,6 +15,7 @@ from time import sleep
 
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.sandbox.confinement.cgroup import ControlGroup
+from evopolicygym.sandbox.confinement.layers import Layers
 from evopolicygym.sandbox.confinement.watch import Crowd, Watch
 
 GONE_S = 10.0
@@ -40,6 +41,8 @@ class StartedProgram:
     control_group: ControlGroup | None = None
     findings: Mapping[str, str] = field(default_factory=dict)
     """What was found to hold it in, by name."""
+    layers: Layers | None = None
+    """Where the layers of its overlays lie for as long as it runs."""
 
     def over(self) -> str:
         """Return in a sentence which limit it passed; empty where none."""
@@ -50,6 +53,13 @@ class StartedProgram:
 
         Raises ``SandboxError`` where something of it can't be ended.
         """
+        try:
+            self._end(grace_s)
+        finally:
+            if self.layers is not None:
+                self.layers.close()
+
+    def _end(self, grace_s: float) -> None:
         if self.process.poll() is None:
             _signal_group(self.group, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):

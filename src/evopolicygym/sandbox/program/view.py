@@ -8,11 +8,13 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox.confinement.overlays import DEVICES, Overlays, why_shared
 from evopolicygym.sandbox.host import python_program
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.script_modules import modules_beside
@@ -40,6 +42,8 @@ ACCOUNTS = {
 }
 """The rest of ``/etc``: nothing of the host's users and names."""
 SCRATCH = ("/tmp", "/var/tmp", HOME)  # noqa: S108 - the sandbox's own
+LARGEST_COPY = 64 << 20
+"""Bytes of a file that a program is given a copy of; a larger one is shown as it is."""
 MOST_LAID_OUT = 2000
 """Entries of directories that are laid out again; bwrap takes no more than 9000 words."""
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
@@ -52,32 +56,67 @@ def words(
     home: Path | None = None,
     modules: Sequence[str] = hidden_modules(),
     packages: Sequence[str] = (),
+    overlays: Overlays | None = None,
 ) -> Iterator[str]:
     """Yield the words that lay out what a command's program sees; its home and ``/tmp`` hold so many bytes each.
 
     Its home is a directory of this machine where one is given; no file of ``modules`` is seen. ``python3`` is the
-    Python that policies have, with what they may import: numpy and scipy, and ``packages`` besides.
+    Python that policies have, with what they may import: numpy and scipy, and ``packages`` besides. What it sees are
+    files of its own where there are ``overlays``, else the machine's.
     """
     trees = _trees(command, modules)
-    yield from _system()
+    shown = _Shown(overlays, searched(command, modules))
+    yield from _system(shown)
     for place in SCRATCH:
         yield from ("--size", str(scratch_bytes), "--tmpfs", place)
     if home is not None:
         yield from ("--bind", str(home.absolute()), HOME)
     yield from ("--perms", "1777", "--size", str(SHARED_MEMORY_BYTES), "--tmpfs", SHARED_MEMORY, "--remount-ro", "/dev")
     for tree in trees:
-        yield from ("--ro-bind", tree, tree)
-    yield from _without_hidden(searched(command, modules).values())
+        yield from shown.words(tree, tree)
+    yield from _without_hidden(shown.laid_out_again())
     yield from ("--ro-bind", str(workspace), WORKSPACE)
     for name in (SYSTEM, NOTES):
         if (workspace / name).is_dir():
             yield from ("--bind", str(workspace / name), f"{WORKSPACE}/{name}")
-    yield from _python(packages)
-    yield from _packages(packages)
+    yield from _python(packages, shown)
+    yield from _packages(packages, shown)
     yield from ("--remount-ro", "/", "--chdir", WORKSPACE)
     path = dict.fromkeys((f"{PYTHON}/bin", *search_path()))
     for name, value in (("PATH", ":".join(path)), ("HOME", HOME), ("LANG", "C.UTF-8")):
         yield from ("--setenv", name, value)
+
+
+@dataclass(slots=True)
+class _Shown:
+    """Shows files of the machine, as overlays and copies where that works, less what is hidden in them."""
+
+    overlays: Overlays | None
+    found: Mapping[str, SimulatorPlaces]
+    """What is hidden in each tree that was searched."""
+    bound: list[str] = field(default_factory=list)
+    """The trees that are shown as they are."""
+
+    def words(self, source: str, target: str) -> Iterator[str]:
+        """Yield the words that show a tree."""
+        found = self.found.get(source)
+        if self.overlays is None or not self._is_own(source):
+            self.bound.append(source)
+            yield from ("--ro-bind", source, target)
+        elif found and Path(source).is_dir():
+            hidden = {os.path.relpath(directory, source): names for directory, names in found.hidden.items()}
+            yield from self.overlays.words(source, target, hidden)
+        else:
+            yield from self.overlays.shown(source, target)
+
+    def laid_out_again(self) -> Iterator[SimulatorPlaces]:
+        """Yield what is hidden in trees that are shown as they are."""
+        return (self.found[tree] for tree in self.bound if tree in self.found)
+
+    def _is_own(self, source: str) -> bool:
+        """Return whether a tree can be an overlay, or a file is small enough to be copied."""
+        path = Path(source)
+        return not why_shared(source) if path.is_dir() else path.stat().st_size <= LARGEST_COPY
 
 
 def search_path() -> tuple[str, ...]:
@@ -145,23 +184,23 @@ def python_files() -> dict[str, str]:
     return {f"{PYTHON}/pyvenv.cfg": "".join(f"{name} = {value}\n" for name, value in configuration.items())}
 
 
-def _python(packages: Sequence[str]) -> Iterator[str]:
+def _python(packages: Sequence[str], shown: _Shown) -> Iterator[str]:
     """Yield the words for the programs of that virtual environment, and for what policies may import in it."""
     version = "{}.{}".format(*sys.version_info)
     for name in ("python", "python3", f"python{version}"):
         yield from ("--symlink", python_program(), f"{PYTHON}/bin/{name}")
     for name, path in policy_library(packages).paths.items():
-        yield from ("--ro-bind", str(path), f"{PYTHON}/lib/python{version}/site-packages/{name}")
+        yield from shown.words(str(path), f"{PYTHON}/lib/python{version}/site-packages/{name}")
 
 
-def _packages(packages: Sequence[str]) -> Iterator[str]:
+def _packages(packages: Sequence[str], shown: _Shown) -> Iterator[str]:
     """Yield the words for what policies may import; nothing where that is what all may."""
     if not packages:
         return
     place = f"{WORKSPACE}/{PACKAGES}"
     yield from ("--tmpfs", place)
     for name, path in policy_library(packages).paths.items():
-        yield from ("--ro-bind", str(path), f"{place}/{name}")
+        yield from shown.words(str(path), f"{place}/{name}")
     yield from ("--remount-ro", place)
 
 
@@ -201,18 +240,22 @@ def _prefixes(python: Path) -> list[str]:
     return [str(prefix), *bases, str(Path(os.path.realpath(python)).parent.parent)]
 
 
-def _system() -> Iterator[str]:
+def _system(shown: _Shown) -> Iterator[str]:
     """Yield the words for programs, libraries and their configuration."""
-    yield from ("--ro-bind", "/usr", "/usr", "--proc", "/proc", "--dev", "/dev")
+    yield from shown.words("/usr", "/usr")
+    yield from ("--proc", "/proc", "--dev", "/dev")
+    if shown.overlays is not None:
+        yield from shown.overlays.devices(tuple(DEVICES))
     for place in _machine_directories():
         yield from ("--tmpfs", place, "--remount-ro", place)
     for directory in map(Path, ROOT_DIRECTORIES):
         if directory.is_symlink():
             yield from ("--symlink", str(directory.readlink()), str(directory))
         elif directory.is_dir():
-            yield from ("--ro-bind", str(directory), str(directory))
-    for name in CONFIGURATION:
-        yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+            yield from shown.words(str(directory), str(directory))
+    for place in (f"/etc/{name}" for name in CONFIGURATION):
+        if Path(place).exists():
+            yield from shown.words(os.path.realpath(place), place)
 
 
 def machine_files() -> dict[str, str]:
