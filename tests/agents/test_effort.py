@@ -16,7 +16,7 @@ from evopolicygym.agents.builtin.gemini import Gemini
 from evopolicygym.agents.builtin.mini_swe_agent import MiniSweAgent
 from evopolicygym.agents.builtin.opencode import OpenCode
 from evopolicygym.agents.builtin.qwen import Qwen
-from evopolicygym.agents.kit.neutral_harness.wires import Chat, Messages
+from evopolicygym.agents.kit.neutral_harness.chat_formats import Chat, Messages
 from evopolicygym.agents.kit.tool import Tool, ToolTask
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress

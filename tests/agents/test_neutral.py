@@ -10,7 +10,7 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.base import make
-from evopolicygym.agents.kit.neutral_harness import hands
+from evopolicygym.agents.kit.neutral_harness import bash_session
 from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.cli import main as cli
@@ -113,7 +113,7 @@ def test_a_command_is_held_in(new_run: RunMaker, tmp_path: Path, state_home: Pat
     with ScriptedModel() as model:
         port = model.url.rpartition(":")[2]
         look = f"ls -d {run.paths.journal} {state_home} {tmp_path} {Path.home() / '.profile'} /etc/shadow 2>/dev/null"
-        ports = f"{port} {hands.COMMANDS_PORT}"
+        ports = f"{port} {bash_session.COMMANDS_PORT}"
         reach = f"for p in {ports}; do (echo > /dev/tcp/127.0.0.1/$p) 2>/dev/null && echo reached $p; done"
         search = "env; cat /proc/*/environ | tr '\\0' '\\n'; cat /proc/*/cmdline | tr '\\0' ' '"
         turn(run, model, calling(ApiFormat.CHAT, look, reach, search, "cat /proc/net/dev | grep -v lo: | wc -l"))
@@ -144,7 +144,7 @@ def test_what_comes_of_a_command(new_run: RunMaker) -> None:
         seen = told(model)
 
     assert seen[:3] == ["[exit code 3]", "[exit code 0]", "/workspace kept\n[exit code 0]"]
-    assert len(seen[3]) < hands.KEEP_BYTES + 200
+    assert len(seen[3]) < bash_session.KEEP_BYTES + 200
     assert seen[3].startswith("first\nxxx")
     assert "left out" in seen[3]
     assert seen[3].endswith("xxxlast\n[exit code 0]")
@@ -155,7 +155,7 @@ def test_what_comes_of_a_command(new_run: RunMaker) -> None:
 @needs_bubblewrap
 def test_a_command_that_hangs(new_run: RunMaker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that runs longer than it may is killed, and that is told."""
-    monkeypatch.setattr(hands, "COMMAND_S", 0.5)
+    monkeypatch.setattr(bash_session, "COMMAND_S", 0.5)
     with ScriptedModel() as model:
         turn(new_run(), model, calling(ApiFormat.CHAT, "sleep 600"))
         (seen,) = told(model)
@@ -171,7 +171,7 @@ def test_a_command_that_ends_its_sandbox(new_run: RunMaker) -> None:
         ended = turn(new_run(), model, calling(ApiFormat.CHAT, "kill -9 -1", "echo back"))
         seen = told(model)
 
-    assert seen == [hands.LOST, "back\n[exit code 0]"]
+    assert seen == [bash_session.LOST, "back\n[exit code 0]"]
     assert ended.end is AgentEnd.FINISHED
 
 

@@ -8,7 +8,8 @@ import pytest
 
 import neutral_models
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.neutral_harness import provider
+from evopolicygym.agents.kit.neutral_harness import model_client
+from evopolicygym.agents.kit.neutral_harness.model_client import OK
 from evopolicygym.agents.kit.scripted_model.answers import Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
 from evopolicygym.core.agent import AgentEnd
@@ -38,18 +39,19 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Have the real key in its variable; return the pauses that were due, none of which is made."""
     monkeypatch.setenv(VARIABLE, REAL_KEY)
     made: list[float] = []
-    monkeypatch.setattr(provider, "_wait", lambda seconds, _pause: made.append(seconds))
+    monkeypatch.setattr(model_client, "_wait", lambda seconds, _pause: made.append(seconds))
     return made
 
 
 def test_what_passes_is_tried_again(new_run: RunMaker) -> None:
-    """A fault that may pass is no end of the turn; it is counted as failed."""
+    """A fault that may pass is no end of the turn; it is counted as failed where no whole answer came."""
     with ScriptedModel() as model:
         ended = turn(new_run(), model, *[reply for fault in PASSING for reply in (fault, fault, ONE)])
         seen = told(model)
 
     assert (ended.end, seen) == (AgentEnd.FINISHED, ["one\n[exit code 0]"] * len(PASSING))
-    assert (ended.usage["requests"], ended.usage["failed"]) == (3 * len(PASSING) + 3, 2 * len(PASSING))
+    broken = sum(fault.status != OK or fault.cut for fault in PASSING)
+    assert (ended.usage["requests"], ended.usage["failed"]) == (3 * len(PASSING) + 3, 2 * broken)
 
 
 def test_pauses_between_tries(new_run: RunMaker, pauses: list[float]) -> None:
@@ -57,18 +59,18 @@ def test_pauses_between_tries(new_run: RunMaker, pauses: list[float]) -> None:
     with ScriptedModel() as model:
         turn(new_run(), model, Reply(status=429, headers={"retry-after": "7"}), *[Reply(status=500)] * 3, ONE)
 
-    assert pauses == [7.0, *(provider.FIRST_PAUSE_S * 2**attempt for attempt in (1, 2, 3))]
+    assert pauses == [7.0, *(model_client.FIRST_PAUSE_S * 2**attempt for attempt in (1, 2, 3))]
 
 
 def test_endless_faults_end_a_turn(new_run: RunMaker) -> None:
     """A server that stays broken is given up; work that was done is counted, and before any the agent can't start."""
     with ScriptedModel() as model:
-        ended = turn(new_run("begun"), model, ONE, *[Reply(status=500)] * provider.TRIES)
+        ended = turn(new_run("begun"), model, ONE, *[Reply(status=500)] * model_client.TRIES)
         begun = len(model.asked)
-        with pytest.raises(AgentError, match=rf"{provider.TRIES} .*500"):
-            turn(new_run("never"), model, *[Reply(status=500)] * provider.TRIES)
+        with pytest.raises(AgentError, match=rf"{model_client.TRIES} .*500"):
+            turn(new_run("never"), model, *[Reply(status=500)] * model_client.TRIES)
 
-    assert begun == 1 + provider.TRIES
+    assert begun == 1 + model_client.TRIES
     assert (ended.end, ended.usage["generations"], ended.usage["failed"]) == (AgentEnd.CRASHED, 9, 8)
 
 

@@ -8,8 +8,8 @@ from asking import charges
 from enclosed import desk
 from evopolicygym.agents.kit.evaluator import Evaluator
 from evopolicygym.agents.kit.judge_client import JudgeClient
-from evopolicygym.agents.kit.model_search import Bench
-from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
+from evopolicygym.agents.kit.model_search import SearchContext
+from evopolicygym.agents.kit.neutral_harness.model_client import Transcript
 from fakes import OpenRun, RunMaker
 
 
@@ -19,31 +19,31 @@ def run(new_run: RunMaker) -> OpenRun:
 
 
 @pytest.fixture
-def bench(run: OpenRun) -> Bench:
-    """A bench whose model always answers the same."""
+def context(run: OpenRun) -> SearchContext:
+    """A context whose model always answers the same."""
     workspace = desk(run)
     evaluator = Evaluator(workspace, JudgeClient(run.door.address, Event()))
     transcript = Transcript(workspace.transcript)
-    return Bench(workspace, evaluator, [0], Event(), transcript, lambda _question, _pause: "better")
+    return SearchContext(workspace, evaluator, [0], Event(), transcript, lambda _question, _pause: "better")
 
 
-def test_the_parent_is_what_the_model_was_asked_about(bench: Bench, run: OpenRun) -> None:
+def test_the_parent_is_what_the_model_was_asked_about(context: SearchContext, run: OpenRun) -> None:
     """Of the candidates that a question shows, it is the last; a question that shows none names no parent."""
-    bench.play("1 first\n", [0])
-    bench.play("2 second\n", [0])
-    bench.ask("Others:\n2 second\nThis is the policy as it is now:\n1 first\n")
-    bench.play("3 third\n", [0])
-    bench.ask("Think of something new.")
-    bench.play("4 fourth\n", [0])
+    context.play("1 first\n", [0])
+    context.play("2 second\n", [0])
+    context.ask("Others:\n2 second\nThis is the policy as it is now:\n1 first\n")
+    context.play("3 third\n", [0])
+    context.ask("Think of something new.")
+    context.play("4 fourth\n", [0])
 
     assert [one.parent for one in charges(run)] == [None, None, 0, None]
 
 
-def test_a_candidate_that_is_played_again_is_its_own_parent(bench: Bench, run: OpenRun) -> None:
+def test_a_candidate_that_is_played_again_is_its_own_parent(context: SearchContext, run: OpenRun) -> None:
     """On further cases it is the same policy, whatever the model was asked meanwhile."""
-    bench.play("1 first\n", [0])
-    bench.play("2 second\n", [0])
-    bench.ask("1 first\n")
-    bench.play("2 second\n", [0, 1])
+    context.play("1 first\n", [0])
+    context.play("2 second\n", [0])
+    context.ask("1 first\n")
+    context.play("2 second\n", [0, 1])
 
     assert [one.parent for one in charges(run)] == [None, None, 1]

@@ -97,7 +97,7 @@ SHARED = {
 def test_memory_that_is_nobodys_own(how: str, counted: str, run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A08: memory that processes share, and files in memory, count as any does."""
     if counted == "from outside":
-        monkeypatch.setattr(cgroup, "_parents", lambda _: ())
+        monkeypatch.setattr(cgroup, "_parent", lambda _: None)
     elif not cgroup.can_be_made():
         pytest.skip("no control group can be made here")
     body = f"import mmap, os, time\nkept = []\nfor place in range(240):\n    {SHARED[how]}\n"
@@ -141,7 +141,7 @@ def test_segments_that_outlive_processes(run: OpenRun) -> None:
 def test_thread_bomb(counted: str, run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A08: more threads than allowed are refused or end the program, also where the judge is root."""
     if counted == "from outside":
-        monkeypatch.setattr(cgroup, "_parents", lambda _: ())
+        monkeypatch.setattr(cgroup, "_parent", lambda _: None)
     body = (
         "import _thread, threading, time\nthreading.stack_size(32 << 10)\n"
         "for _ in range(400): _thread.start_new_thread(time.sleep, (600,))\ntime.sleep(600)\nprint('all of them')"

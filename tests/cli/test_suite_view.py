@@ -14,14 +14,7 @@ from evopolicygym.cli import main as cli
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.run import Stage
 from evopolicygym.runs.progress import RunProgress
-from evopolicygym.runs.suites.messages import (
-    Message,
-    PlannedRunStopped,
-    ProcessStarted,
-    RecordOpened,
-    decode,
-    encode,
-)
+from evopolicygym.runs.suites.play import ProcessStarted
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import plan, suite_of
 from places import ROOT
@@ -49,30 +42,6 @@ def typed(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> object:
     except SystemExit as leaving:
         return leaving.code or 0
     return 0
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        ProcessStarted(7, (0, 3)),
-        RecordOpened("runs/a"),
-        RunProgress(Stage.CLOSED, 3, 16),
-        PlannedRunStopped("limited", "later\nor never"),
-    ],
-)
-def test_messages_travel_as_lines(message: Message) -> None:
-    """What a run says is one line of JSON, and is read as what was said."""
-    line = encode(message)
-
-    assert line.count(b"\n") == 1
-    assert decode(line) == message
-
-
-def test_a_line_that_is_no_message() -> None:
-    """What is no message of ours is refused, not guessed at."""
-    for line in (b'{"kind": "sung"}', b'{"kind": "standing"}', b"no"):
-        with pytest.raises(ValueError, match="validation error"):
-            decode(line)
 
 
 def test_cells(tmp_path: Path) -> None:

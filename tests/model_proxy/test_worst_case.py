@@ -10,13 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
-from evopolicygym.agents.kit.neutral_harness.provider import Provider
-from evopolicygym.agents.kit.neutral_harness.wires import Chat
+from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient
 from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Json, Reply
 from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
-from evopolicygym.core.agent import PriceSnapshot, Rates, Tier
-from evopolicygym.model_proxy.formats import ApiFormat, ModelRequestRefused
-from evopolicygym.model_proxy.ledger import Ledger, ModelLog
+from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Tier, Workspace
+from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.model_proxy.worst_case import (
@@ -241,21 +239,22 @@ def test_the_dearest_rates_are_reserved() -> None:
     assert price.highest_rates(1001) == (4.0 / 1e6, 200.0 / 1e6)
 
 
-def test_a_harness_of_ours_reserves_too() -> None:
+def test_a_harness_of_ours_reserves_too(tmp_path: Path) -> None:
     """The neutral harness bounds its output and is refused as a tool is, before anything is sent."""
     with ScriptedModel() as model:
         upstream = ModelUpstream(model.url + "/v1", VARIABLE, ApiFormat.CHAT)
-        ledger = Ledger(replace(upstream, price=PRICE, max_cost=0.2))
-        provider, conversation = Provider(upstream, "scripted", ledger, ModelLog(None)), Chat()
-        conversation.say("Begin.")
-        provider.ask(conversation, lambda _: None)
-        conversation.say("a" * 200_000)
-        with pytest.raises(ModelRequestRefused):
-            provider.ask(conversation, lambda _: None)
+        workspace = Workspace(tmp_path, tmp_path / "log", 0, "none", left=Allowance(cost=0.2), price=PRICE)
+        with ModelClient(upstream, "scripted", workspace) as client:
+            conversation = client.conversation("")
+            conversation.say("Begin.")
+            client.ask(conversation, lambda _: None)
+            conversation.say("a" * 200_000)
+            with pytest.raises(AllowanceSpent):
+                client.ask(conversation, lambda _: None)
 
     (asked,) = model.asked
     assert 0 < asked.body["max_tokens"] < DEFAULT_OUTPUT
-    assert ledger.usage().cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
+    assert client.usage().cost == pytest.approx(((INPUT - 400) * 1.0 + 400 * 0.1 + OUTPUT * 100.0) / 1_000_000)
 
 
 def test_betas_that_may_change_a_price_are_left_out() -> None:

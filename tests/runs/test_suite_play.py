@@ -14,9 +14,8 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import verify
 from evopolicygym.runs.suites.document import held
-from evopolicygym.runs.suites.messages import Message, ProcessStarted
-from evopolicygym.runs.suites.play import Suite
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
+from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update
+from evopolicygym.runs.suites.records import PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from players import EVOLVER_HALTS_AFTER, HALT
 from suites import Program, children, ended, scores, suite, wait_for
@@ -167,13 +166,14 @@ def test_runs_that_fail(tmp_path: Path) -> None:
 
 
 def test_an_agent_that_gives_up_has_a_result(tmp_path: Path) -> None:
-    """A run that its agent ended badly is finished, and told with how."""
-    program = Program(tmp_path, (*TINY, "--agent", "players:make_raiser"))
+    """A run that its agent ended badly is finished, and told with how; lines that the agent prints are not read."""
+    program = Program(tmp_path, (*TINY, "--agent", "players:make_forger"))
     code, runs, _ = program.played()
 
     assert code == 0
     assert [(one["verdict"], one["score"], one["reason"]) for one in runs] == [("finished", None, "crashed")]
     assert "the model is gone" in runs[0]["message"]
+    assert b"forged" in (program.directory / "suite.log").read_bytes()
 
 
 def test_runs_share_no_core(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
         pytest.skip("this machine has one core")
     begun: list[ProcessStarted] = []
 
-    def observe(_run: PlannedRun, told: Message | PlannedRunResult) -> None:
-        if isinstance(told, ProcessStarted):
-            begun.append(told)
+    def observe(_run: PlannedRun, update: Update) -> None:
+        if isinstance(update, ProcessStarted):
+            begun.append(update)
 
     asked = suite(tmp_path, "players:make_breaker", repeats=2, budget=2)
     with held(asked) as lock:

@@ -11,8 +11,13 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunResumed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import document_text
-from evopolicygym.runs.suites.messages import PlannedRunStopped
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found, result_of_process
+from evopolicygym.runs.suites.records import (
+    PlannedRunResult,
+    PlannedRunStopped,
+    PlannedRunVerdict,
+    found,
+    result_of_process,
+)
 from evopolicygym.runs.suites.suite import PlannedRun, plan
 from fakes import TIME, opening, whole_run
 from planned_records import lay, opened

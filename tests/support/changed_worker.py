@@ -26,7 +26,7 @@ def without_last_number() -> None:
 
 def without_control_groups() -> None:
     """Make no control groups, as an ordinary user."""
-    cgroup._parents = lambda _: ()  # type: ignore[assignment] # a cached function
+    cgroup._parent = lambda _: None  # type: ignore[assignment] # a cached function
 
 
 def starved() -> None:

@@ -142,6 +142,16 @@ def make_raiser(_config: AgentConfig) -> Player:
     return Player(play, max_turns=2)
 
 
+def make_forger(_config: AgentConfig) -> Player:
+    """Print, in the run's own process, a line as a suite's child does, and raise."""
+
+    def play(_desk: Workspace, _door: JudgeEndpoint) -> Turn:
+        print('{"reason": "interrupted", "message": "forged"}', flush=True)
+        raise RuntimeError("the model is gone")
+
+    return Player(play, max_turns=2)
+
+
 def make_exploder(_config: AgentConfig) -> Player:
     """Fail to be made, by no error of ours."""
     raise ZeroDivisionError("no agent comes of this")

@@ -22,7 +22,7 @@ from evopolicygym.viewer.documents.reading import below, shown, within
 from evopolicygym.viewer.documents.run import ModelUse, bundle_of, run_bundle, uses_between
 from evopolicygym.viewer.documents.submission import file_diff, submission_bundle
 from evopolicygym.viewer.documents.transcript import page_of, transcript_index, transcript_page
-from evopolicygym.viewer.site.shell import block, handed_over, shell
+from evopolicygym.viewer.site.pages import block, handed_over, shell
 from viewed import HOSTILE, known, write_film
 
 

@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,13 +13,12 @@ from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, RunArguments, nest_options
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
-from evopolicygym.runs.suites.messages import Message
-from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+from evopolicygym.runs.suites.play import Observer, Suite, jobs_by_default, shares
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load, looked_over, plan
 
-OnSuiteEvent = Callable[[PlannedRun, Message | PlannedRunResult], None]
-"""Called with each message of a run's process, and at its end with what came of it."""
+OnSuiteEvent = Observer
+"""Called with each update of a run's process, and at its end with its result."""
 SETTABLE = tuple(one for one in RUN_OPTIONS if one.name not in {"agent", "model", "effort", "command", "label"})
 """Options that all runs of a suite may be given; the others are each agent's own."""
 

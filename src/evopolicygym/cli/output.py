@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from evopolicygym.api.run import Run
-    from evopolicygym.runs.suites.messages import Message
-    from evopolicygym.runs.suites.records import PlannedRunResult
+    from evopolicygym.runs.suites.play import Update
     from evopolicygym.runs.suites.suite import PlannedRun
 
 LOG = logging.getLogger("evopolicygym")
@@ -109,9 +108,9 @@ def progress_console(loud: Verbosity, *, as_json: bool) -> "Console":
     return Console(quiet=True) if as_json or loud is Verbosity.QUIET else err()
 
 
-def log_message(run: "PlannedRun", said: "Message | PlannedRunResult") -> None:
-    """Log what a run of a suite says, or what has come of it."""
-    LOG.info("%s: %s", run, said)
+def log_update(run: "PlannedRun", update: "Update") -> None:
+    """Log how far a run of a suite is, or its result."""
+    LOG.info("%s: %s", run, update)
 
 
 def _listen(*, on: bool) -> None:

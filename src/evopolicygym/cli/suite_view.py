@@ -17,7 +17,7 @@ from evopolicygym.core.text import duration, plus_minus
 from evopolicygym.environments.versions import is_installed
 from evopolicygym.runs.progress import Clock, Pace, RunProgress
 from evopolicygym.runs.suites.cross import level_text
-from evopolicygym.runs.suites.messages import Message, ProcessStarted, RecordOpened
+from evopolicygym.runs.suites.play import ProcessStarted, Update
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
 from evopolicygym.runs.suites.suite import PlannedRun
 
@@ -49,23 +49,21 @@ class SuiteView:
         """Of each run that is being played; None until it says how far it is."""
         self._pace = Pace(self._done(), clock)
 
-    def observe(self, run: PlannedRun, said: Message | PlannedRunResult) -> None:
-        """Take note of what a run says or what has come of it; without a terminal, print a line where one is due."""
-        match said:
+    def observe(self, run: PlannedRun, update: Update) -> None:
+        """Take note of how far a run is or of its result; without a terminal, print a line where one is due."""
+        match update:
             case ProcessStarted():
                 self._standing[run.number] = None
             case RunProgress():
-                self._standing[run.number] = said
+                self._standing[run.number] = update
                 if not self._console.is_terminal and self._pace.is_due():
                     self._console.print(self._line(), soft_wrap=True, markup=False)
             case PlannedRunResult():
                 self._standing.pop(run.number, None)
-                self._results[run.number] = said
+                self._results[run.number] = update
                 if not self._console.is_terminal:
-                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(said)}"
+                    line = f"{self._finished()}/{len(self._results)} {run}: {plain(update)}"
                     self._console.print(line, soft_wrap=True, markup=False)
-            case RecordOpened() | _:
-                pass
 
     @contextmanager
     def live(self) -> Iterator[None]:

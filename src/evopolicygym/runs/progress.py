@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 from time import monotonic
-from typing import Literal
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState, Stage
@@ -23,7 +22,6 @@ class RunProgress:
     done: int
     total: int
     """Episodes of this stage: charged ones of the budget, validation's, held-out's."""
-    kind: Literal["standing"] = "standing"
 
 
 def progress_of(state: RunState) -> RunProgress:

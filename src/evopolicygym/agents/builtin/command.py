@@ -7,13 +7,14 @@ import os
 import re
 import shutil
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from threading import Event
 
 from evopolicygym.agents.base import refuse_effort
 from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.kit.model_options import limits_of, upstream_of
 from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run
 from evopolicygym.agents.kit.terminal import refuse_no_terminal, run_in_terminal
 from evopolicygym.core.agent import (
@@ -27,17 +28,13 @@ from evopolicygym.core.agent import (
     Turn,
     Workspace,
 )
-from evopolicygym.core.errors import MissingExtra, UsageError
-from evopolicygym.model_proxy.formats import ApiFormat
+from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.sandbox.guarantee import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
-MODEL_OPTIONS = ("model_url", "model_key", "model_wire")
-"""Options of an agent's config that say where its model proxy leads (``model_proxy.upstream.ModelUpstream``)."""
-
 PYTHON = re.compile(r"python[0-9.]*", re.ASCII)
 INTERPRETER = re.compile(r"(python|pypy)[0-9.]*|sh|bash|node", re.ASCII)
 """Programs that run the file that is their first argument."""
@@ -141,42 +138,3 @@ def make(config: AgentConfig) -> Agent:
     refuse_effort(config, None)
     limits = limits_of(config, (INTERACTIVE,))
     return CommandAgent(config.command, limits, upstream_of(config), interactive=bool(config.options.get(INTERACTIVE)))
-
-
-def limits_of(config: AgentConfig, others: tuple[str, ...] = ()) -> AgentLimits:
-    """Return the limits that a config's options name; raise ``UsageError`` for an option that is none of an agent's.
-
-    ``others`` are options that the agent has besides limits and a model proxy.
-    """
-    known = [field.name for field in fields(AgentLimits)]
-    limits = {name: amount for name, amount in config.options.items() if name not in {*MODEL_OPTIONS, *others}}
-    besides = f", and besides {', '.join(others)}" if others else ""
-    for name, amount in limits.items():
-        if name not in known or type(amount) is not int or amount < 1:
-            raise UsageError(
-                f"The agent {config.name!r} can't be given {name} = {amount!r}; whole numbers from 1 for "
-                f"{', '.join(known)} can be given, and texts for {', '.join(MODEL_OPTIONS)}"
-                f"{besides}."
-            )
-    return AgentLimits(**limits)
-
-
-def upstream_of(config: AgentConfig) -> ModelUpstream | None:
-    """Return where the model proxy leads; None for an agent without one.
-
-    Raises ``UsageError`` where it can't be, and ``MissingExtra`` where what opens it is not installed.
-    """
-    url, key, wire = (str(config.options.get(name, "")) for name in MODEL_OPTIONS)
-    if not url:
-        if key or wire:
-            raise UsageError("A model's key or wire format was given, and no address: give model_url (--model-url).")
-        return None
-    if wire and wire not in set(ApiFormat):
-        raise UsageError(f"There is no wire format {wire!r}; known are {', '.join(ApiFormat)}.")
-    upstream = ModelUpstream(url, key, ApiFormat(wire or ApiFormat.AUTO), (config.model,) if config.model else ())
-    upstream.key()
-    try:
-        import httpx2  # noqa: F401 - only whether it is there
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"The agent {config.name!r}, which asks a model,", "agents", str(error.name)) from error
-    return upstream

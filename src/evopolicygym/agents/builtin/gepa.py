@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.agents.kit.model_search import Bench, ModelSearchAgent, Outcome, make_model_search
+from evopolicygym.agents.kit.model_search import ModelSearchAgent, Outcome, SearchContext, make_model_search
 from evopolicygym.core.agent import AgentConfig
 
 ABOUT = About("the library GEPA: reflection on cases", Model.NEEDED, extra="gepa", imports=("gepa", "httpx2"))
@@ -36,39 +36,39 @@ def make(config: AgentConfig) -> ModelSearchAgent:
     return make_model_search(config, search, EPISODES)
 
 
-def search(bench: Bench) -> None:
-    """Have GEPA search until the bench ends it."""
+def search(context: SearchContext) -> None:
+    """Have GEPA search until its context ends it."""
     import gepa
 
     gepa.optimize(
-        seed_candidate={PART: bench.evaluator.starter},
-        trainset=bench.cases,
-        valset=bench.cases,  # the judge's own validation is what guards against fitting these
-        adapter=Adapter(bench),
-        reflection_lm=lambda prompt: bench.ask(_text(prompt)),
-        reflection_prompt_template=PROMPT.replace("<brief>", bench.brief),
-        reflection_minibatch_size=min(MINIBATCH, len(bench.cases)),
+        seed_candidate={PART: context.evaluator.starter},
+        trainset=context.cases,
+        valset=context.cases,  # the judge's own validation is what guards against fitting these
+        adapter=Adapter(context),
+        reflection_lm=lambda prompt: context.ask(_text(prompt)),
+        reflection_prompt_template=PROMPT.replace("<brief>", context.brief),
+        reflection_minibatch_size=min(MINIBATCH, len(context.cases)),
         skip_perfect_score=False,  # a return has no best value that is known
-        stop_callbacks=lambda _state: bench.ended is not None,
-        logger=_Log(bench),
-        seed=bench.workspace.seed,
+        stop_callbacks=lambda _state: context.ended is not None,
+        logger=_Log(context),
+        seed=context.workspace.seed,
         raise_on_exception=True,
     )
 
 
 class Adapter:
-    """What GEPA asks about candidates, answered by the bench."""
+    """What GEPA asks about candidates, answered by the search's context."""
 
     propose_new_texts = None
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: SearchContext) -> None:
+        self._context = context
 
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:  # noqa: ANN401, FBT001, FBT002 - the library's contract
         """Play a candidate on cases."""
         from gepa import EvaluationBatch
 
-        outcomes = self._bench.play(candidate[PART], batch)
+        outcomes = self._context.play(candidate[PART], batch)
         scores = [outcome.value for outcome in outcomes]
         return EvaluationBatch(outputs=outcomes, scores=scores, trajectories=outcomes if capture_traces else None)
 
@@ -86,11 +86,11 @@ class Adapter:
 class _Log:
     """Where GEPA's words go."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, context: SearchContext) -> None:
+        self._context = context
 
     def log(self, message: str) -> None:
-        self._bench.transcript.write("library", text=str(message))
+        self._context.transcript.write("library", text=str(message))
 
 
 def _text(prompt: object) -> str:

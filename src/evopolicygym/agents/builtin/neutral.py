@@ -1,7 +1,7 @@
 """The reference harness, the same for every model: a linear history and one tool, bash in the agent's workplace.
 
 The conversation is held on this side, so that the key never enters the workplace. Nothing is compacted, and nothing of
-a turn is remembered by the next run. Its parts are not here but in ``neutral_harness/``.
+a turn is remembered by the next run.
 """
 
 from importlib.resources import files
@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.about import About, Model
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
-from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
-from evopolicygym.agents.kit.neutral_harness.hands import Hands, WorkEnded
-from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
-from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS, UNREADABLE, Conversation
+from evopolicygym.agents.kit.model_options import chosen_model
+from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated
+from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, UNREADABLE
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, RequestRefused
-from evopolicygym.model_proxy.formats import ModelRequestRefused
-from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
 if TYPE_CHECKING:
-    from evopolicygym.agents.kit.neutral_harness.provider import Provider
+    from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient
 
 ABOUT = About("the reference harness: any model with one tool, bash", Model.NEEDED, extra="agents", imports=("httpx2",))
 MOST_WORDS_IN_A_ROW = 3
@@ -44,41 +41,48 @@ class NeutralAgent:
 
         Raises ``AgentError`` where there is no workplace, or where the model never answers.
         """
-        from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong, ModelFailed, Provider
+        from evopolicygym.agents.kit.neutral_harness.model_client import (
+            AllowanceSpent,
+            ConversationTooLong,
+            ModelClient,
+            ModelFailed,
+        )
 
-        ledger = Ledger(self._upstream.within(workspace), workspace.report)
-        provider = Provider(self._upstream, self._model, ledger, ModelLog(workspace.model_log))
-        conversation: Conversation = CONVERSATIONS[self._upstream.wire](self._effort)
-        with Hands(workspace, endpoint, stop) as hands:
-            talk = _Talk(conversation, provider, hands, JudgeClient(endpoint.address, stop), workspace.transcript)
+        with (
+            ModelClient(self._upstream, self._model, workspace) as model,
+            BashSession(workspace, endpoint, stop) as bash,
+        ):
+            work = _Conversation(model, self._effort, bash, JudgeClient(endpoint.address, stop), workspace.transcript)
             try:
-                end, message = AgentEnd.FINISHED, talk.hold()
+                end, message = AgentEnd.FINISHED, work.run()
             except ConversationTooLong as error:
                 end, message = AgentEnd.FINISHED, f"the conversation outgrew the model's context: {error}"
-            except ModelRequestRefused as error:
+            except AllowanceSpent as error:
                 end, message = AgentEnd.ALLOWANCE_SPENT, str(error)
             except StopRequested as error:
                 end, message = AgentEnd.STOPPED, str(error)
             except ModelFailed as error:
-                usage = ledger.usage()
-                if usage.requests == usage.failed:
+                if not model.has_answered:
                     raise AgentError(f"The agent can't work: {error}") from error
                 end, message = AgentEnd.CRASHED, str(error)
-            except (WorkEnded, RequestRefused, JudgeUnreachable) as error:
+            except (SandboxTerminated, RequestRefused, JudgeUnreachable) as error:
                 end, message = AgentEnd.CRASHED, str(error)
-        return Turn(end, message, usage=ledger.usage().figures(), findings=hands.findings)
+        return Turn(end, message, usage=model.usage().figures(), findings=bash.findings)
 
 
-class _Talk:
+class _Conversation:
     """One turn's conversation."""
 
     def __init__(
-        self, conversation: Conversation, provider: "Provider", hands: Hands, judge: JudgeClient, transcript: Path
+        self, model: "ModelClient", effort: str, bash: BashSession, judge: JudgeClient, transcript: Path
     ) -> None:
-        self._conversation, self._provider, self._hands, self._judge = conversation, provider, hands, judge
+        from evopolicygym.agents.kit.neutral_harness.model_client import Transcript
+
+        self._model, self._bash, self._judge = model, bash, judge
+        self._history = model.conversation(effort)
         self._transcript = Transcript(transcript)
 
-    def hold(self) -> str:
+    def run(self) -> str:
         """Go on until there is no more to do; return why."""
         self._say((files("evopolicygym.agents.kit") / "neutral_harness" / "prompt.md").read_text(encoding="utf-8"))
         words = 0
@@ -97,21 +101,21 @@ class _Talk:
 
     def _step(self) -> bool:
         """Take one answer and run its commands; return whether it had any."""
-        answer = self._provider.ask(self._conversation, self._hands.pause)
+        answer = self._model.ask(self._history, self._bash.pause)
         self._transcript.write("assistant", text=answer.text, commands=[call.command for call in answer.calls])
         results = []
         for call in answer.calls:
-            results.append(UNREADABLE if call.command is None else self._hands.run(call.command))
+            results.append(UNREADABLE if call.command is None else self._bash.run(call.command))
             self._transcript.write("tool", text=results[-1])
-        self._conversation.add(answer, results)
+        self._history.add(answer, results)
         return bool(answer.calls)
 
     def _say(self, text: str) -> None:
-        self._conversation.say(text)
+        self._history.say(text)
         self._transcript.write("user", text=text)
 
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent that works with the model that a config names; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = chosen_model(config)
+    upstream, model = chosen_model(config, CONVERSATIONS)
     return NeutralAgent(upstream, model, config.effort)

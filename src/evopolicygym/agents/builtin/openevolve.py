@@ -17,7 +17,7 @@ from threading import Thread
 from typing import IO, Any
 
 from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.agents.kit.model_search import Bench, ModelSearchAgent, SearchCrashed, make_model_search, mean
+from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext, SearchCrashed, make_model_search, mean
 from evopolicygym.agents.kit.openevolve_harness.link import ADDRESS
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentConfig, AgentLimits
@@ -45,38 +45,38 @@ def make(config: AgentConfig) -> ModelSearchAgent:
     return make_model_search(config, search, EPISODES)
 
 
-def search(bench: Bench) -> None:
-    """Have OpenEvolve search until the bench ends it; raise ``SearchCrashed`` where it breaks."""
+def search(context: SearchContext) -> None:
+    """Have OpenEvolve search until its context ends it; raise ``SearchCrashed`` where it breaks."""
     token = secrets.token_hex(16)
     last: deque[str] = deque(maxlen=LAST_LINES)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(LOOK_S)
         host, port = listener.getsockname()
-        with _started(bench, f"{host}:{port}:{token}", last) as library:
+        with _started(context, f"{host}:{port}:{token}", last) as library:
             while library.process.poll() is None:
-                bench.pause(0.0)
-                _serve(bench, listener, token)
+                context.pause(0.0)
+                _serve(context, listener, token)
             code = library.process.returncode
     if code:
         raise SearchCrashed(f"OpenEvolve ended with exit code {code}: {' '.join(last)[-300:] or 'it printed nothing'}")
 
 
 @contextmanager
-def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[StartedProgram]:
+def _started(context: SearchContext, address: str, last: deque[str]) -> Iterator[StartedProgram]:
     """Start the library's process; nothing of it is left when this is."""
-    home = bench.workspace.home
+    home = context.workspace.home
     (home / "tmp").mkdir(parents=True, exist_ok=True)
     # No other variable of ours gets there: one of them holds the model's key.
     places = {ADDRESS: address, "TMPDIR": str(home / "tmp"), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = (sys.executable, "-P", "-m", "evopolicygym.agents.kit.openevolve_harness")
     try:
-        library = plain(command, bench.workspace.directory, places, AgentLimits(), home)
+        library = plain(command, context.workspace.directory, places, AgentLimits(), home)
     except SandboxError as error:
         raise AgentError(str(error)) from error
     output = library.process.stdout
     if output is None:
         raise AgentError("OpenEvolve was started without a pipe for its output.")
-    thread = Thread(target=_copy, args=(output, bench, last), name="openevolve", daemon=True)
+    thread = Thread(target=_copy, args=(output, context, last), name="openevolve", daemon=True)
     thread.start()
     try:
         yield library
@@ -86,14 +86,14 @@ def _started(bench: Bench, address: str, last: deque[str]) -> Iterator[StartedPr
         output.close()
 
 
-def _copy(output: IO[bytes], bench: Bench, last: deque[str]) -> None:
+def _copy(output: IO[bytes], context: SearchContext, last: deque[str]) -> None:
     for line in output:
         text = line.decode("utf-8", "replace").rstrip()
         last.append(text)
-        bench.transcript.write("library", text=text)
+        context.transcript.write("library", text=text)
 
 
-def _serve(bench: Bench, listener: socket.socket, token: str) -> None:
+def _serve(context: SearchContext, listener: socket.socket, token: str) -> None:
     """Answer one question, if one comes; raise what ends the search."""
     try:
         connection, _ = listener.accept()
@@ -108,7 +108,7 @@ def _serve(bench: Bench, listener: socket.socket, token: str) -> None:
             return
         if not known:
             return
-        answer = json.dumps(_answer(bench, str(question["what"]), str(question["text"])))
+        answer = json.dumps(_answer(context, str(question["what"]), str(question["text"])))
         try:
             stream.write(answer.encode() + b"\n")
             stream.flush()
@@ -116,13 +116,13 @@ def _serve(bench: Bench, listener: socket.socket, token: str) -> None:
             return
 
 
-def _answer(bench: Bench, what: str, text: str) -> Any:  # noqa: ANN401 - what is asked decides
+def _answer(context: SearchContext, what: str, text: str) -> Any:  # noqa: ANN401 - what is asked decides
     if what == "model":
-        return bench.ask(text)
+        return context.ask(text)
     if what == "evaluate":
-        outcomes = bench.play(text, bench.cases)
+        outcomes = context.play(text, context.cases)
         texts = "\n".join(outcome.text for outcome in outcomes)
         return {"metrics": {"combined_score": mean(outcomes)}, "artifacts": {"episodes": texts}}
-    directory = bench.workspace.home / "openevolve"
-    starter = bench.evaluator.starter
-    return {"seed": bench.workspace.seed, "brief": bench.brief, "starter": starter, "directory": str(directory)}
+    directory = context.workspace.home / "openevolve"
+    starter = context.evaluator.starter
+    return {"seed": context.workspace.seed, "brief": context.brief, "starter": starter, "directory": str(directory)}

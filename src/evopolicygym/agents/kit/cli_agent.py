@@ -18,8 +18,8 @@ from threading import Event as Flag
 from time import monotonic
 
 from evopolicygym.agents.base import refuse_effort
-from evopolicygym.agents.builtin.command import MODEL_OPTIONS, limits_of, upstream_of
 from evopolicygym.agents.kit.judge_client import JudgeClient
+from evopolicygym.agents.kit.model_options import MODEL_OPTIONS, limits_of, upstream_of
 from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run
 from evopolicygym.agents.kit.tool import Tool, ToolEvent, ToolTask
 from evopolicygym.core import strict_json

@@ -1,7 +1,6 @@
-"""What the agents that search programs with a model share: the bench at which a library works, and how its turn ends.
+"""What the agents that search programs with a model share: the context of a search, and how its turn ends.
 
-Libraries see texts only: a question to the model, a candidate to evaluate. ``gepa.py`` and
-``openevolve.py`` set their libraries to work at the bench, and ``evaluator.py`` has a run evaluate a program.
+Libraries see texts only: a question to the model, a candidate to evaluate.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +11,14 @@ from typing import TYPE_CHECKING
 
 from evopolicygym.agents.kit.evaluator import BudgetSpent, Evaluation, Evaluator, spend
 from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, StopRequested, turn
-from evopolicygym.agents.kit.neutral_harness.choice import chosen_model
-from evopolicygym.agents.kit.neutral_harness.transcript import Transcript
-from evopolicygym.agents.kit.neutral_harness.wires import CONVERSATIONS
+from evopolicygym.agents.kit.model_options import chosen_model
+from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS
 from evopolicygym.core.agent import AgentConfig, AgentEnd, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, MissingExtra, SandboxError
-from evopolicygym.model_proxy.formats import ModelRequestRefused
-from evopolicygym.model_proxy.ledger import Ledger, ModelLog
 from evopolicygym.model_proxy.upstream import ModelUpstream
 
 if TYPE_CHECKING:
-    from evopolicygym.agents.kit.neutral_harness.provider import Provider
+    from evopolicygym.agents.kit.neutral_harness.model_client import ModelClient, Transcript
 
 LEAST_CANDIDATES = 8
 """A budget that is small is cut into so many candidates at least: a search of fewer is none."""
@@ -54,14 +50,14 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Bench:
-    """Where a library works: it asks the model, and has candidates played on the same few cases."""
+class SearchContext:
+    """What a library searches with: the model, and the judge, which plays candidates on the same few cases."""
 
     workspace: Workspace
     evaluator: Evaluator
     cases: list[int]
     stop: Event
-    transcript: Transcript
+    transcript: "Transcript"
     _answer: Callable[[str, Callable[[float], None]], str]
     ended: Exception | None = None
     """What ended the search, first; a library may have swallowed it."""
@@ -143,8 +139,8 @@ class Bench:
         raise error
 
 
-Library = Callable[[Bench], None]
-"""Works at a bench until it is over."""
+Library = Callable[[SearchContext], None]
+"""Searches in a context until it is over."""
 
 
 @dataclass(slots=True)
@@ -166,55 +162,53 @@ class ModelSearchAgent:
 
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Search until the budget is spent or ``stop`` is set; raise ``AgentError`` where the model never answers."""
-        from evopolicygym.agents.kit.neutral_harness.provider import ModelFailed, Provider
+        from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient, ModelFailed
 
-        ledger = Ledger(self.upstream.within(workspace), workspace.report)
-        provider = Provider(self.upstream, self.model, ledger, ModelLog(workspace.model_log))
-        try:
-            ended = turn(lambda judge: self._search(workspace, judge, provider, stop), endpoint, stop)
-        except ModelRequestRefused as error:
-            ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
-        except ModelFailed as error:
-            usage = ledger.usage()
-            if usage.requests == usage.failed:
-                raise AgentError(f"The agent can't work: {error}") from error
-            ended = Turn(AgentEnd.CRASHED, str(error))
-        except (AgentError, SandboxError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a library's failure is recorded, whatever it is, with its usage
-            ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
-        return replace(ended, usage=ledger.usage().figures())
+        with ModelClient(self.upstream, self.model, workspace) as model:
+            try:
+                ended = turn(lambda judge: self._search(workspace, judge, model, stop), endpoint, stop)
+            except AllowanceSpent as error:
+                ended = Turn(AgentEnd.ALLOWANCE_SPENT, str(error))
+            except ModelFailed as error:
+                if not model.has_answered:
+                    raise AgentError(f"The agent can't work: {error}") from error
+                ended = Turn(AgentEnd.CRASHED, str(error))
+            except (AgentError, SandboxError):
+                raise
+            except Exception as error:  # noqa: BLE001 - a library's failure is recorded, whatever it is, with its usage
+                ended = Turn(AgentEnd.CRASHED, f"{type(error).__name__}: {error}"[:500])
+        return replace(ended, usage=model.usage().figures())
 
-    def _search(self, workspace: Workspace, judge: JudgeClient, provider: "Provider", stop: Event) -> str:
-        from evopolicygym.agents.kit.neutral_harness.provider import ConversationTooLong
+    def _search(self, workspace: Workspace, judge: JudgeClient, model: "ModelClient", stop: Event) -> str:
+        from evopolicygym.agents.kit.neutral_harness.model_client import ConversationTooLong, Transcript
 
         evaluator = Evaluator(workspace, judge)
 
         def answer(question: str, pause: Callable[[float], None]) -> str:
-            conversation = CONVERSATIONS[self.upstream.wire](self.effort, bash=False)
+            conversation = model.conversation(self.effort, bash=False)
             conversation.say(question)
-            return provider.ask(conversation, pause).text
+            return model.ask(conversation, pause).text
 
         def search(evaluator: Evaluator, _seed: int) -> None:
             info = evaluator.info
             wanted = max(1, min(self.episodes, info.episode_budget // LEAST_CANDIDATES))
             cases = info.cases(0, min(info.portion(wanted, info.episode_budget), info.n_cases))
-            bench = Bench(workspace, evaluator, cases, stop, Transcript(workspace.transcript), answer)
+            context = SearchContext(workspace, evaluator, cases, stop, Transcript(workspace.transcript), answer)
             try:
-                self.library(bench)
+                self.library(context)
             except Exception as error:  # noqa: BLE001 - raised again, or what it followed from
-                bench.ended = bench.ended or error
-            if isinstance(bench.ended, ConversationTooLong):
-                raise BudgetSpent(str(bench.ended)) from bench.ended
-            if bench.ended:
-                raise bench.ended
+                context.ended = context.ended or error
+            if isinstance(context.ended, ConversationTooLong):
+                raise BudgetSpent(str(context.ended)) from context.ended
+            if context.ended:
+                raise context.ended
 
         return spend(evaluator, search, workspace.seed)
 
 
 def make_model_search(config: AgentConfig, library: Library, episodes: int) -> ModelSearchAgent:
     """Return the agent whose name is its extra's and its library's; raise ``UsageError`` or ``MissingExtra``."""
-    upstream, model = chosen_model(config)
+    upstream, model = chosen_model(config, CONVERSATIONS)
     if find_spec(config.name) is None:
         raise MissingExtra(f"The agent {config.name!r}", config.name, config.name)
     return ModelSearchAgent(upstream, model, config.effort, episodes, library)

@@ -1,77 +1,48 @@
-"""Playing a suite: several runs at once, each in a process of its own on cores of its own.
+"""Playing a suite: a pool of child processes, each of which plays one run on cores of its own."""
 
-What such a process does is described in ``worker.py``. The loop here belongs to the program's main thread, as signals
-do: the first one has all runs stopped in good order, a second one kills them.
-"""
-
+import json
 import os
-import selectors
+import pickle
 import signal
-import socket
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.runs.suites.messages import Message, PlannedRunStopped, RecordOpened, decode
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, result_of_process
+from evopolicygym.core.run import Stage
+from evopolicygym.runs.progress import RunProgress
+from evopolicygym.runs.suites.child import RunOrder
+from evopolicygym.runs.suites.records import (
+    PlannedRunResult,
+    PlannedRunStopped,
+    PlannedRunVerdict,
+    result_of_process,
+)
 from evopolicygym.runs.suites.suite import PlannedRun
-from evopolicygym.runs.suites.worker import WorkerOrder
 
-LINES = 1 << 16
-"""Bytes that are read of a process at once."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-Observer = Callable[[PlannedRun, Message | PlannedRunResult], None]
-"""Called with every message of a run's process, and at its end with what has come of it."""
 
 
-@dataclass(slots=True)
-class Job:
-    """One run that is being played."""
+@dataclass(frozen=True, slots=True)
+class ProcessStarted:
+    """A run's process is up."""
 
-    run: PlannedRun
-    place: int
-    process: "subprocess.Popen[bytes]"
-    connection: socket.socket
-    ending: int
-    """A descriptor that is readable once the process has ended."""
-    root: Path | None
-    opened: bool = False
-    stopped: PlannedRunStopped | None = None
-    rest: bytearray = field(default_factory=bytearray)
-    """The beginning of a line whose end has not come yet."""
+    process: int
+    cores: tuple[int, ...]
+    """Those that it and all that it starts may use, as the system says."""
 
 
-class Interruptions:
-    """Counts the signals that ask for an end, and wakes a waiting selector."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """Have signals counted instead of raised."""
-        before = {one: signal.signal(one, self._heed) for one in SIGNALS}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
-            os.close(self.reader)
-            os.close(self._writer)
-
-    def _heed(self, _signal: int, _frame: FrameType | None) -> None:
-        self.count += 1
-        with suppress(BlockingIOError):
-            os.write(self._writer, b"!")
+Update = ProcessStarted | RunProgress | PlannedRunResult
+Observer = Callable[[PlannedRun, Update], None]
+"""Called by the thread that plays the suite: when a run starts, as it proceeds, and with its result."""
 
 
 class Suite:
@@ -82,117 +53,118 @@ class Suite:
         self.results = dict(results)
         self._lock = lock
         self._shares = shares
-        self._free = list(reversed(range(len(shares))))
         self._waiting = deque(one for one in results.values() if one.verdict is not PlannedRunVerdict.FINISHED)
-        self._jobs: list[Job] = []
-        self._selector = selectors.DefaultSelector()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._updates: SimpleQueue[tuple[PlannedRun, Update] | Future[None]] = SimpleQueue()
+        self._interruptions = 0
 
     def play(self, log: Path, observe: Observer) -> bool:
-        """Play all that is waiting, and return whether nobody interrupted it; what runs print goes into ``log``."""
-        signals = Interruptions()
-        heard = 0
-        with signals.heeded(), self._selector, regular_file.appender(log) as output:
-            self._selector.register(signals.reader, selectors.EVENT_READ)
+        """Play all that is waiting, and return whether nobody interrupted it; what runs print goes into ``log``.
+
+        The first signal has all runs stopped in good order; a second one kills them.
+        """
+        with (
+            ThreadPoolExecutor(len(self._shares)) as pool,
+            regular_file.appender(log) as output,
+            self._interruptible(),
+        ):
+            for share in self._shares:
+                pool.submit(self._play_waiting, share, output.fileno()).add_done_callback(self._updates.put)
+            playing = len(self._shares)
             try:
-                while self._jobs or (self._waiting and not signals.count):
-                    while self._waiting and self._free and not signals.count:
-                        self._start(self._waiting.popleft(), output.fileno())
-                    if signals.count > heard:
-                        heard = signals.count
-                        self._put_down(signal.SIGINT if heard == 1 else signal.SIGKILL)
-                    self._wait(signals.reader, observe)
+                while playing:
+                    update = self._updates.get()
+                    if isinstance(update, Future):
+                        playing -= 1
+                        update.result()
+                        continue
+                    if isinstance(update[1], PlannedRunResult):
+                        self.results[update[0].number] = update[1]
+                    observe(*update)
             finally:
-                self._put_down(signal.SIGKILL)
-                for job in self._jobs:
-                    job.process.wait()
-        return not signals.count
+                if playing:  # an error: nothing of the suite outlives it
+                    self._waiting.clear()
+                    self._interruptions = 2
+                    self._stop_processes()
+        return not self._interruptions
 
-    def _start(self, before: PlannedRunResult, output: int) -> None:
-        ours, theirs = socket.socketpair()
-        place = self._free.pop()
-        order = WorkerOrder(before.planned.config, before.root, self._shares[place], tuple(sys.path), self._lock)
-        with theirs:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "evopolicygym.runs.suites.worker", str(theirs.fileno())],
-                pass_fds=[theirs.fileno(), self._lock],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                process_group=0,  # so that Ctrl-C reaches this process alone, which then sees to the rest
-            )
-        connection = Connection(os.dup(ours.fileno()))
-        connection.send(order)
-        connection.close()
-        ours.settimeout(0)
-        job = Job(before.planned, place, process, ours, os.pidfd_open(process.pid), before.root)
-        self._jobs.append(job)
-        self._selector.register(ours, selectors.EVENT_READ, job)
-        self._selector.register(job.ending, selectors.EVENT_READ, job)
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Have signals stop the runs."""
 
-    def _wait(self, wakening: int, observe: Observer) -> None:
-        """Wait until a process says something or ends, or a signal comes."""
-        for key, _ in self._selector.select():
-            job: Job | None = key.data
-            if job is None:
-                os.read(wakening, LINES)
-                continue
-            if job not in self._jobs:
-                continue
-            if key.fileobj == job.ending:
-                self._end(job, observe)
-            else:
-                self._hear(job, observe)
+        def interrupt(_signal: int, _frame: FrameType | None) -> None:
+            self._interruptions += 1
+            self._stop_processes()
 
-    def _hear(self, job: Job, observe: Observer) -> bool:
-        """Take what a process has said; return whether there may be more."""
+        before = {number: signal.signal(number, interrupt) for number in SIGNALS}
         try:
-            said = job.connection.recv(LINES)
-        except (BlockingIOError, ConnectionResetError):
-            return False
-        if not said:
-            with suppress(KeyError):
-                self._selector.unregister(job.connection)
-            return False
-        *lines, rest = (bytes(job.rest) + said).split(b"\n")
-        job.rest[:] = rest
-        for line in lines:
-            message = decode(line)
-            match message:
-                case RecordOpened(run=run):
-                    job.root, job.opened = Path(run), True
-                case PlannedRunStopped():
-                    job.stopped = message
-            observe(job.run, message)
-        return True
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
-    def _end(self, job: Job, observe: Observer) -> None:
-        while self._hear(job, observe):
-            pass
-        code = job.process.wait()
-        with suppress(KeyError):
-            self._selector.unregister(job.connection)
-        self._selector.unregister(job.ending)
-        job.connection.close()
-        os.close(job.ending)
-        self._jobs.remove(job)
-        self._free.append(job.place)
+    def _play_waiting(self, cores: tuple[int, ...], output: int) -> None:
+        """Play one run after another on a share of the cores, until none waits or the suite is interrupted."""
+        os.sched_setaffinity(0, cores)  # of this thread, whose processes inherit it
+        while not self._interruptions:
+            try:
+                before = self._waiting.popleft()
+            except IndexError:
+                return
+            self._updates.put((before.planned, self._play(before, output)))
+
+    def _play(self, before: PlannedRunResult, output: int) -> PlannedRunResult:
+        run, root, opened, stopped = before.planned, before.root, False, None
+        order = RunOrder(run.config, root, tuple(sys.path), self._lock)
+        with self._started(order, output) as process:
+            self._updates.put((run, ProcessStarted(process.pid, tuple(sorted(os.sched_getaffinity(process.pid))))))
+            for line in process.stdout or ():
+                fields = json.loads(line)
+                if "reason" in fields:
+                    stopped = PlannedRunStopped(**fields)
+                    continue
+                root, opened = Path(fields["run"]), True
+                self._updates.put((run, RunProgress(Stage(fields["stage"]), fields["done"], fields["total"])))
         try:
-            came = result_of_process(job.run, job.root, job.stopped, code, played=job.opened)
+            return result_of_process(run, root, stopped, process.returncode, played=opened)
         except EvoPolicyGymError as error:
-            came = PlannedRunResult(
-                job.run, PlannedRunVerdict.FAILED, job.root, reason=type(error).__name__, message=str(error)
+            return PlannedRunResult(
+                run, PlannedRunVerdict.FAILED, root, reason=type(error).__name__, message=str(error)
             )
-        self.results[job.run.number] = came
-        observe(job.run, came)
 
-    def _put_down(self, how: signal.Signals) -> None:
-        """Ask each run to put itself down, or kill it with all that it started."""
-        for job in self._jobs:
-            with suppress(ProcessLookupError):
-                if how is signal.SIGKILL:
-                    os.killpg(job.process.pid, how)
-                else:
-                    job.process.send_signal(how)
+    @contextmanager
+    def _started(self, order: RunOrder, output: int) -> Iterator["subprocess.Popen[bytes]"]:
+        """Start a run's process; wait for its end."""
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "evopolicygym.runs.suites.child"],
+            bufsize=0,
+            pass_fds=[order.lock],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            process_group=0,  # so that Ctrl-C reaches this process alone, which then sees to the rest
+        )
+        with process:
+            if process.stdin:
+                with suppress(BrokenPipeError):
+                    pickle.dump(order, process.stdin)
+            self._processes.append(process)
+            if self._interruptions:
+                self._stop_processes()
+            try:
+                yield process
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            finally:
+                self._processes.remove(process)  # before its number is free for another
+
+    def _stop_processes(self) -> None:
+        """Ask each run to stop in good order; when that was asked before, kill it with all that it started."""
+        for process in list(self._processes):
+            if self._interruptions > 1:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            elif process.stdin:
+                process.stdin.close()
 
 
 def shares(cores: Sequence[int], jobs: int) -> list[tuple[int, ...]]:

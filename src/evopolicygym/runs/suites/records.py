@@ -30,7 +30,6 @@ from evopolicygym.records.run_document import is_current
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import marks
 from evopolicygym.runs.config import COMMAND_S
-from evopolicygym.runs.suites.messages import PlannedRunStopped
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
@@ -48,6 +47,15 @@ class PlannedRunVerdict(StrEnum):
     INTERRUPTED = "interrupted"
     WAITING = "waiting"
     """It was not begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRunStopped:
+    """The last words of a run's process: the run was stopped before its end, or could not be opened."""
+
+    reason: str
+    """``interrupted``, or the kind of error."""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

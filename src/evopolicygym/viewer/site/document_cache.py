@@ -1,6 +1,6 @@
 """Which documents static pages keep, and in which order: those of all runs, then run by run within a share of a bound.
 
-The documents are those that ``view`` serves, by the same names. How they come onto a disk is described in ``pages.py``.
+The documents are those that ``view`` serves, by the same names.
 """
 
 import base64

@@ -1,5 +1,13 @@
-"""Static pages: the viewer's, on a disk, for a browser without a server: a directory, or one file."""
+"""Static pages: the viewer's, on a disk, for a browser without a server: a directory, or one file.
 
+The page is ``static/index.html`` with the same modules and the same style, all within one file. Pages from a disk may
+import no module and fetch nothing, so each module stands in the page's import map. A policy in the page forbids every
+script but these, and every load from elsewhere.
+"""
+
+import base64
+import hashlib
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +21,15 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
 from evopolicygym.viewer.documents.suite import settings_bundle
-from evopolicygym.viewer.site.document_cache import CachedFilm, CacheTally, DocumentCache, Episodes, SuiteDocuments
-from evopolicygym.viewer.site.shell import block, handed_over, shell
+from evopolicygym.viewer.site.app import static_files
+from evopolicygym.viewer.site.document_cache import (
+    CachedDocument,
+    CachedFilm,
+    CacheTally,
+    DocumentCache,
+    Episodes,
+    SuiteDocuments,
+)
 
 PAGE = "index.html"
 DATA, FILMS = "data", "film"
@@ -25,6 +40,11 @@ MOST_BYTES = 256 << 20
 """Of the documents and films in a directory, where nothing else is asked for."""
 MOST_BYTES_SINGLE = 32 << 20
 """Of the documents in a single file, likewise."""
+_IMPORTED = re.compile(r'(\bfrom ")\./([a-z_]+\.js";)')
+_POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src {styles}; img-src data: {beside}; media-src {beside}; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types documents"
+)
 _OURS = ((DATA, "*.js"), (FILMS, "*.mp4"))
 
 
@@ -45,44 +65,42 @@ class Pages:
 
 def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
     """Write the pages into a directory: ``index.html``, with documents and films beside it; those of old pages go."""
-    keeper, common, kept = _begun(pages, pages.most_bytes or MOST_BYTES, follow, films=True)
+    cache, common, settings = _cached(pages, MOST_BYTES, follow, films=True)
     clear_pages(directory)
     (directory / DATA).mkdir(parents=True, exist_ok=True)
     (directory / MARK).write_text(dumps({"form": FORM}) + "\n", encoding="utf-8")
-    page = "".join(shell(kept, single=False))
-    (directory / PAGE).write_text(page, encoding="utf-8")
-    keeper.tally.written = len(page.encode())
-    for one in chain(common.documents, common.films, keeper.of_runs(common.runs, follow)):
-        path = directory / one.address
+    page = directory / PAGE
+    page.write_text("".join(shell(settings, single=False)), encoding="utf-8")
+    cache.tally.written = page.stat().st_size
+    for item in chain(common.documents, common.films, cache.of_runs(common.runs, follow)):
+        path = directory / item.address
         path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(one, CachedFilm):
-            shutil.copyfile(one.path, path)
+        if isinstance(item, CachedFilm):
+            shutil.copyfile(item.path, path)
         else:
-            path.write_text(handed_over(one.name, one.packed), encoding="utf-8")
-        keeper.tally.written += path.stat().st_size
-    return keeper.tally
+            path.write_text(handed_over(item.name, item.packed), encoding="utf-8")
+        cache.tally.written += path.stat().st_size
+    return cache.tally
 
 
 def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
     """Write the pages as one file, which holds no films; raise ``UsageError`` where it can't stand there."""
     if file.is_dir():
         raise UsageError(f"{file} is a directory; expected a file to write the pages into, such as runs.html.")
-    keeper, common, kept = _begun(pages, pages.most_bytes or MOST_BYTES_SINGLE, follow, films=False)
-    beginning, end = shell(kept, single=True)
+    cache, common, settings = _cached(pages, MOST_BYTES_SINGLE, follow, films=False)
+    beginning, end = shell(settings, single=True)
+    documents = chain(common.documents, cache.of_runs(common.runs, follow))
+    blocks = (block(document.name, document.packed) for document in documents if isinstance(document, CachedDocument))
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.part")
     try:
         with unfinished.open("w", encoding="utf-8") as page:
-            page.write(beginning)
-            for one in chain(common.documents, common.films, keeper.of_runs(common.runs, follow)):
-                if not isinstance(one, CachedFilm):
-                    page.write(block(one.name, one.packed))
-            page.write(end)
+            page.writelines(chain([beginning], blocks, [end]))
         unfinished.replace(file)
-        keeper.tally.written = file.stat().st_size
+        cache.tally.written = file.stat().st_size
     finally:
         unfinished.unlink(missing_ok=True)
-    return keeper.tally
+    return cache.tally
 
 
 def clear_pages(directory: Path) -> None:
@@ -106,20 +124,22 @@ def _remove_empty(folder: Path) -> None:
             path.rmdir()
 
 
-def _begun(
-    pages: Pages, most_bytes: int, follow: Follow, *, films: bool
+def _cached(
+    pages: Pages, usual_bytes: int, follow: Follow, *, films: bool
 ) -> tuple[DocumentCache, SuiteDocuments, Mapping[str, Any]]:
+    """Return the cache, the documents of all runs, and what the page's modules are shown of the documents."""
+    most_bytes = pages.most_bytes or usual_bytes
     settings = settings_bundle(pages.beside)
-    keeper = DocumentCache(Documents(RunIndex(pages.runs)), pages.episodes, most_bytes, films=films)
-    common = keeper.common([one["name"] for one in settings["shipped"]], follow)
-    kept = {
+    cache = DocumentCache(Documents(RunIndex(pages.runs)), pages.episodes, most_bytes, films=films)
+    common = cache.common([table["name"] for table in settings["shipped"]], follow)
+    shown = {
         "settings": {**settings, "report": list(pages.report)},
-        "common": {one.name: one.address for one in common.documents},
+        "common": {document.name: document.address for document in common.documents},
         "problems": common.problems,
         "runs": common.runs,
         "left_out": _left_out(pages.episodes, most_bytes),
     }
-    return keeper, common, kept
+    return cache, common, shown
 
 
 def _left_out(episodes: Episodes, most_bytes: int) -> str:
@@ -134,3 +154,80 @@ def _left_out(episodes: Episodes, most_bytes: int) -> str:
         f"and {most_bytes / (1 << 20):g} MB at most. More is written with evopolicygym report --episodes all and a "
         f"larger --most-mb; evopolicygym view shows all."
     )
+
+
+def shell(kept: Mapping[str, Any], *, single: bool) -> tuple[str, str]:
+    """Return the page up to where documents stand in it, and its end.
+
+    ``kept`` is what the modules are shown of the documents; ``single`` says that all of them stand in the page, so that
+    nothing may be loaded from beside it.
+    """
+    files = {name: content.decode() for name, content in static_files().items()}
+    modules = {name: _address("text/javascript", _bare(text)) for name, text in files.items() if name.endswith(".js")}
+    imports = _as_script_text({"imports": modules})
+    begin = 'import "main.js";'
+    style = files["style.css"]
+    beside = "" if single else " 'self' file:"  # of a page on a disk, not every browser takes 'self' for its directory
+    policy = _POLICY.format(
+        scripts=f"data: {_hash(imports)} {_hash(begin)}{beside}", styles=_hash(style), beside=beside
+    )
+    text = files["index.html"]
+    for before, after in (
+        (
+            '<meta charset="utf-8">',
+            f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        ),
+        ('href="static/icon.svg"', f'href="{_address("image/svg+xml", files["icon.svg"])}"'),
+        ('<link rel="stylesheet" href="static/style.css">', f"<style>{style}</style>"),
+        (
+            '<script type="module" src="static/main.js"></script>',
+            f'<script type="importmap">{imports}</script>\n<script type="module">{begin}</script>',
+        ),
+    ):
+        text = _replaced(text, before, after)
+    beginning, end = text.split("</body>")
+    data = f'<script type="application/json" id="kept">{_as_script_text(kept)}</script>\n'
+    return beginning + data, f"</body>{end}"
+
+
+def block(name: str, packed: str) -> str:
+    """Return an element that holds a document; its name, made of untrusted words perhaps, does nothing in it."""
+    return f'<script type="text/plain" id="kept/{_attribute(name)}">{packed}</script>\n'
+
+
+def handed_over(name: str, packed: str) -> str:
+    """Return a script that hands a document over."""
+    return f"evopolicygymDocument({_as_script_text(name)},{_as_script_text(packed)});\n"
+
+
+def _as_script_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return JSON that ends no script element, and that is JavaScript too."""
+    text = dumps(value)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _attribute(text: str) -> str:
+    return "".join(
+        char if char.isascii() and (char.isalnum() or char in "/-._,") else f"&#{ord(char)};" for char in text
+    )
+
+
+def _bare(module: str) -> str:
+    """Return a module that imports the others by the names of the import map: nothing lies beside it."""
+    return _IMPORTED.sub(r"\1\2", module)
+
+
+def _address(kind: str, text: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(text.encode()).decode('ascii')}"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+
+
+def _replaced(text: str, before: str, after: str) -> str:
+    if text.count(before) != 1:
+        raise AssertionError(f"static/index.html has not exactly one {before!r}")
+    return text.replace(before, after)

@@ -18,7 +18,7 @@ from evopolicygym.cli.output import (
     Quiet,
     Verbose,
     Verbosity,
-    log_message,
+    log_update,
     out,
     print_error,
     print_json,
@@ -31,8 +31,7 @@ from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, nest_o
 from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import REVEALED_FILE
 from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
-from evopolicygym.runs.suites.messages import Message
-from evopolicygym.runs.suites.play import Suite, jobs_by_default, shares
+from evopolicygym.runs.suites.play import Suite, Update, jobs_by_default, shares
 from evopolicygym.runs.suites.records import PlannedRunResult, found
 from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
 
@@ -141,9 +140,9 @@ def _play(asked: "SuiteConfig", loud: Verbosity, *, as_json: bool) -> tuple[list
         view = SuiteView(progress_console(loud, as_json=as_json), results)
         LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
 
-        def observe(run: "PlannedRun", said: "Message | PlannedRunResult") -> None:
-            view.observe(run, said)
-            log_message(run, said)
+        def observe(run: "PlannedRun", update: "Update") -> None:
+            view.observe(run, update)
+            log_update(run, update)
 
         with view.live():
             undisturbed = playing.play(directory / LOG_FILE, observe)

@@ -1,8 +1,4 @@
-"""The bash of the agent ``neutral``: commands that run in its workplace, one after another.
-
-Nothing of the model is known in here. How the sandbox holds is described in ``sandbox/program/``, and how
-a command is run inside in ``sandbox/program/inside/commands.py``.
-"""
+"""The bash of the agent ``neutral``: commands that run in its sandbox, one after another."""
 
 import json
 import select
@@ -37,11 +33,11 @@ LOST = (
 )
 
 
-class WorkEnded(EvoPolicyGymError):
+class SandboxTerminated(EvoPolicyGymError):
     """What runs in the workplace went over a limit, or ended its workplace too often."""
 
 
-class Hands:
+class BashSession:
     """Runs commands; everything that they started is gone when it is left."""
 
     def __init__(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> None:
@@ -62,7 +58,7 @@ class Hands:
     def run(self, command: str) -> str:
         """Run a bash command; return what it printed and how it ended.
 
-        Raises ``StopRequested`` and ``WorkEnded``, as ``pause`` does.
+        Raises ``StopRequested`` and ``SandboxTerminated``, as ``pause`` does.
         """
         asked = {"command": command, "limit_s": COMMAND_S, "keep_bytes": KEEP_BYTES}
         try:
@@ -74,11 +70,11 @@ class Hands:
         return f"{output}{'' if not output or output.endswith(chr(10)) else chr(10)}[{end}]"
 
     def pause(self, seconds: float) -> None:
-        """Wait; raise ``StopRequested`` where the agent is to stop, ``WorkEnded`` where a limit is passed."""
+        """Wait; raise ``StopRequested`` where the agent is to stop, ``SandboxTerminated`` where a limit is passed."""
         if self._stop.wait(seconds):
             raise StopRequested("The agent was asked to stop.")
         if self._program is not None and (over := self._program.over()):
-            raise WorkEnded(f"the agent's commands were ended: {over}")
+            raise SandboxTerminated(f"the agent's commands were ended: {over}")
 
     def _exchange(self, line: bytes) -> Mapping[str, object]:
         if self._channel is None:
@@ -144,7 +140,7 @@ class Hands:
         self._leave()
         self._restarts += 1
         if self._restarts > RESTARTS:
-            raise WorkEnded(f"the agent's commands ended their sandbox {self._restarts} times")
+            raise SandboxTerminated(f"the agent's commands ended their sandbox {self._restarts} times")
         self._start()
 
     def _leave(self) -> None:

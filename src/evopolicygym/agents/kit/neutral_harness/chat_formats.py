@@ -1,7 +1,6 @@
 """A conversation with one tool or none, in the two formats: OpenAI Chat Completions and Anthropic Messages.
 
-A model's messages go back to it in its server's own format. ``provider.py`` sends the requests, and
-``model_proxy/usage.py`` reads the usage.
+A model's messages go back to it in its server's own format.
 """
 
 import json

@@ -1,0 +1,196 @@
+"""Asks a model for its next answer, through a model proxy, and keeps a transcript of what was said."""
+
+import asyncio
+import json
+import logging
+import re
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import httpx2
+
+from evopolicygym.agents.kit.neutral_harness.chat_formats import CONVERSATIONS, Answer, Conversation
+from evopolicygym.core import regular_file
+from evopolicygym.core.agent import Workspace
+from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.text import now
+from evopolicygym.model_proxy.formats import credential_header
+from evopolicygym.model_proxy.proxy import ModelProxy
+from evopolicygym.model_proxy.upstream import ModelUpstream
+from evopolicygym.model_proxy.usage import ModelUsage
+
+LOG = logging.getLogger(__name__)
+TRIES = 8
+PATIENCE_S = 600.0
+"""Seconds after a first failure within which it is tried again."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+LOOK_S = 0.1
+MOST_BYTES = 32 << 20
+TRANSCRIPT_BYTES = 64 << 20
+"""The most that is kept of what a run's agent says."""
+OK, UNAUTHORIZED, TOO_LARGE, TOO_MANY, SERVER_ERROR = 200, 401, 413, 429, 500
+PASSING = frozenset({408, 409, 425, TOO_MANY})
+"""Statuses that may be others in a while, beside all from 500."""
+TOO_LONG = re.compile(
+    r"context.?(length|window|size)|maximum context|prompt is too long|input (is|length).{0,20}(long|exceed)"
+    r"|too many (input )?tokens|exceeds? the (maximum|model).{0,30}tokens",
+    re.IGNORECASE,
+)
+Pause = Callable[[float], None]
+"""Waits so many seconds; raises where there is no more to wait for."""
+
+
+class ModelFailed(EvoPolicyGymError):
+    """The model server gives no answer, and asking again won't help."""
+
+
+class ConversationTooLong(EvoPolicyGymError):
+    """The model takes no conversation of this length."""
+
+
+class AllowanceSpent(EvoPolicyGymError):
+    """The run's limit of tokens or cost is reached."""
+
+
+class _Unavailable(EvoPolicyGymError):
+    """It may answer in a while."""
+
+    def __init__(self, message: str, pause_s: float = 0.0) -> None:
+        super().__init__(message)
+        self.pause_s = pause_s
+        """What the server asks for; zero where it doesn't."""
+
+
+class ModelClient:
+    """Asks one model through a model proxy of its own, which it opens and closes."""
+
+    def __init__(self, upstream: ModelUpstream, model: str, workspace: Workspace) -> None:
+        """Open the proxy with the price and the limits of a turn."""
+        self._upstream, self._model = upstream, model
+        self._proxy = ModelProxy(upstream.within(workspace), workspace.model_log, workspace.report)
+        self._address = self._proxy.serve(socket.create_server(("127.0.0.1", 0)))
+        self.has_answered = False
+        """Whether the model has ever given an answer."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._proxy.close()
+
+    def usage(self) -> ModelUsage:
+        """Return what the requests used so far; all of it once the client is closed."""
+        return self._proxy.usage()
+
+    def conversation(self, effort: str, *, bash: bool = True) -> Conversation:
+        """Return a new conversation in the format that the model's server speaks."""
+        return CONVERSATIONS[self._upstream.wire](effort, bash=bash)
+
+    def ask(self, conversation: Conversation, pause: Pause) -> Answer:
+        """Return the model's next answer.
+
+        Raises ``ModelFailed``, ``ConversationTooLong``, ``AllowanceSpent``, and whatever ``pause`` raises.
+        """
+        body = json.dumps(conversation.body(self._model)).encode()
+        deadline = 0.0
+        for attempt in range(TRIES):
+            try:
+                return self._attempt(conversation, body, pause)
+            except _Unavailable as error:
+                wait_s = error.pause_s or min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**attempt)
+                deadline = deadline or time.monotonic() + PATIENCE_S
+                server = f"the model server {self._upstream.prefix}"
+                if attempt == TRIES - 1 or time.monotonic() + wait_s > deadline:
+                    raise ModelFailed(f"{server} failed {attempt + 1} times in a row: {error}") from error
+                LOG.warning("attempt %d of %d to ask %s in %.0f s: %s", attempt + 2, TRIES, server, wait_s, error)
+            _wait(wait_s, pause)
+        raise AssertionError("unreachable")
+
+    def _attempt(self, conversation: Conversation, body: bytes, pause: Pause) -> Answer:
+        try:
+            status, headers, data = asyncio.run(self._post(conversation, body, pause))
+        except httpx2.HTTPError as error:
+            raise _Unavailable(f"no whole answer ({type(error).__name__})") from None
+        if status != OK:
+            if spent := self._proxy.spent():
+                raise AllowanceSpent(spent)
+            raise _refusal(status, headers, data.decode("utf-8", "replace"))
+        try:
+            answer = conversation.read(json.loads(data))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
+            raise _Unavailable(f"its answer can't be read: {data[:300].decode('utf-8', 'replace')}") from error
+        self.has_answered = True
+        return answer
+
+    async def _post(
+        self, conversation: Conversation, body: bytes, pause: Pause
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """Return status, headers and body of an answer; call ``pause`` while it is waited for."""
+        getting = asyncio.ensure_future(self._got(conversation, body))
+        try:
+            while not getting.done():
+                await asyncio.wait({getting}, timeout=LOOK_S)
+                pause(0.0)
+        finally:
+            getting.cancel()
+        return await getting
+
+    async def _got(self, conversation: Conversation, body: bytes) -> tuple[int, Mapping[str, str], bytes]:
+        headers = {"content-type": "application/json", **conversation.headers}
+        headers |= credential_header(conversation.wire, self._address.key, [])
+        address = self._address.address + conversation.path
+        async with (
+            httpx2.AsyncClient(trust_env=False, timeout=None, verify=False) as client,
+            client.stream("POST", address, headers=headers, content=body) as response,
+        ):
+            data = bytearray()
+            async for chunk in response.aiter_bytes():
+                data += chunk
+                if len(data) > MOST_BYTES:
+                    raise _Unavailable(f"its answer has more than {MOST_BYTES} bytes")
+        return response.status_code, response.headers, bytes(data)
+
+
+def _wait(seconds: float, pause: Pause) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        pause(min(left, LOOK_S))
+
+
+def _refusal(status: int, headers: Mapping[str, str], text: str) -> EvoPolicyGymError:
+    """Return what an answer that is none means."""
+    said = f"it answered {status}: {' '.join(text.split())[:300]}"
+    if status == UNAUTHORIZED:
+        return ModelFailed(f"the model server doesn't take the key for this model ({said}); look at --model-key")
+    if status == TOO_LARGE or (status < SERVER_ERROR and status != TOO_MANY and TOO_LONG.search(text)):
+        return ConversationTooLong(said)
+    spent = headers.get("x-should-retry") == "false" or "insufficient_quota" in text
+    if (status in PASSING or status >= SERVER_ERROR) and not spent:
+        try:
+            return _Unavailable(said, max(0.0, float(headers.get("retry-after", "0"))))
+        except ValueError:  # a date
+            return _Unavailable(said)
+    return ModelFailed(f"the model server refuses ({said}); look at --model, --model-key, --model-url and --model-wire")
+
+
+class Transcript:
+    """A JSON line for each thing said between an agent and its model, appended to one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._room = TRANSCRIPT_BYTES - (path.stat().st_size if path.exists() else 0)
+
+    def write(self, role: str, **what: Any) -> None:  # noqa: ANN401 - anything that is JSON
+        """Append a line while there is room; a full disk stops no agent."""
+        data = json.dumps({"time": now(), "role": role, **what}) + "\n"
+        self._room -= len(data)
+        if self._room < 0:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with regular_file.appender(self._path) as file:
+                file.write(data.encode())
