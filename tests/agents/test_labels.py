@@ -87,11 +87,6 @@ def test_programs_that_differ_are_noted(tmp_path: Path) -> None:
     assert [note for note in notes if "program files" in note and "mine" in note]
 
 
-def test_documents_of_old_records_stay_as_they_are(tmp_path: Path) -> None:
-    """An agent without a label has neither new key in ``run.json``, so that what was written before still verifies."""
-    assert {"label", "program_sha256"}.isdisjoint(real_document(tmp_path)["agent"])
-
-
 @pytest.mark.parametrize("label", ["a\nb", " ", "x" * 81])
 def test_a_label_that_can_t_be_shown_is_refused(label: str) -> None:
     """A label is printed in tables: it has to be printable, and not endless."""

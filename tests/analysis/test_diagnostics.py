@@ -192,19 +192,10 @@ def test_post_hoc_returns_come_back_as_written(record: RunRecord) -> None:
     """What was written is read, what is not finite included; where nothing was written there is nothing."""
     assert read_post_hoc(record.paths) is None
     late = Failure(FailureReason.TIMEOUT, "in act: too late", step=2)
-    known = {"a": PostHoc((1.5, float("inf"), float("-inf")), {2: late}), "b": PostHoc((), None)}
+    known = {"a": PostHoc((1.5, float("inf"), float("-inf")), {2: late}), "b": PostHoc((), {})}
     write_post_hoc(record.paths, known)
 
     assert read_post_hoc(record.paths) == known
-
-
-def test_post_hoc_returns_without_failures_are_read(record: RunRecord) -> None:
-    """A file of version 1, which kept no failures, is read as it was; how many failed is not known."""
-    record.paths.post_hoc.write_text('{"schema_version": "1", "checkpoints": {"a": {"returns": [1.0, 2.0, 3.0]}}}')
-    other = next(one for one in generalisation.measure(record).checkpoints if one.checkpoint == "a")
-
-    assert read_post_hoc(record.paths) == {"a": PostHoc((1.0, 2.0, 3.0), None)}
-    assert (other.held_out_failed, other.held_out) == (None, estimate([1.0, 2.0, 3.0]))
 
 
 @pytest.mark.parametrize(
@@ -213,10 +204,12 @@ def test_post_hoc_returns_without_failures_are_read(record: RunRecord) -> None:
         "",
         "[]",
         '{"checkpoints": {}}',
-        '{"schema_version": "3", "checkpoints": {}}',
-        '{"schema_version": "2", "checkpoints": {"a": {"returns": [1.0], "failures": {"0": {"reason": "luck"}}}}}',
-        '{"schema_version": "1", "checkpoints": {"a": {"returns": ["x"]}}}',
-        '{"schema_version": "1", "checkpoints": {"a": {"returns": [], "more": 1}}}',
+        '{"schema_version": 2, "checkpoints": {}}',
+        '{"schema_version": 4, "checkpoints": {}}',
+        '{"schema_version": 3, "checkpoints": {"a": {"returns": [1.0], "failures": {"0": {"reason": "luck"}}}}}',
+        '{"schema_version": 3, "checkpoints": {"a": {"returns": ["x"], "failures": {}}}}',
+        '{"schema_version": 3, "checkpoints": {"a": {"returns": [1.0]}}}',
+        '{"schema_version": 3, "checkpoints": {"a": {"returns": [], "failures": {}, "more": 1}}}',
         "[" * 100_000,
     ],
 )

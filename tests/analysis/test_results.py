@@ -71,7 +71,7 @@ def test_odd_numbers_are_numbers(tmp_path: Path, document: dict[str, Any]) -> No
     [
         ("{", "is not JSON"),
         ("[]", "can't be read"),
-        ('{"schema_version": "1"}', "protocol_version: Field required"),
+        ('{"schema_version": 3}', "protocol_version: Field required"),
         ("[" * 100_000, "is not JSON"),
     ],
 )

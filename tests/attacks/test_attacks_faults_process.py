@@ -29,7 +29,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import turns
 from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.run import dealer
-from fakes import SECRET, mark_beside, opening
+from fakes import SECRET, guard_beside, opening
 from moments import WatchedDisk, lived, played_on
 from places import ROOT, SUPPORT
 from playground import one_worker, policy
@@ -39,7 +39,7 @@ from whole_runs import config, events, played
 
 SOURCE = ROOT / "src" / "evopolicygym"
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-CALLS = {"write": 37, "flush": 138, "rename": 23, "link": 1}
+CALLS = {"write": 26, "flush": 125, "rename": 23, "commit": 12}
 """The writes of the fake's run with an agent behind the door."""
 OPEN_BY = 7
 """Calls after which a run is opened; who is interrupted before leaves nothing to take up."""
@@ -270,7 +270,7 @@ def test_a_torn_or_zeroed_end_is_cut_and_told(tmp_path: Path, undisturbed: Path)
         play_whole_toy(root)
         kept = RunPaths(root).journal.read_bytes().splitlines(keepends=True)
         RunPaths(root).journal.write_bytes(b"".join(kept[:-1]) + end)
-        mark_beside(root).path.unlink()  # which never knew of a line that was not on disk
+        guard_beside(root).path.unlink()  # which never knew of a line that was not on disk
 
         assert read_run(root).torn == len(end)
         play_whole_toy(root)

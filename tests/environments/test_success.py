@@ -28,19 +28,19 @@ FAILED = Failure(FailureReason.ERROR, "no act", 1)
 
 
 @pytest.fixture
-def older(tmp_path: Path) -> Path:
-    """Write a record of which one of three held-out episodes failed, and was recorded as a success all the same."""
+def failed(tmp_path: Path) -> Path:
+    """Write a record of which one of three held-out episodes failed, although the simulator reported a success."""
     events = [
         replace(one, episode=replace(one.episode, failure=FAILED))
         if isinstance(one, EpisodePlayed) and place == 20
         else one
         for place, one in enumerate(whole_run())
     ]
-    with RunWriter(tmp_path / "older", events[0]) as writer:  # type: ignore[arg-type]
+    with RunWriter(tmp_path / "failed", events[0]) as writer:  # type: ignore[arg-type]
         for event in events[1:]:
             writer.record(event)
         writer.write_document()
-    return tmp_path / "older"
+    return tmp_path / "failed"
 
 
 def test_random_actions_do_not_succeed_for_a_policy(tmp_path: Path) -> None:
@@ -52,16 +52,16 @@ def test_random_actions_do_not_succeed_for_a_policy(tmp_path: Path) -> None:
     assert (fine.episode.success, failed.episode.success) == (True, False)
 
 
-def test_an_older_record_is_read_by_the_rule(older: Path, shell: Shell) -> None:
-    """Tables, pages and exports count two of three; the document and its verification are as they were."""
-    record = read_run(older)
-    rows = [row for row in load_runs(older).episodes if row.split == "held_out"]
-    page = overview(RunPlace("older", older, "older"), read_summary(RunPaths(older)))
+def test_a_failed_episode_counts_as_no_success(failed: Path, shell: Shell) -> None:
+    """Tables, pages, exports and the document count two of three."""
+    record = read_run(failed)
+    rows = [row for row in load_runs(failed).episodes if row.split == "held_out"]
+    page = overview(RunPlace("failed", failed, "failed"), read_summary(RunPaths(failed)))
 
-    assert [one.ok for one in findings(older) if one.name == "run.json"] == [True]
-    assert success_rate(record.state) == load_result(older).success_rate == page["success_rate"] == 2 / 3
+    assert [one.ok for one in findings(failed) if one.name == "run.json"] == [True]
+    assert success_rate(record.state) == load_result(failed).success_rate == page["success_rate"] == 2 / 3
     assert [row.success for row in rows].count(True) == 2
-    assert "67%" in shell.printed("show", older)
+    assert "67%" in shell.printed("show", failed)
 
 
 @pytest.mark.parametrize(

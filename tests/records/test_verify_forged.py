@@ -1,6 +1,5 @@
 """Verifying: records whose journal was written anew, with a chain that fits, so that it says something else."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -22,13 +21,12 @@ from evopolicygym.core.event import (
 )
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, after
-from evopolicygym.records.documents import decode_event
 from evopolicygym.records.feedback import feedback_sha256, log_sha256
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rollback_guard import WHAT
 from evopolicygym.records.run_document import document_text
-from evopolicygym.runs import marks
 from evopolicygym.runs.experiment import LEDGER_FILE
 from evopolicygym.runs.revisit import ReplayMeans, revisited
 from evopolicygym.runs.verify import findings
@@ -173,27 +171,8 @@ def test_a_real_run_names_its_logs(played_run: PlayedRun) -> None:
     assert isinstance(opened, RunOpened)
     assert isinstance(finished, RunFinished)
 
-    assert opened.schema == SCHEMA
+    assert opened.schema_version == SCHEMA
     assert finished.logs_sha256.keys() == {one.name for one in played_run.paths.agent_logs if one.exists()}
-
-
-def test_records_of_before_have_no_hashes_of_logs(logged: RunPaths) -> None:
-    """Of a record of schema 1 none is demanded."""
-    opened, *rest = changed(logged, RunFinished, logs_sha256={})
-    assert isinstance(opened, RunOpened)
-    forge(logged, [replace(opened, schema=1), *rest])
-
-    assert not {"agent.log", "model.jsonl"} & {one.name for one in findings(logged.root)}
-
-
-def test_the_journal_of_before_is_read(copy: RunPaths) -> None:
-    """A journal whose first line names no schema is of schema 1, the rest by default."""
-    lines = copy.journal.read_bytes().splitlines()
-    first = json.loads(lines[0])["event"]
-    del first["schema"]
-    opened = decode_event(first)
-    assert isinstance(opened, RunOpened)
-    assert opened.schema == 1
 
 
 def test_validation_that_moves_the_selection(run_copy: PlayedRun) -> None:
@@ -239,7 +218,7 @@ def test_a_run_under_another_id(run_copy: PlayedRun, renamed: str) -> None:
     before = wrong(run_copy.paths)
     forge(run_copy.paths, [replace(opened, run_id=renamed), *rest])
 
-    assert (before, wrong(run_copy.paths)) == ([], [marks.WHAT])
+    assert (before, wrong(run_copy.paths)) == ([], [WHAT])
 
 
 def test_a_run_from_before_runs_were_listed(run_copy: PlayedRun) -> None:

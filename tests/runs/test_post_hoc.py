@@ -51,7 +51,7 @@ def test_every_other_candidate_is_played(run: PlayedRun) -> None:
 def test_what_is_known_is_not_played_again(run: PlayedRun) -> None:
     """A second call, as after an interruption, plays only the checkpoints that are still due."""
     first, *others = due(run.paths.root)
-    known = PostHoc((0.5,) * HELD_OUT, None)
+    known = PostHoc((0.5,) * HELD_OUT, {})
     write_post_hoc(run.paths, {first: known})
 
     assert play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1)).checkpoints == len(others)

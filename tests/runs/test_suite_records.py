@@ -149,23 +149,6 @@ def test_what_a_process_leaves(run: PlannedRun, tmp_path: Path) -> None:
     assert result_of_process(run, None, None, 3, played=False).message.endswith("exit code 3")
 
 
-def test_a_program_without_a_limit_of_time_is_known_again(tmp_path: Path) -> None:
-    """A program's record from before there was a default limit of time is still its run's, and no other limit's."""
-    agents = [
-        {"name": "command", "command": ["true"]},
-        {"command": ["true"], "limits": {"max_time": "2h"}, "label": "b"},
-    ]
-    today, other = plan(suite(tmp_path, agents=agents))[:2]
-    before = replace(today.config.agent, allowance=replace(today.config.agent.allowance, seconds=None))
-    place = tmp_path / "experiment"
-    lay(place / "a", [replace(opened(today), agent=before)])
-
-    assert [only(run, place).verdict for run in (today, other)] == [
-        PlannedRunVerdict.INTERRUPTED,
-        PlannedRunVerdict.WAITING,
-    ]
-
-
 @pytest.mark.parametrize(
     ("waive", "recorded", "found_there"),
     [

@@ -23,7 +23,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.experiment import Experiment
 from evopolicygym.runs.run import play
-from fakes import PATIENCE_S, SECRET, FakeExecutor, mark_beside, open_run, opening, task
+from fakes import PATIENCE_S, SECRET, FakeExecutor, guard_beside, open_run, opening, task
 from whole_runs import config
 
 POLICIES = (("1", "0-2"), ("init_error", "0"), ("3", "0-3"))
@@ -92,7 +92,7 @@ def play_whole_toy(root: Path) -> None:
     for directory in (paths.system, paths.feedback, paths.staging, paths.checkpoints):
         directory.mkdir(parents=True, exist_ok=True)
     begun = paths.journal.exists() and bool(read(paths.journal).events)
-    with RunWriter(root, None if begun else opening(task=task()), mark_beside(root)) as writer:
+    with RunWriter(root, None if begun else opening(task=task()), guard_beside(root)) as writer:
         if writer.state.stage is not Stage.FINISHED:
             runs._to_the_end(writer, FakeExecutor(), Experiment("experiment", SECRET), ScriptedAgent(steps))
         writer.write_document()

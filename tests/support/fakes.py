@@ -43,8 +43,8 @@ from evopolicygym.judge.dealer import Dealer
 from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
 from evopolicygym.judge.session import JudgeSession
-from evopolicygym.records.high_water import HighWaterMark
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.rollback_guard import RollbackGuard
 from evopolicygym.records.trajectories import EpisodeFiles, Trajectory, write_episode
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.checkpoint import capture
@@ -295,11 +295,11 @@ class RunMaker:
         return self.stack.enter_context(open_run(self.below / name, changes))
 
 
-def mark_beside(root: Path) -> HighWaterMark:
+def guard_beside(root: Path) -> RollbackGuard:
     """Return where the high-water mark of a run on the toy is kept: beside its directory, never in the user's state."""
     directory = root.parent / "marks"
     directory.mkdir(exist_ok=True)
-    return HighWaterMark(directory, SECRET, "experiment", root.name)
+    return RollbackGuard(directory, "experiment", root.name)
 
 
 @contextmanager
@@ -313,7 +313,7 @@ def open_run(
     if not (paths.system / "policy.py").exists():
         (paths.system / "policy.py").write_text("1", encoding="utf-8")
     first = None if changes is None else opening(task=task(**changes))
-    with RunWriter(root, first, mark_beside(root)) as writer:
+    with RunWriter(root, first, guard_beside(root)) as writer:
         limits = writer.state.opened.task.limits
         rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (

@@ -202,7 +202,7 @@ def lay_broken(runs: Path, outside: Outside) -> None:
         with zipfile.ZipFile(directory / "steps.npz", "w", zipfile.ZIP_BZIP2) as archive:
             archive.writestr("actions.npy", bytes(64 << 20))
             archive.writestr("rewards.npy", bytes(64 << 20))
-    (steps.root / "post_hoc.json").write_text('{"schema_version": "1", "checkpoints": {"a": 1}}', encoding="utf-8")
+    (steps.root / "post_hoc.json").write_text('{"schema_version": 3, "checkpoints": {"a": 1}}', encoding="utf-8")
 
 
 def lay_names_that_lead_out(runs: Path, outside: Outside) -> None:

@@ -8,6 +8,7 @@ to its end in peace. ``python moments.py --SIGTERM ROOT CALL …`` sends a signa
 import errno
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 
 KILLED, ALIVE = 9, 0
-CALLS = {"write": 33, "flush": 149, "rename": 27, "link": 1}
+CALLS = {"write": 24, "flush": 138, "rename": 27, "commit": 10}
 """The writes of the fake's run. Whoever adds one adds it here, and so to the moments of the tests."""
 PATIENCE_S = 120.0
 
@@ -46,8 +47,8 @@ class WatchedDisk(Disk):
     def flush(self, descriptor: int) -> None:
         self.call("flush", self._note_flushed, descriptor)
 
-    def flush_content(self, descriptor: int) -> None:
-        self.call("flush", self._note_flushed, descriptor)
+    def commit(self, database: sqlite3.Connection) -> None:
+        self.call("commit", super().commit, database)
 
     def rename(self, source: Path, target: Path) -> None:
         self.call("rename", super().rename, source, target)

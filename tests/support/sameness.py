@@ -16,11 +16,11 @@ from evopolicygym.core.event import (
     RunStopped,
 )
 from evopolicygym.core.run import RunState, Stage
-from evopolicygym.records.high_water import Mark
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rollback_guard import Mark
 from evopolicygym.runs import verify
-from fakes import mark_beside
+from fakes import guard_beside
 from whole_runs import events
 
 NOTES = (RunOpened, RunResumed, RunStopped, AgentStarted, AgentEnded, EpisodeRepeated)
@@ -84,7 +84,7 @@ def assert_the_same(root: Path, undisturbed: Path, *, marked_beside: bool = True
     assert [one for one in verify.findings(root) if not one.ok] == []
     assert strays(root) == []
     if marked_beside:
-        assert mark_beside(root).read() == Mark(len(events(paths)), read_run(root).hashes[-1], state.spent)
+        assert guard_beside(root).read() == Mark(len(events(paths)), read_run(root).hashes[-1], state.spent)
 
 
 def strays(root: Path) -> list[Path]:

@@ -27,8 +27,6 @@ from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_document import MOST_DOCUMENT, document_text, written_stage
 
 DOCUMENT = "run.json"
-LOGS_SCHEMA = 2
-"""Records of this schema have hashes of the agent's logs, and of what was played post hoc."""
 MOST_NAMED = 8
 """Episodes that are named."""
 
@@ -55,9 +53,8 @@ def audit(root: Path) -> Iterator[Finding]:
         return
     if state.finished.status is RunStatus.SCORED:
         yield _evaluation(state, state.finished.evaluation_sha256, paths)
-    if state.opened.schema >= LOGS_SCHEMA:
-        yield from _logs(state.finished, paths)
-        yield from _post_hoc(state, paths)
+    yield from _logs(state.finished, paths)
+    yield from _post_hoc(state, paths)
     yield _document(paths)
     if state.finished.score is not None:
         yield Finding("score", ok=True, detail=f"{state.finished.score:.6g}, recomputed from its held-out cases")

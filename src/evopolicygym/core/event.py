@@ -14,9 +14,8 @@ from evopolicygym.core.rollout import Episode
 from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus
 from evopolicygym.core.task import Task
 
-SCHEMA = 2
-"""Of what a journal holds, named by its first line. A record of schema 1 names none and has no ``logs_sha256``; what it
-lacks has a default, which is all of its migration."""
+SCHEMA = 3
+"""Of a record: the journal's first line names it, ``run.json`` and ``post_hoc.json`` do too. Only this one is read."""
 
 
 class CloseReason(StrEnum):
@@ -82,11 +81,10 @@ class RunOpened:
     """What the agent's model costs; None where that isn't known, or where it asks none."""
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """The modules that make the environment, each with a hash of its files (``core.rollout``); empty where
-    gymnasium alone makes it, and in records from before they were hashed."""
+    gymnasium alone makes it, and where they were not hashed."""
     revealed: bool = False
     """Whether the experiment's secret had been published, so that its cases were hidden no more."""
-    schema: int = 1
-    """Which version of what a journal holds this is (``SCHEMA``)."""
+    schema_version: int = SCHEMA
 
 
 @dataclass(frozen=True, slots=True)

@@ -463,9 +463,8 @@ def _with_submission(state: RunState, submission: SubmissionState) -> RunState:
 
 
 def _same(played: float | None, recorded: float | None) -> bool:
-    """Whether a number is what was recorded; of one that is unknown, as one case's error is, older records hold 0."""
     if played is None or recorded is None:
-        return played is None and not recorded
+        return played is recorded
     return played == recorded or (math.isnan(played) and math.isnan(recorded))
 
 

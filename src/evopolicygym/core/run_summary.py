@@ -197,13 +197,11 @@ class RunOutcome:
     score: float | None = None
     """As it was recorded."""
     standard_error: float | None = None
-    """As it was recorded, which in older records is 0 for a single case."""
+    """As it was recorded."""
     held_out_returns: tuple[float, ...] | None = None
     """In the split's order; None while any is missing."""
     success_rate: float | None = None
     """Share of held-out episodes in which the policy succeeded; None where there is no success."""
-    recorded_success_rate: float | None = None
-    """The same as it was recorded, which in older records counts episodes that random actions finished."""
     held_out_failures: int = 0
     """Held-out episodes in which the policy failed."""
 

@@ -10,11 +10,30 @@ from typing import Any, get_args
 
 from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.event import Event, RunOpened
+from evopolicygym.core.event import SCHEMA, Event, RunOpened
 from evopolicygym.core.spaces import from_schema, to_schema
+from evopolicygym.core.text import printable
 
 SCHEMA_VERSION = "1"
-"""Of journal, ``run.json`` and ``summary.json`` alike."""
+"""Of ``summary.json``, ``GET /info``, films and suites. A record has ``SCHEMA`` instead."""
+
+
+def migrate(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record's document in today's schema: ``run.json``, ``post_hoc.json`` or the journal's first event.
+
+    No older schema is read, so it is returned as it is. Raises ``RecordError`` for a document of another schema.
+    """
+    found = document.get("schema_version", document.get("schema", 1))
+    if found == SCHEMA and not isinstance(found, bool):
+        return document
+    shown = printable(str(found))[:60]
+    is_newer = shown.isdecimal() and int(shown) > SCHEMA
+    hint = (
+        "It was written by a newer version of evopolicygym: update evopolicygym to read it."
+        if is_newer
+        else "It was written by an older version of evopolicygym: read it with that version, or play the run again."
+    )
+    raise RecordError(f"Invalid record: expected schema {SCHEMA}, got {shown}. {hint}")
 
 
 def _kind(event_class: type) -> str:
@@ -37,7 +56,7 @@ def decode_event(document: object) -> Event:
     if not isinstance(kind, str) or kind not in KINDS:
         raise RecordError(f"The journal holds an event of kind {kind!r}, which this version does not know.")
     try:
-        event: Event = decoder(KINDS[kind]).value(fields)
+        event: Event = decoder(KINDS[kind]).value(migrate(fields) if KINDS[kind] is RunOpened else fields)
     except Undecodable as error:
         raise RecordError(f"The journal holds a {kind} that can't be read: {error}.") from error
     try:

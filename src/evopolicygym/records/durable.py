@@ -4,6 +4,7 @@ Every write that a record's soundness hangs on goes through ``disk``: the journa
 """
 
 import os
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -29,9 +30,9 @@ class Disk:
         """Have on disk what was written."""
         os.fsync(descriptor)
 
-    def flush_content(self, descriptor: int) -> None:
-        """Have on disk what was written into a file whose size stays; its times may come later."""
-        os.fdatasync(descriptor)
+    def commit(self, database: sqlite3.Connection) -> None:
+        """Have a database's open transaction on disk."""
+        database.commit()
 
     def rename(self, source: Path, target: Path) -> None:
         """Move a name within one file system."""

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import struct
 from pathlib import Path
 
 from evopolicygym.core import regular_file
@@ -28,6 +29,20 @@ def locked(path: Path, what: str) -> int:
     descriptor = regular_file.descriptor(path, flags=os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise RecordError(f"{what} is being played by another process; wait for it or stop it.") from error
+    return descriptor
+
+
+def locked_byte(path: Path, place: int, what: str) -> int:
+    """Lock one byte of a file, which need not have it, and return the descriptor; raise as ``locked`` does.
+
+    The lock is the open file's: it conflicts within one process, and the system gives it back when that is gone.
+    """
+    descriptor = regular_file.descriptor(path, flags=os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0))
     except BlockingIOError as error:
         os.close(descriptor)
         raise RecordError(f"{what} is being played by another process; wait for it or stop it.") from error

@@ -53,7 +53,7 @@ class RunPaths:
 
     @property
     def notes(self) -> Path:
-        """What the agent writes down for itself; not in records from before there were notes."""
+        """What the agent writes down for itself."""
         return self.workspace / NOTES
 
     @property

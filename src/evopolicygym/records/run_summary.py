@@ -154,7 +154,6 @@ def _outcome(state: RunState) -> RunOutcome:
         standard_error=state.finished.standard_error if state.finished else None,
         held_out_returns=held_out_returns(state) if held_out else None,
         success_rate=success_rate(state),
-        recorded_success_rate=mean(one.success for one in played),
         held_out_failures=sum(episode.failure is not None for episode in played),
     )
 

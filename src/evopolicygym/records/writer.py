@@ -15,10 +15,10 @@ from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.feedback import log_sha256, seal
-from evopolicygym.records.high_water import HighWaterMark, Mark
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.rollback_guard import Mark, RollbackGuard
 from evopolicygym.records.run_document import document_text
 
 Listener = Callable[[Event, RunState], None]
@@ -33,10 +33,10 @@ class ListenerFailed(EvoPolicyGymError):
 class RunWriter:
     """An open run. Every change goes through ``record``: checked, on disk, then known."""
 
-    def __init__(self, root: Path, opening: Event | None = None, mark: HighWaterMark | None = None) -> None:
+    def __init__(self, root: Path, opening: Event | None = None, guard: RollbackGuard | None = None) -> None:
         """Open a run's directory; begin it with ``opening`` where it is new.
 
-        ``mark`` is the run's high-water mark, which is kept from now on.
+        ``guard`` keeps the run's high-water mark from now on.
 
         Raises ``RecordError`` where another process has it open, where its journal is broken or contradicts the mark.
         """
@@ -54,9 +54,9 @@ class RunWriter:
             self._clear_strays()
             self.journal = Journal(self.paths.journal)
             opened.callback(self.journal.close)
-            self._mark = mark
-            if mark:
-                opened.callback(mark.close)
+            self._guard = guard
+            if guard:
+                opened.callback(guard.close)
             self.state = self._begun(opening) if opening else self._found()
             self._opened = opened.pop_all()
 
@@ -70,16 +70,16 @@ class RunWriter:
         if self.journal.events:
             raise RecordError(f"{self.paths.root} already holds a run.")
         state = after(None, opening)
-        if self._mark:  # before there is a record: a run that was begun here always has its mark
-            self._mark.take((self.journal.hash_with(opening),), state.spent)
+        if self._guard:  # before there is a record: a run that was begun here always has its mark
+            self._guard.take((self.journal.hash_with(opening),), state.spent)
         self.journal.append(opening, flush=True)
         return state
 
     def _found(self) -> RunState:
         state = fold(self.journal.events)
-        if self._mark:
+        if self._guard:
             self.journal.flush()  # a mark may be made now, and must not be ahead of what is on disk
-            self._mark.take(self.journal.hashes, state.spent)
+            self._guard.take(self.journal.hashes, state.spent)
         return state
 
     def _clear_strays(self) -> None:
@@ -110,8 +110,8 @@ class RunWriter:
             self.state = state
             if files:
                 self._unflushed.append(files)
-            if flush and self._mark:
-                self._mark.advance(Mark(*self.journal.reached, state.spent))
+            if flush and self._guard:
+                self._guard.advance(Mark(*self.journal.reached, state.spent))
             for listener in self._listeners:
                 try:
                     listener(event, state)

@@ -14,12 +14,9 @@ from evopolicygym.core.run import RunState
 from evopolicygym.core.text import now
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rollback_guard import guard_of, is_marked
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.runs.marks import is_marked, mark_of
 from evopolicygym.runs.revisit import ReplayMeans, revisited
-
-POST_HOC_SCHEMA = 2
-"""Journals of this schema have a line for each checkpoint that played post hoc."""
 
 
 def due(root: Path) -> tuple[str, ...]:
@@ -46,8 +43,8 @@ def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayMeans =
     if not due(root):
         return Played()
     opened = read_run(root).state.opened
-    mark = mark_of(opened) if is_marked(root) else None
-    with revisited(root, means) as run, RunWriter(root.resolve(), mark=mark) as writer:
+    guard = guard_of(opened) if is_marked(root) else None
+    with revisited(root, means) as run, RunWriter(root.resolve(), guard=guard) as writer:
         paths, state = run.record.paths, run.record.state
         known = dict(read_post_hoc(paths) or {})
         missing = _due(state, known)
@@ -60,8 +57,8 @@ def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayMeans =
                     failures[position] = episode.failure
                 played()
             known[checkpoint] = PostHoc(tuple(returns[position] for position in sorted(returns)), failures)
-            if opened.schema >= POST_HOC_SCHEMA:  # before the file: who is killed in between plays it again
-                writer.record(PostHocPlayed(now(), checkpoint, post_hoc_sha256(known[checkpoint])))
+            # Before the file: who is killed in between plays it again.
+            writer.record(PostHocPlayed(now(), checkpoint, post_hoc_sha256(known[checkpoint])))
             write_post_hoc(paths, known)
         return Played(len(missing), run.isolation)
 

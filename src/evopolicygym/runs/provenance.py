@@ -14,7 +14,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.core.text import printable
 from evopolicygym.environments.derived import pack_spec
-from evopolicygym.runs import marks
+from evopolicygym.records import rollback_guard
 from evopolicygym.specs import catalog, pack_catalog
 
 TRUST = "--trust"
@@ -23,12 +23,12 @@ TRUST = "--trust"
 
 def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     """Raise ``UsageError`` where resuming a run would start what somebody else named, and nobody has allowed that."""
-    if trusted or marks.is_marked(root):
+    if trusted or rollback_guard.is_marked(root):
         return
     agent = opened.agent
     command = f", which runs the command: {shlex.join(agent.command)}" if agent.command else ""
     raise UsageError(
-        f"{root} was not begun on this machine by this user (or before marks of that were kept). To resume it would "
+        f"{root} was not begun on this machine by this user. To resume it would "
         f"start its agent {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
         f"environment {_described(opened.task.environment)}. If you trust whoever made it, add {TRUST}. To look at it "
         f"without starting anything: show, verify, diagnose, view."
@@ -41,7 +41,7 @@ def check_simulator(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     A spec may import any module that is installed, and hand it anything.
     """
     spec = opened.task.environment
-    if trusted or _is_known(spec) or marks.known(root):
+    if trusted or _is_known(spec) or rollback_guard.is_known(root):
         return
     raise UsageError(
         f"{root} was played on an environment of its own, {_described(spec)}, which is not among those that are "

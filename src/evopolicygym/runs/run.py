@@ -14,7 +14,7 @@ from evopolicygym.core import cases
 from evopolicygym.core.agent import Agent, Particular, PriceSnapshot, rules_of
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
-from evopolicygym.core.event import SCHEMA, Event, RunOpened, RunResumed, RunStopped, StopReason
+from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.rollout import Executor, Grounds, other_code
 from evopolicygym.core.run import RunState, Stage
@@ -28,13 +28,13 @@ from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.rollback_guard import check_state_dir_writable, guard_of
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
 from evopolicygym.runs.agent_workspace import opened_workspace, refuse_occupied
 from evopolicygym.runs.config import RunConfig
 from evopolicygym.runs.executor import config_for_resume, is_pinned, open_executor, refuse_program, refuse_unknown
-from evopolicygym.runs.marks import mark_of, refuse_unkept
 from evopolicygym.runs.policy_packages import refuse_packages, try_packages
 from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.program import changed_program, sha256_of
@@ -77,7 +77,7 @@ def play(
     run_id = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     runs, environment = config.runs.resolve(), config.task.environment
     root = run_directory(runs, config.experiment, config.agent.name, environment.name, run_id)
-    refuse_unkept()
+    check_state_dir_writable()
     owner = experiment.begin(config.runs, config.experiment)
     if config.split is SplitSource.DIRECTORY:
         if config.split_directory is None:
@@ -93,7 +93,7 @@ def play(
         config = replace(config, agent=replace(config.agent, program_sha256=sha256_of(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         experiment.list_run(opening)
-        writer = stack.enter_context(RunWriter(root, opening, mark_of(opening)))
+        writer = stack.enter_context(RunWriter(root, opening, guard_of(opening)))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _to_the_end(writer, executor, owner, agent, directory)
@@ -127,16 +127,16 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     record = read_run(root)
     state = record.state
     check_agent(root, state.opened, trusted=trusted)
-    refuse_unkept()
+    check_state_dir_writable()
     if state.stage is Stage.FINISHED:
-        with RunWriter(root, mark=mark_of(state.opened)) as writer:
+        with RunWriter(root, guard=guard_of(state.opened)) as writer:
             writer.write_document()  # what may still be missing after the journal's last line
         opened(RunPaths(root), state)
         return state
     owner = experiment.of_run(root, state.opened)
     import_from(Path.cwd(), state.opened.task.environment)
     with ExitStack() as stack:
-        writer = stack.enter_context(RunWriter(root, mark=mark_of(state.opened)))
+        writer = stack.enter_context(RunWriter(root, guard=guard_of(state.opened)))
         agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
         program = ""
         if state.stage is Stage.OPEN:
@@ -255,7 +255,6 @@ def _opening(
         price=price,
         simulator_code=grounds.simulator_code,
         revealed=config.split is not SplitSource.PUBLIC and experiment.is_revealed(config.runs, config.experiment),
-        schema=SCHEMA,
     )
 
 

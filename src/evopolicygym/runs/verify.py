@@ -8,9 +8,11 @@ from pathlib import Path
 
 from evopolicygym.analysis.audit import audit
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
+from evopolicygym.core.event import RunOpened
 from evopolicygym.core.finding import Finding
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs import experiment, marks
+from evopolicygym.records.rollback_guard import WHAT, mark_finding
+from evopolicygym.runs import experiment
 from evopolicygym.runs.run import dealer
 
 
@@ -20,8 +22,8 @@ def findings(root: Path) -> Iterator[Finding]:
     yield from found
     if not found[0].ok:
         return
-    yield marks.finding(root)
     state = read_run(root).state
+    yield mark_finding(root) or _without_mark(state.opened)
     try:
         dealer(state, experiment.of_run(root, state.opened))
     except UsageError:
@@ -30,3 +32,20 @@ def findings(root: Path) -> Iterator[Finding]:
         yield Finding("commitment", ok=False, detail=str(error))
     else:
         yield Finding("commitment", ok=True, detail="the cases are those that the run committed to when it was opened")
+
+
+def _without_mark(opened: RunOpened) -> Finding:
+    """Return what is found of a run without a mark: its experiment may list the runs that it began here."""
+    try:
+        ledger = experiment.ledger_of(opened.experiment)
+    except EvoPolicyGymError as error:
+        return Finding(WHAT, ok=False, detail=str(error))
+    if ledger is None or opened.time < ledger.since:
+        return Finding(WHAT, ok=True, detail="not checked: begun elsewhere, by another user, or before marks were kept")
+    known = "its mark was removed" if opened.run_id in ledger.runs else "it began no run of this id on this machine"
+    return Finding(
+        WHAT,
+        ok=False,
+        detail=f"the run's experiment began here, and {known}: the record was changed, or comes from where its secret "
+        f"was copied to",
+    )

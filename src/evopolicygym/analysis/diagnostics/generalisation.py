@@ -104,7 +104,7 @@ def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> Checkp
 def _failed(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
     if is_selected:
         return sum(bool(one and one.failure) for one in state.rollout(Split.HELD_OUT, checkpoint).episodes)
-    return None if post_hoc is None or post_hoc.failures is None else len(post_hoc.failures)
+    return None if post_hoc is None else len(post_hoc.failures)
 
 
 def _less(one: Estimate | None, other: float | None) -> float | None:

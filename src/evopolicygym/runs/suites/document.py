@@ -16,8 +16,8 @@ from evopolicygym.records import durable
 from evopolicygym.records.documents import SCHEMA_VERSION
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths, experiment_directory
+from evopolicygym.records.rollback_guard import check_state_dir_writable
 from evopolicygym.records.run_names import find_runs
-from evopolicygym.runs.marks import refuse_unkept
 from evopolicygym.runs.suites.suite import SuiteConfig, entry_name, suite_of
 
 SUITE_FILE, LOCK_FILE, LOG_FILE = "suite.json", "suite.lock", "suite.log"
@@ -35,7 +35,7 @@ def held(suite: SuiteConfig) -> Iterator[int]:
     Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or
     nothing can be kept in the state directory.
     """
-    refuse_unkept()
+    check_state_dir_writable()
     directory = directory_of(suite)
     directory.mkdir(parents=True, exist_ok=True)
     descriptor = locked(directory / LOCK_FILE, f"The suite in {directory}")

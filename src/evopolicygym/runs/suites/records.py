@@ -20,16 +20,14 @@ from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
 from evopolicygym.core.isolation import parted, written
-from evopolicygym.core.options import AUTO, COMMAND
+from evopolicygym.core.options import AUTO
 from evopolicygym.core.task import Task
-from evopolicygym.records import journal
+from evopolicygym.records import journal, rollback_guard
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord, read_run, record_of
 from evopolicygym.records.run_document import is_current
 from evopolicygym.records.run_names import find_runs
-from evopolicygym.runs import marks
-from evopolicygym.runs.config import COMMAND_S
 from evopolicygym.runs.suites.suite import PlannedRun
 
 EXPECTED_ENDS = {AgentEnd.FINISHED.value, AgentEnd.STOPPED.value}
@@ -77,7 +75,7 @@ class PlannedRunResult:
 def is_own(record: RunRecord) -> bool:
     """Return whether this user played a record's run on this machine, and a finished one is as it was played."""
     root = record.paths.root
-    if not marks.known(root):
+    if not rollback_guard.is_known(root):
         return False
     if record.state.finished is None:
         return True
@@ -182,17 +180,9 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
 def _identities(opened: RunOpened) -> tuple[str, ...]:
     """Return what a record can be asked for as: its isolation by name, or whichever works, with as much waived."""
     return tuple(
-        _identity(opened.task, agent, opened.seed, opened.split, isolation)
-        for agent in (opened.agent, _limited(opened.agent))
+        _identity(opened.task, opened.agent, opened.seed, opened.split, isolation)
         for isolation in (opened.isolation, written(AUTO, parted(opened.isolation)[1]))
     )
-
-
-def _limited(agent: AgentConfig) -> AgentConfig:
-    """Return a program that was given no limit of time with today's default: earlier records have none."""
-    if agent.name != COMMAND or agent.allowance.seconds is not None:
-        return agent
-    return replace(agent, allowance=replace(agent.allowance, seconds=COMMAND_S))
 
 
 def _planned_identities(run: PlannedRun, alone: Container[str]) -> Iterator[str]:

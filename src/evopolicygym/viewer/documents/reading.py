@@ -118,7 +118,7 @@ def find_episode(record: RunRecord, name: str) -> EpisodePlace:
     known = post_hoc_known(record.paths).get(place.checkpoint)
     if known is None or place.position >= len(known.returns):
         return place
-    failure = (known.failures or {}).get(place.position)
+    failure = known.failures.get(place.position)
     return replace(place, episode_return=known.returns[place.position], failure=failure)
 
 

@@ -176,8 +176,8 @@ def hidden_bundle(record: RunRecord, item: SubmissionState) -> dict[str, Any]:
             played = enumerate(state.rollout(split, checkpoint).episodes)
             rows[split.value] = [_row(item, split, case, episode_line(line)) for case, line in played if line]
         if not rows[Split.HELD_OUT.value]:
-            known = post_hoc_known(record.paths).get(checkpoint, PostHoc((), None))
-            returns, failures = known.returns[: state.cases(Split.HELD_OUT)], known.failures or {}
+            known = post_hoc_known(record.paths).get(checkpoint, PostHoc((), {}))
+            returns, failures = known.returns[: state.cases(Split.HELD_OUT)], known.failures
             rows["post_hoc"] = [
                 _row(item, Split.HELD_OUT, case, {"return": value, "failure": _reason(failures.get(case))})
                 for case, value in enumerate(returns)

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from evopolicygym.core.run import RunState, Stage
 from evopolicygym.records import durable
 from evopolicygym.records.durable import Disk
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.rollback_guard import DATABASE, WHAT, is_known
 from evopolicygym.records.run_names import find_runs
-from evopolicygym.runs import marks, run, verify
+from evopolicygym.runs import run, verify
 from played_runs import PlayedRun
 from shell import Shell
 from whole_runs import config, played, state_kept_in
@@ -56,7 +58,7 @@ def taken_up(root: Path) -> RunState:
 
 def said(root: Path) -> tuple[bool, str]:
     """Return what verifying says of the mark."""
-    (found,) = (one for one in verify.findings(root) if one.name == marks.WHAT)
+    (found,) = (one for one in verify.findings(root) if one.name == WHAT)
     return found.ok, found.detail
 
 
@@ -75,7 +77,7 @@ def test_a_run_that_went_back_is_named_by_verify(rewound: Path, begun: tuple[Pat
     done = shell("verify", str(rewound))
 
     assert done.code == 1
-    assert marks.WHAT in done.out
+    assert WHAT in done.out
     ok, detail = said(begun[0])
     assert ok
     assert "not checked" not in detail
@@ -99,34 +101,42 @@ def test_a_run_is_known_where_it_was_played(
     """A run is known to its user, wherever it lies, and to nobody else; a record that was rewound is not."""
     copy = Path(shutil.copytree(begun[0], tmp_path / "moved"))
 
-    assert (marks.known(copy), marks.known(rewound)) == (True, False)
+    assert (is_known(copy), is_known(rewound)) == (True, False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
-    assert not marks.known(copy)
+    assert not is_known(copy)
     with pytest.raises(UsageError):
-        marks.known(tmp_path)
+        is_known(tmp_path)
 
 
-@pytest.mark.parametrize("lost", ["key", "mark"])
-def test_a_damaged_state_is_told(rewound: Path, lost: str) -> None:
-    """A key or a mark that was changed is named, and nothing is taken for granted."""
-    place = Path(os.environ["XDG_STATE_HOME"]) / "evopolicygym" / "experiments" / "marks"
-    file = place / "key" if lost == "key" else next(path for path in place.iterdir() if path.name != "key")
-    file.write_text("0" * 64)
+def marks_of_user() -> Path:
+    return Path(os.environ["XDG_STATE_HOME"]) / "evopolicygym" / "experiments" / "marks"
+
+
+def test_a_damaged_state_is_told(rewound: Path) -> None:
+    """A table that was changed is named, and nothing is taken for granted."""
+    (marks_of_user() / DATABASE).write_text("0" * 4096)
     ok, detail = said(rewound)
 
     assert not ok
     assert "was changed" in detail
-    assert not marks.known(rewound)
+    assert not is_known(rewound)
     with pytest.raises(RecordError, match="was changed"):
         taken_up(rewound)
 
 
-def test_the_key_is_its_users_alone(rewound: Path) -> None:
-    """Nobody else can read the key or list the marks."""
-    place = Path(os.environ["XDG_STATE_HOME"]) / "evopolicygym" / "experiments" / "marks"
+def test_a_mark_file_of_before_is_no_mark(rewound: Path) -> None:
+    """Of a user whose marks were files, which nobody reads now, a run is as one whose mark was removed."""
+    (marks_of_user() / DATABASE).unlink()
+    (marks_of_user() / ("0" * 64)).write_text("9 " + "0" * 64 + " 4 " + "0" * 64)
 
+    assert not is_known(rewound)
+    assert "went back" not in said(rewound)[1]
+
+
+def test_marks_are_their_users_alone(rewound: Path) -> None:
+    """Nobody else can read them."""
     assert rewound.exists()
-    assert (place.stat().st_mode & 0o777, (place / "key").stat().st_mode & 0o777) == (0o700, 0o600)
+    assert marks_of_user().stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("there", ["experiments", "experiments/marks"])
@@ -140,26 +150,17 @@ def test_a_state_directory_that_can_t_be_written(tmp_path: Path, state_home: Pat
     assert list(tmp_path.rglob("journal.jsonl")) == []
 
 
-def test_two_first_runs_share_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two first runs that begin at one moment the second takes the key of the first."""
-    first = marks._key_from_now_on()
-    looked, really = [None], marks._key
-    monkeypatch.setattr(marks, "_key", lambda: looked.pop() if looked else really())
-
-    assert first == marks._key_from_now_on()
-
-
 class NoRoomForMarks(Disk):
     """A disk that can't write a mark, once, at the n-th that follows an event."""
 
     def __init__(self, number: int) -> None:
         self._left = number
 
-    def flush_content(self, descriptor: int) -> None:
+    def commit(self, database: sqlite3.Connection) -> None:
         self._left -= 1
         if not self._left:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        super().flush_content(descriptor)
+        super().commit(database)
 
 
 @pytest.mark.parametrize("number", [2, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 3))])
