@@ -25,12 +25,13 @@ from shell import Shell
 PROGRAM = """
 import sys
 from evopolicygym.cli.main import main
-from evopolicygym.checks import attack_suite
+from evopolicygym.checks import attack_suite, inspection
 from evopolicygym.checks.attack_suite import attack
 from evopolicygym.core.task import Limits
 names = sys.argv.pop(1).split(",")
 if names != [""]:
-    suite.attacks = lambda: [attack(name) for name in names]
+    chosen = [attack(name) for name in names]
+    attack_suite.attacks = lambda: chosen
     attack_suite.LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=600.0)
     inspection.GONE_S = 60.0
 main()
