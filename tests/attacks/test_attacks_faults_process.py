@@ -16,7 +16,7 @@ import pytest
 
 from dying import play_whole_toy
 from evopolicygym.agents.kit import program
-from evopolicygym.core import clock
+from evopolicygym.core import text
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunFinished, RunOpened, RunStatus, RunStopped, StopReason
@@ -165,7 +165,7 @@ class Jumping(datetime):
 
 def test_a_wall_clock_that_jumps(tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose wall clock jumps by an hour at every look ends with the same record, times aside."""
-    monkeypatch.setattr(clock, "datetime", Jumping)
+    monkeypatch.setattr(text, "datetime", Jumping)
     play_whole_toy(tmp_path / "run")
     opened = events(RunPaths(tmp_path / "run"))[1]
 

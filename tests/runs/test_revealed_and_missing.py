@@ -51,7 +51,7 @@ def test_a_run_begun_after_its_cases_were_revealed_is_marked(runs: Path) -> None
 
 def test_it_is_not_pooled_with_the_others(runs: Path) -> None:
     """Both stand in tables of their own; where they are mixed, a note says so."""
-    apart, mixed = evopolicygym.leaderboard(runs), evopolicygym.leaderboard(runs, mix=True)
+    apart, mixed = evopolicygym.leaderboard(runs), evopolicygym.leaderboard(runs, allow_incomparable=True)
 
     assert sorted(apart.boards) == ["cases not revealed before", "cases revealed before"]
     assert [any("revealed" in note for note in board.notes) for board in mixed.boards.values()] == [True]
@@ -68,9 +68,9 @@ def test_runs_that_are_gone_are_counted(runs: Path) -> None:
     """Each run is listed before it is opened; a leaderboard says how many of an experiment's runs it lacks."""
     first, _ = sorted(load_results([runs]).runs, key=lambda run: run.run_id)
     ledger = ledger_of(first.experiment)
-    whole = evopolicygym.leaderboard(runs, mix=True)
+    whole = evopolicygym.leaderboard(runs, allow_incomparable=True)
     shutil.rmtree(first.root)
-    less = evopolicygym.leaderboard(runs, mix=True)
+    less = evopolicygym.leaderboard(runs, allow_incomparable=True)
 
     assert ledger is not None
     assert (ledger.since, len(ledger.runs)) == ("", 2)
@@ -81,6 +81,6 @@ def test_runs_that_are_gone_are_counted(runs: Path) -> None:
 def test_where_runs_are_not_listed_none_is_missing(runs: Path, tmp_path: Path) -> None:
     """On another machine nothing is known of runs that are gone."""
     with state_kept_in(tmp_path / "elsewhere"):
-        board = evopolicygym.leaderboard(runs, mix=True).boards[""]
+        board = evopolicygym.leaderboard(runs, allow_incomparable=True).boards[""]
 
     assert not [note for note in board.notes if "are not among these" in note]

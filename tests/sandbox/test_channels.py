@@ -13,7 +13,7 @@ from distributions import install_distribution
 from evopolicygym.checks.channel_search import search as channel_search
 from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.sandbox.confinement.allowed import allowed
 from evopolicygym.sandbox.confinement.permitted import permissions
 from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
@@ -41,7 +41,7 @@ def own_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_distribution(tmp_path / "site", "own_library", own_library="")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delitem(sys.modules, "own_library", raising=False)  # that of the test before
-    monkeypatch.setattr(channel_search, "LocalExecutor", partial(LocalExecutor, policy_packages=("own_library",)))
+    monkeypatch.setattr(channel_search, "ExecutorConfig", partial(ExecutorConfig, policy_packages=("own_library",)))
 
 
 def searched(

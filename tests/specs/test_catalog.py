@@ -108,7 +108,7 @@ def test_a_bad_entry_point_is_refused(name: str, words: str) -> None:
         ({"max_step": 5}, "'max_step'"),
         ({"max_steps": None}, "'max_steps'"),
         ({"max_steps": "500"}, "'500'"),
-        ({"max_steps": 0}, "'max_steps'"),
+        ({"max_steps": 0}, "max_steps"),
         ({"kind": "tunin"}, "'tuning' or 'synthesis'"),
         ({"name": "x"}, "'name'"),
         ({"success": {"rule": "info"}}, "'success.key'"),

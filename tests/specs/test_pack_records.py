@@ -18,7 +18,7 @@ def test_a_record_comes_back() -> None:
     text = encode_record(RECORD)
     (line,) = [line for line in text.splitlines() if '"B-v0"' in line]
 
-    assert decode_record(text.encode_record(), "here") == RECORD
+    assert decode_record(text.encode(), "here") == RECORD
     assert json.loads(line) == {
         "name": "B-v0", "id": "B/v0", "ok": False, "wrong": BAD.wrong, "random_episodes": 0, "left": ["a.xml"]
     }  # fmt: skip
@@ -28,4 +28,4 @@ def test_a_record_comes_back() -> None:
 def test_what_is_no_record_is_refused(text: str) -> None:
     """A file that is something else is named, with what is wrong."""
     with pytest.raises(UsageError, match=r"mine\.json"):
-        decode_record(text.encode_record(), "mine.json")
+        decode_record(text.encode(), "mine.json")

@@ -12,7 +12,7 @@ from evopolicygym.core.errors import UsageError
 
 
 class Algorithm(StrEnum):
-    """What learns."""
+    """A learning algorithm."""
 
     PPO = "ppo"
     """Proximal policy optimisation (Schulman et al. 2017)."""
@@ -64,14 +64,14 @@ def _document() -> dict[str, Any]:
 
 
 class Unit(StrEnum):
-    """What is counted."""
+    """The unit of a budget."""
 
     EPISODES = "episodes"
     """From reset to end, exactly: no case more is dealt."""
     STEPS = "steps"
     """Actions played in all environments together."""
     MINUTES = "minutes"
-    """Of processor time, on one core: how busy the machine is otherwise changes nothing. How far they get depends on
+    """Minutes of processor time on one core, whatever the machine's load. How far they get depends on
     the processor; the steps that it was are reported afterwards."""
 
 

@@ -27,7 +27,7 @@ class TrainSeedSequence:
         self.played = 0
         """Episodes begun."""
         self.returns: list[float] = []
-        """Of episodes that ended."""
+        """Returns of ended episodes."""
 
     @property
     def first(self) -> int:

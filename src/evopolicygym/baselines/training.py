@@ -21,13 +21,13 @@ ENDLESS = 10**12
 
 @dataclass(frozen=True, slots=True)
 class TrainingProgress:
-    """How far a training is."""
+    """The progress of a training."""
 
     steps: int
     seconds: float
-    """Of processor time."""
+    """Seconds of processor time."""
     returns: Sequence[float]
-    """Of all episodes that ended, in order; it grows."""
+    """Returns of all ended episodes, in order; it grows."""
     done: float
     """The share of the budget that is spent, 0 to 1."""
 
@@ -48,7 +48,7 @@ class Training:
     episodes: int
     """Begun; the last ones of a budget in steps or minutes didn't end."""
     updates: int
-    """Of the network: gradient steps (SAC), or passes over what was collected (PPO)."""
+    """Updates of the network: gradient steps (SAC), or passes over the collected data (PPO)."""
     progress: TrainingProgress
 
 

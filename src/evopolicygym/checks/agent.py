@@ -42,11 +42,11 @@ SCRIPTED = "scripted"
 """The model's name that stands for the scripted one."""
 KEY_VARIABLE = "EVOPOLICYGYM_CHECK_KEY"
 KEY_NAMES, LEAST_KEY = ("_KEY", "_TOKEN", "_SECRET"), 16
-"""How names of variables end that hold keys, and how long a key is at least."""
+"""Suffixes of variables that hold keys, and the shortest length of a key."""
 STEPS = [{"submit": [0, 1]}, {"submit": [2, 3]}, {"submit": list(range(4, BUDGET))}]
-"""What the agent ``scripted`` is checked with."""
+"""Options of the agent ``scripted`` in its check."""
 SHOWN = 3
-"""How many files stand in one line."""
+"""Most files in one line."""
 
 
 @dataclass(slots=True)
@@ -64,9 +64,9 @@ class _AgentCheck:
     """None where there was nothing to resume."""
     halves: int = 0
     left: list[str] = field(default_factory=list)
-    """What was still there, after which half."""
+    """Leftovers by half of the run."""
     begun_from: int = 0
-    """How many requests of the script were behind the first half."""
+    """Number of the script's requests in the first half."""
     named: bool = False
     """Whether the agent's tool had named its conversation in the first half."""
     secret: str = field(default_factory=lambda: f"canary-{secrets.token_hex(16)}")
@@ -101,7 +101,7 @@ class _AgentCheck:
 
     @property
     def paths(self) -> RunPaths:
-        """Where the record lies."""
+        """The run directory."""
         return RunPaths(self.first.root or self.place / "none")
 
     @property
@@ -116,7 +116,7 @@ class _AgentCheck:
 
     @property
     def last(self) -> CheckedRunOutcome:
-        """What came of the last half."""
+        """The outcome of the last half."""
         return self.second or self.first
 
 

@@ -47,11 +47,11 @@ class Attack:
     submission: str
     """The status that its submission ends with."""
     endings: frozenset[str]
-    """How each of its episodes may end: ``ok`` or the reason of a failure."""
+    """Allowed endings of its episodes: ``ok`` or the reason of a failure."""
     guarantees: frozenset[Guarantee]
-    """What holds it; empty where every backend does."""
+    """Guarantees that stop it; empty where every backend does."""
     episodes: int
-    """How many episodes show the whole of it."""
+    """Number of episodes to play."""
 
 
 @cache
@@ -85,12 +85,12 @@ def read(source: str) -> Attack:
 MARK = "evopolicygym-attack"
 """Begins the name of whatever an attack tries to leave."""
 PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run/lock")  # noqa: S108 - looked at, not used
-"""Where attacks try to leave files, beside their own directory and the user's home."""
+"""Directories in which attacks try to leave files, besides their own and the user's home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoys:
-    """What attacks are given, and the traps behind it."""
+    """The decoys that attacks are given, and the traps behind them."""
 
     addresses: dict[str, Any]
     _listeners: tuple[socket.socket, ...]
@@ -165,18 +165,18 @@ SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class AttackOutcome:
-    """What came of an attack."""
+    """The result of an attack."""
 
     status: str
-    """Of its submission."""
+    """Status of its submission."""
     endings: tuple[str, ...]
-    """How its episodes ended: ``ok`` or the reason of a failure."""
+    """Endings of its episodes: ``ok`` or the reason of a failure."""
     leaks: tuple[str, ...]
-    """What it reached and should not have."""
+    """Leaks that it printed."""
     left: tuple[str, ...]
-    """What of it is still there afterwards."""
+    """Its leftovers."""
     next_ending: str
-    """How the episode of the honest policy after it ended."""
+    """Ending of the honest policy's episode afterwards."""
 
     def faults(self, attack: Attack) -> tuple[str, ...]:
         """Return in words what is not as it should be; nothing where the attack was held."""
@@ -242,7 +242,7 @@ def run_attacks(level: str, spec: EnvironmentSpec, which: Sequence[Attack] = ())
 
 
 class _Stage:
-    """Where the suite is played."""
+    """The executor and directories of the suite."""
 
     def __init__(self, executor: LocalExecutor, spec: EnvironmentSpec, decoys: Decoys, root: Path) -> None:
         self._executor, self._spec, self._decoys, self._root = executor, spec, decoys, root

@@ -26,7 +26,7 @@ from evopolicygym.specs import catalog
 PATIENCE_S = 60.0
 """Seconds that any one finding may take, by default."""
 FRAMES = 4
-"""Of where it stood when it was ended, the innermost."""
+"""Number of innermost stack frames in the report of a hang."""
 
 
 def check(name: str | EnvironmentSpec, patience_s: float = PATIENCE_S, *, quick: bool = False) -> Iterator[Finding]:

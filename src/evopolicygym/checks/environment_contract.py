@@ -29,18 +29,18 @@ from evopolicygym.specs import catalog
 
 _SEED = 20260702
 _STEPS, _SECONDS = 200, 1.0
-"""How far a look goes: so many steps, or so many seconds, whichever ends first."""
+"""Limits of an episode in steps and seconds, whichever comes first."""
 _WAIT_FOR_TRUNCATION_S = 3.0
 
 
 @dataclass(slots=True)
 class _RandomEpisode:
-    """What one episode of random actions showed."""
+    """Results of one episode of random actions."""
 
     observation_space: Space
     action_space: Space
     mismatch: str = ""
-    """How the first odd observation differs from its space."""
+    """Difference of the first invalid observation from its space."""
     steps: int = 0
     seconds: float = 0.0
     keys: dict[str, Any] = field(default_factory=dict)
@@ -237,7 +237,7 @@ _QUICK: dict[str, _Part] = {
     "success": _success_seen,
     "idle action": _idle_action,
 }
-"""What a run looks at before it plays an environment of its user's own."""
+"""Checks of a user's own environment before a run."""
 
 
 def _finding(name: str, part: _Part, spec: EnvironmentSpec, look: _RandomEpisode) -> Finding:

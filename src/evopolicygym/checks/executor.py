@@ -58,7 +58,7 @@ POLICIES = {
 
 @dataclass(frozen=True, slots=True)
 class PlayedCheckpoint:
-    """What came of one checkpoint on one executor, wall time aside."""
+    """Results of one checkpoint on one executor, without wall time."""
 
     load: LoadError | None
     episodes: Sequence[Episode] = ()

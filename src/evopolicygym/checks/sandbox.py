@@ -14,7 +14,7 @@ from evopolicygym.sandbox.levels import choose
 from evopolicygym.specs import catalog
 
 FAULTS_SHOWN = 3
-"""How many things that are wrong stand in one line."""
+"""Most problems in one line."""
 
 
 def check(name: str, attacks: Sequence[Attack] = ()) -> Iterator[Finding]:

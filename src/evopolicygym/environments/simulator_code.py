@@ -1,7 +1,7 @@
-"""Which code makes an environment: its modules, and a hash of each one's files as they lie here.
+"""The code of an environment: its modules, and a hash of each module's files.
 
-An agent may import none of these modules, and runs are comparable only where they are the same. The versions of
-distributions that a spec names by itself are not found here but in ``versions.py``.
+An agent may import none of these modules, and runs are comparable only where they are equal. ``versions.py`` has the
+versions of the distributions that a spec names.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 from evopolicygym.core.task import EnvironmentSpec
 
 MOST_FILES, MOST_BYTES = 20_000, 512 << 20
-"""What is read of one module. Of files beyond so many bytes only the size counts, files beyond so many don't."""
+"""Limits of reading a module: beyond so many bytes only the sizes of files count, further files are ignored."""
 RECORD_OF_A_RUN = "journal.jsonl"
 """A directory that holds one is a run's, and no part of a package that it happens to lie in."""
 _HASHED_OTHERWISE = {"evopolicygym", "gymnasium", *sys.stdlib_module_names}

@@ -1,4 +1,4 @@
-"""What Inspect AI finds here by its group of entry points: the sandbox, the tasks, the solver and the scorer."""
+"""Entry point of Inspect AI: the sandbox, the tasks, the solver and the scorer."""
 
 from evopolicygym.inspect_tasks.sandbox import RunSandbox
 from evopolicygym.inspect_tasks.scoring import run_score

@@ -21,7 +21,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.specs import catalog
 
 ENVIRONMENT, SPEC = "environment", "spec"
-"""What a sample's metadata names the environment by: its name, and where its spec is found."""
+"""Keys of a sample's metadata: the environment's name, and the location of its spec."""
 
 
 class RunSettings(BaseModel):
@@ -36,11 +36,11 @@ class RunSettings(BaseModel):
     split: str = "private"
     experiment: str = DEFAULT_EXPERIMENT
     seed: int = 0
-    """Of the first epoch's runs; each further epoch has the next."""
+    """Seed of the first epoch's runs; it grows by 1 with each epoch."""
     runs: str = str(DEFAULT_RUNS)
     isolation: str = AUTO
     workers: int = 2
-    """How many episodes of a run play at once."""
+    """Number of episodes that play concurrently."""
 
 
 SAMPLE, SOLVER = "sample", "solver"
@@ -51,7 +51,7 @@ HOSTED_RUNS: dict[str, HostedRun] = {}
 
 @dataclass(frozen=True, slots=True)
 class SampleIdentity:
-    """Which sample a run is, and who plays it."""
+    """The identity of a sample, its solver and model."""
 
     task: str
     """Inspect's identity of the task, the same for every try."""
@@ -61,21 +61,21 @@ class SampleIdentity:
     solver: str
     model: str
     version: str
-    """Of Inspect."""
+    """Version of Inspect."""
 
     @property
     def name(self) -> str:
-        """What a run's record has it by."""
+        """The name in a run's record."""
         return f"{self.task} {self.sample} {self.epoch}"
 
     @property
     def label(self) -> str:
-        """What tables call the agent, beside its model."""
+        """The agent's label in tables."""
         return f"{self.solver} (inspect)"
 
     @property
     def findings(self) -> Mapping[str, str]:
-        """What the record says of who drives the agent."""
+        """Findings in the record on the agent's driver."""
         return {
             "driven by": f"Inspect AI {self.version}, solver {self.solver}, outside of the sandbox with its user's "
             f"rights; commands that it has executed are kept in",

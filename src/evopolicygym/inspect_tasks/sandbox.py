@@ -36,9 +36,9 @@ from evopolicygym.sandbox.program.standing import Execution, StandingWorkplace, 
 
 NAME = "evopolicygym"
 USERS = (None, "agent", "1000")
-"""Who a command can run as: there is one user inside."""
+"""Accepted users of commands; the sandbox has one user."""
 SOLVER = "solver"
-"""What a solver is called that has no name of an agent."""
+"""Name of a solver that is not a named agent."""
 NOT_FOUND, CANNOT_START, KILLED = 127, 126, 137
 FAILED = 3
 """With which code the scripts below exit where a file can't be read or written; stderr says why, as JSON."""

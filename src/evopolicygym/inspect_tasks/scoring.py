@@ -20,7 +20,7 @@ from evopolicygym.records.reader import read_run
 
 NORMALISED, RETURN, SUCCESS_RATE = "normalised", "return", "success_rate"
 UNKNOWN = math.nan
-"""What Inspect leaves out of its metrics."""
+"""NaN, which Inspect excludes from its metrics."""
 
 
 @scorer(

@@ -285,17 +285,20 @@ def _model_failed(status: int, said: str) -> tuple[AgentEnd, str]:
 
 
 def _lay(home: Path, place: str, text: str) -> None:
-    """Write a file into a home that an ended program could write, and follow no link that was left there."""
+    """Write a file into a home that an ended program could write, as the home's owner; follow no link in it."""
+    owner = home.stat()
     path = home
     for part in PurePosixPath(place).parent.parts:
         path /= part
         if path.is_symlink() or not path.is_dir():
             path.unlink(missing_ok=True)
             path.mkdir(mode=0o700)
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
     file = path / PurePosixPath(place).name
     if file.is_dir() and not file.is_symlink():
         shutil.rmtree(file)
     file.unlink(missing_ok=True)
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as opened:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)
         opened.write(text)

@@ -1,1 +1,1 @@
-"""What is laid into a project beside a trained network: plain files that need numpy alone."""
+"""Files of an exported project besides the trained network; they need only numpy."""

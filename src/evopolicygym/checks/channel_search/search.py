@@ -66,14 +66,14 @@ OWN_AFFAIRS = {
     "rseq", "set_robust_list", "rt_sigaction", "rt_sigprocmask", "sigaltstack", "alarm", "setitimer", "write", "writev",
     "tgkill",
 }  # fmt: skip
-"""What a reader leaves out: it would end or blind the reader, and tells of no other process. A writer tries all."""
+"""Calls that only a writer makes: they would end or blind a reader, and show nothing of other processes."""
 CLOCKS = {
     "clock_gettime", "gettimeofday", "time", "times", "getitimer", "getrandom", "nanosleep", "clock_nanosleep", "ppoll",
     "pselect6", "select",
 }  # fmt: skip
-"""What answers differently every time, by its nature: it says what time it is, or how much is left."""
+"""Calls whose answers always differ: times, and remaining times."""
 NUMBERS = {"getpid", "getppid", "gettid", "getpgrp"}
-"""What does besides where process numbers are the machine's, at level process."""
+"""Calls whose answers differ, too, where process numbers are the machine's (level process)."""
 LIMITS = Limits(load_s=60.0, reset_s=60.0, act_s=60.0, episode_s=120.0, memory_mb=1024)
 BESIDE_S = 0.25
 """Seconds for which a writer goes on with each call while a reader reads: some times what reading takes."""
@@ -81,7 +81,7 @@ TRIES_AT_ONCE = 40
 """The most tries of one way through the filter by a reader who reads while somebody writes."""
 BASELINES = 3
 GROUP = 10
-"""How many calls are written by before somebody reads."""
+"""Number of calls that are made between two reads."""
 F_GET_RW_HINT = 1035
 LOCK = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
@@ -116,7 +116,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a search came to."""
+    """The result of a search."""
 
     calls: tuple[str, ...]
     """Every way through the filter that was tried."""

@@ -10,7 +10,7 @@ import nle  # noqa: F401 - registers the ids
 from gymnasium.envs.registration import WrapperSpec, registry
 
 SIMULATOR = "nle."
-"""What the entry points of the ids begin with."""
+"""Prefix of the ids' entry points."""
 
 
 class SeededGame(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -163,7 +163,7 @@ class KinematicObservation(original.KinematicObservation):  # type: ignore[misc]
 
 
 class KinematicsGoalObservation(original.KinematicsGoalObservation):  # type: ignore[misc] # highway-env has no types
-    """Where a vehicle is, and where it is to be."""
+    """The state of a vehicle, and its goal."""
 
     def observe(self) -> Any:  # noqa: ANN401 - a dictionary of arrays
         """Return the features of the vehicle, twice, and of its goal, each over its scale."""

@@ -19,11 +19,11 @@ from minigrid.envs.obstructedmaze_v1 import ObstructedMaze_Full_V1 as OriginalOb
 
 _EMPTY, _UNSEEN = (OBJECT_TO_IDX["empty"], 0, 0), (0, 0, 0)
 _WALL = Wall()
-"""What lies beyond the edges of the world."""
+"""The cell beyond the edges of the world."""
 
 
 class _LookedUpView:
-    """What the agent sees, found by looking up."""
+    """The agent's view by table lookup."""
 
     def gen_obs(self: Any) -> dict[str, Any]:
         """Return the view, (columns, rows, 3) uint8 from minigrid's codes, the direction and the mission."""

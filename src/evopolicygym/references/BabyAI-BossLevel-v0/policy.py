@@ -160,12 +160,9 @@ class Policy(Walker):
             return self.unlocking(shut) if len(shut) == len(found) else (poses_of(set(found) - set(shut)), USE)
         if self.holds(instruction.what) and (instruction.verb == PUT or not found):
             empty = world.find(EMPTY)
-            places = (
-                [cell for cell in empty if self.is_beside(cell, instruction.beside)]
-                if instruction.verb == PUT
-                else empty
-            )
-            return poses_of(places), DROP
+            if instruction.verb == PUT:
+                empty = [cell for cell in empty if self.is_beside(cell, instruction.beside)]
+            return poses_of(empty), DROP
         if instruction.verb == PUT and not any(self.fits(cell, instruction.beside) for cell in world.cells):
             return [], DROP
         return poses_of(found), RIGHT if instruction.verb == "go to" else PICK_UP
