@@ -190,6 +190,7 @@ def test_a_variant_ends_the_name() -> None:
         ("title =", "TOML"),
         (GOOD.replace('licence = "MIT"', ""), "licence: "),
         (GOOD + "wheels = 4", "wheels"),
+        ('no_dependencies = ["a"]\nrequirements = ["b==1"]\n' + GOOD, "no_dependencies names a"),
         ('wheels = "4"\n' + GOOD, "wheels: "),
         (GOOD.replace('"tuning"', '"juggling"'), "kind: "),
         (GOOD.replace('"Two-v0"]', '"A/One-v1"]'), "A-One-v1"),

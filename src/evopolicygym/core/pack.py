@@ -136,7 +136,10 @@ class Pack:
     unavailable: tuple[Unavailable, ...] = ()
     """What of the family can't be had; a pack may have nothing else, and then can't be installed."""
     python: str = ">=3.11"
-    """The versions of Python that its requirements are made for."""
+    """The versions of Python that its requirements are made for; another one than ours is looked for where ours isn't
+    among them."""
+    no_dependencies: tuple[str, ...] = ()
+    """Distributions among the requirements that are installed without what they require themselves."""
     file: str = ""
     """The path that it was asked for by; empty where it was asked for by its name."""
 
@@ -160,6 +163,11 @@ def task_name(gymnasium_id: str, variant: str = "") -> str:
     """Return what a run calls an id: ``ALE/Pong-v5`` is ``ALE-Pong-v5``, its variant ``ram`` ``ALE-Pong-v5-ram``."""
     bare = re.sub(r"[^A-Za-z0-9._-]+", "-", gymnasium_id.rpartition(":")[2]).strip("-.")
     return f"{bare}-{variant}" if variant else bare
+
+
+def distribution_name(requirement: str) -> str:
+    """Return the normalised name of a requirement's distribution: gymnasium for ``gymnasium[mujoco]==1.3.0``."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9_.-]", requirement)[0]).lower()
 
 
 @dataclass(frozen=True, slots=True)

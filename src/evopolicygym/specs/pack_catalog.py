@@ -34,6 +34,7 @@ from evopolicygym.core.pack import (
     TaskAnchors,
     TaskWeight,
     Unavailable,
+    distribution_name,
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
@@ -87,6 +88,7 @@ class _PackFile:
     size_mb: int = 0
     extra: str = ""
     python: str = ">=3.11"
+    no_dependencies: tuple[str, ...] = ()
     tasks: tuple[_TaskGroup, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
     texts: dict[str, PackText] = field(default_factory=dict)
@@ -194,7 +196,7 @@ def decode(text: str, name: str) -> Pack:
     tasks = tuple(
         replace(task, anchors=file.anchors.get(task.name), challenge=file.challenges.get(task.name)) for task in tasks
     )
-    if wrong := [*_repeated(tasks), *_of_no_task(file, tasks)]:
+    if wrong := [*_repeated(tasks), *_of_no_task(file, tasks), *_not_required(file)]:
         raise UsageError(f"The pack {name!r}: {'; '.join(wrong)}.")
     return Pack(
         name=name,
@@ -209,6 +211,7 @@ def decode(text: str, name: str) -> Pack:
         extra=file.extra,
         unavailable=file.unavailable,
         python=file.python,
+        no_dependencies=file.no_dependencies,
     )
 
 
@@ -230,6 +233,12 @@ def _of_no_task(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
         ("is a challenge", file.challenges.keys() - named),
     ]
     return [f"there {what} of {key}, which is not one of its tasks" for what, keys in tables for key in sorted(keys)]
+
+
+def _not_required(file: _PackFile) -> list[str]:
+    required = {distribution_name(one) for one in file.requirements}
+    return [f"no_dependencies names {one}, which is none of its requirements" for one in file.no_dependencies
+            if distribution_name(one) not in required]  # fmt: skip
 
 
 def find(asked: str) -> tuple[Pack, PackTask] | None:
