@@ -56,7 +56,7 @@ def said(pack: str, program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("pack", ["metaworld", "jumanji", "nle"])
+@pytest.mark.parametrize("pack", ["metaworld", "jumanji", "nle", "procgen"])
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
     registered = said(pack, "say(ids=list(gymnasium.registry))")["ids"]
@@ -174,3 +174,26 @@ say(one=first(environment, 3), other=first(environment, 4), again=first(environm
 
     assert found["one"] == found["again"] == later["one"]
     assert found["one"] != found["other"]
+
+
+def test_a_level_of_procgen_is_decided_by_the_seed() -> None:
+    """A seed gives the same level after others and in another simulator, and another seed another one.
+
+    A seed that names no level is refused.
+    """
+    found = said(
+        "procgen",
+        """
+environment, another = (gymnasium.make("procgen/starpilot") for _ in range(2))
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+played = [list(steps(one, seed, 60)) for one, seed in asked]
+try:
+    environment.reset(seed=2**31)
+    refused = False
+except ValueError:
+    refused = True
+say(same=played[0] == played[2] == played[3], other=played[0] != played[1], refused=refused)
+""",
+    )
+
+    assert found == {"same": True, "other": True, "refused": True}

@@ -187,6 +187,10 @@ class CheckedTask:
     """Mean return of the whole episodes of random actions; None where there was time for none."""
     random_episodes: int = 0
     """How many of them there were."""
+    episode_seconds: float | None = None
+    """Processor time of such an episode, making and resetting the environment included; the first is left out."""
+    memory_mb: int | None = None
+    """Peak memory of the process, in megabytes."""
     idle_mean: float | None = None
     """The same of idle play; None where there was time for none, or where no action is idle."""
     max_steps: int | None = None

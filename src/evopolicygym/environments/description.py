@@ -69,7 +69,13 @@ def describe(
         variables = variables or {**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), place)}
         request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path}
         process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], env=variables
+            line,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            pass_fds=[writer],
+            env=variables,
+            cwd=place if spec.pack else None,  # some simulators write files to the working directory
         )
         os.close(writer)
         try:
