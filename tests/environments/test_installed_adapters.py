@@ -56,7 +56,7 @@ def said(pack: str, program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("pack", ["metaworld", "jumanji", "nle", "procgen"])
+@pytest.mark.parametrize("pack", ["craftax", "metaworld", "jumanji", "nle", "procgen"])
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
     registered = said(pack, "say(ids=list(gymnasium.registry))")["ids"]
@@ -197,3 +197,18 @@ say(same=played[0] == played[2] == played[3], other=played[0] != played[1], refu
     )
 
     assert found == {"same": True, "other": True, "refused": True}
+
+
+def test_a_world_of_craftax_is_decided_by_the_seed() -> None:
+    """A seed gives the same world after others and in another simulator, and another seed another one."""
+    found = said(
+        "craftax",
+        """
+environment, another = (gymnasium.make("craftax/Craftax-Symbolic-v1") for _ in range(2))
+asked = (environment, 3), (environment, 2**100), (environment, 3), (another, 3)
+played = [list(steps(one, seed, 60)) for one, seed in asked]
+say(same=played[0] == played[2] == played[3], other=played[0] != played[1])
+""",
+    )
+
+    assert found == {"same": True, "other": True}

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.nightly
 SAMPLES = {
     "ale": "ALE-Tetris-v5-ram",
     "classic": "CartPole-v1",
+    "craftax": "craftax-Craftax-Symbolic-v1",
     "dm_control": "dm_control-cartpole-swingup-v0",
     "flappy_bird": "FlappyBird-v0",
     "gymnasium": "Hopper-v5",
