@@ -56,7 +56,7 @@ def said(pack: str, program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("pack", ["craftax", "metaworld", "jumanji", "nle", "procgen"])
+@pytest.mark.parametrize("pack", ["craftax", "metaworld", "jumanji", "nle", "procgen", "simglucose"])
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
     registered = said(pack, "say(ids=list(gymnasium.registry))")["ids"]
@@ -212,3 +212,42 @@ say(same=played[0] == played[2] == played[3], other=played[0] != played[1])
     )
 
     assert found == {"same": True, "other": True}
+
+
+def test_a_day_of_simglucose_is_decided_by_the_seed() -> None:
+    """A seed gives the same day after others and in another simulator, and another seed another patient and meals."""
+    found = said(
+        "simglucose",
+        """
+environment, another = (gymnasium.make("simglucose/Day-v0") for _ in range(2))
+
+def played(one, seed):
+    one.reset(seed=seed)
+    return [leaves(one.step(np.zeros(1, np.float32))[0]) for _ in range(40)]
+
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+days = [played(*one) for one in asked]
+say(same=days[0] == days[2] == days[3], other=days[0] != days[1])
+""",
+    )
+
+    assert found == {"same": True, "other": True}
+
+
+def test_a_patient_who_is_lost_costs_the_rest_of_the_day() -> None:
+    """No policy gains by ending a day early: what is left of it is paid as if it were far out of the range."""
+    found = said(
+        "simglucose",
+        """
+environment = gymnasium.make("simglucose/Day-v0")
+environment.reset(seed=3)
+returned, ended, count = 0.0, False, 0
+while not ended:
+    _, reward, ended, truncated, _ = environment.step(np.full(1, 5, np.float32))
+    returned, count, ended = returned + reward, count + 1, ended or truncated
+say(returned=returned, count=count)
+""",
+    )
+
+    assert found["count"] < 480
+    assert found["returned"] < -50

@@ -37,6 +37,7 @@ SAMPLES = {
     "procgen": "procgen-chaser",
     "pusht": "gym_pusht-PushT-v0",
     "robotics": "PointMaze_UMaze-v3",
+    "simglucose": "simglucose-Day-v0",
     "vizdoom": "VizdoomBasic-v1",
 }
 CASES, STEPS = 4, 200
