@@ -6,10 +6,10 @@ Packs with a Python of their own are looked for in a data directory for tests (`
 from dataclasses import replace
 
 import pytest
+from evopolicygym.core.environment import TaskText
 
 from evopolicygym.checks.pack import check
 from evopolicygym.core.cases import Split
-from evopolicygym.core.environment import TaskText
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed

@@ -105,14 +105,19 @@ def test_names_are_unambiguous() -> None:
     not all(map(find_spec, ("minigrid", "gymnasium_robotics", "highway_env"))), reason="core16 is not installed"
 )
 def test_what_is_beside_us_is_registered() -> None:
-    """Every id of the packs beside us is known to its simulator, and is limited there or in the pack."""
+    """Every id of the packs beside us is known to its simulator, and is limited there or in the pack.
+
+    Where it is limited there, only a variant of it has another limit.
+    """
     imports = sorted({module for pack in BESIDE_US for module in pack.imports})
     registered = json.loads(printed(REGISTERED, json.dumps(imports)))
     tasks = [task for pack in BESIDE_US for task in pack.tasks]
 
     assert [task.id for task in tasks if task.id not in registered] == []
     assert [task.id for task in tasks if not (registered[task.id] or task.max_steps)] == []
-    assert [task.id for task in tasks if registered[task.id] and task.max_steps] == []
+    assert [
+        task.id for task in tasks if registered[task.id] and task.max_steps and task.name == task_name(task.id)
+    ] == []
 
 
 def test_reading_packs_imports_no_simulator() -> None:
@@ -168,6 +173,17 @@ def test_anchors_are_measured_on_cases(name: str) -> None:
 
     assert [task.name for task, (_, error, episodes, _) in found if error < 0 or not 2 <= episodes <= 256] == []
     assert [task.name for task, (*_, rate) in found if (rate is None) != (task.success is None)] == []
+
+
+@every
+def test_the_best_known_score_has_a_source(name: str) -> None:
+    """Whose the best known score is stands in a sentence, and it is above random and idle play."""
+    tasks = [task for task in pack_catalog.load(name).tasks if task.headroom]
+    known = [(task.headroom.best_known, task.anchors) for task in tasks if task.headroom]
+
+    assert [task.name for task in tasks if task.headroom and not task.headroom.source.endswith(".")] == []
+    assert [one for one, anchors in known if anchors and anchors.random and anchors.random.mean >= one] == []
+    assert [one for one, anchors in known if anchors and anchors.idle and anchors.idle.mean >= one] == []
 
 
 @every

@@ -63,6 +63,32 @@ class Challenge:
     """In a sentence."""
 
 
+class HeadroomKind(StrEnum):
+    """What a whole budget comes to in a task, played by a strong agent."""
+
+    CLIMB = "climb"
+    """The best known score, but only with most of the budget: what counts is how quickly."""
+    OPEN = "open"
+    """Less than the best known score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How far what was reached in a task is from the best that is known. No agent is shown it."""
+
+    kind: HeadroomKind
+    best_known: float
+    """The score that stands for 1 where scores are normalised."""
+    source: str
+    """Whose it is, in a sentence."""
+    seconds: float
+    """Of an episode of random play, on one core, its sandbox included; about."""
+    first: float | None = None
+    """What a policy reached that was written by hand in some minutes; None where none was tried."""
+    whole_budget: float | None = None
+    """What the whole budget of 128 episodes reached; None where it was not played."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskAnchors:
     """Mean returns of known policies in a task; the fields are those of ``EnvironmentSpec``."""
@@ -97,6 +123,8 @@ class PackTask:
     """None where they were not measured."""
     challenge: Challenge | None = None
     """None where nothing is said of it."""
+    headroom: Headroom | None = None
+    """None where the best known score was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
