@@ -29,6 +29,7 @@ SAMPLES = {
     "dm_control": "dm_control-cartpole-swingup-v0",
     "flappy_bird": "FlappyBird-v0",
     "game_2048": "gymnasium_2048-TwentyFortyEight-v0",
+    "grid2op": "grid2op-Attack-v0",
     "gymnasium": "Hopper-v5",
     "highway": "merge-v0",
     "jumanji": "jumanji-Snake-v1",
