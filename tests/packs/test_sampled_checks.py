@@ -33,6 +33,7 @@ SAMPLES = {
     "gymnasium": "Hopper-v5",
     "highway": "merge-v0",
     "jumanji": "jumanji-Snake-v1",
+    "kore": "kore-Balanced-v0",
     "metaworld": "Meta-World-assembly-v3",
     "minigrid": "BabyAI-GoToRedBall-v0",
     "nle": "NetHackScore-v0",
