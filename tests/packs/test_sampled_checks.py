@@ -28,6 +28,7 @@ SAMPLES = {
     "craftax": "craftax-Craftax-Symbolic-v1",
     "dm_control": "dm_control-cartpole-swingup-v0",
     "flappy_bird": "FlappyBird-v0",
+    "flatland": "flatland-Trains-v0",
     "game_2048": "gymnasium_2048-TwentyFortyEight-v0",
     "grid2op": "grid2op-Attack-v0",
     "gymnasium": "Hopper-v5",
