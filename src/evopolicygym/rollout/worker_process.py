@@ -84,7 +84,7 @@ def walls_of(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
         return None
     if parted(isolation)[0] not in WALLED:
         return no_walls("only the level bubblewrap has walls for it")
-    return pack_walls(scratch)
+    return pack_walls(pack, scratch)
 
 
 def start(

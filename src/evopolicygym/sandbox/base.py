@@ -20,13 +20,28 @@ from evopolicygym.sandbox.program.contract import ProgramSandbox
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPython:
+    """The Python that policies run on, and where its files lie."""
+
+    program: str
+    """The real path of its program."""
+    version: str
+    """Major and minor, such as ``3.11``."""
+    standard_library: tuple[str, ...]
+    """The entries of the standard library's directories."""
+    bundled_libraries: tuple[str, ...]
+    """Shared libraries that it brings along outside the system's directories."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyLibrary:
-    """Distributions that a policy may import, and where their files lie."""
+    """Distributions that a policy may import, and where their files lie; the Python that they are made for."""
 
     paths: Mapping[str, Path]
     """Top-level names in site-packages (packages and their bundled libraries), and where they lie."""
     versions: tuple[str, ...]
     """As ``name==version``."""
+    python: PolicyPython
 
 
 @dataclass(frozen=True, slots=True)

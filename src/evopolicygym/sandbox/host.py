@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 
-from evopolicygym.sandbox.base import PolicyLibrary
+from evopolicygym.sandbox.base import PolicyLibrary, PolicyPython
 
 PACKAGE_DIRECTORIES = {"site-packages", "dist-packages", "test", "idlelib", "ensurepip", "__pycache__"}
 """Parts of a standard library's directory that a policy has no business with."""
@@ -53,6 +53,12 @@ def python_program() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
+def this_python() -> PolicyPython:
+    """Return this Python as one that policies run on."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return PolicyPython(python_program(), version, standard_library(), bundled_libraries())
+
+
 def library(distributions: Iterable[str], described: Collection[str] = ()) -> PolicyLibrary:
     """Return where the named distributions lie, as far as they are installed; of those ``described``, metadata too."""
     from importlib import metadata  # loads late: only a worker needs it
@@ -70,7 +76,7 @@ def library(distributions: Iterable[str], described: Collection[str] = ()) -> Po
             top = file.parts[0]
             if top not in {"..", "__pycache__"} and not top.endswith(left_out):
                 paths.setdefault(top, Path(str(found.locate_file(top))))
-    return PolicyLibrary(paths, tuple(versions))
+    return PolicyLibrary(paths, tuple(versions), this_python())
 
 
 def _base() -> dict[str, str]:

@@ -16,6 +16,8 @@ OF_PACKS = (
     *("played on", "day"),
 )
 OF_CHECKS = ("task", "repeats", "steps a second", "random mean", "episodes")
+OF_COSTS = ("seconds an episode", "MB")
+"""Of checks that measured them."""
 OF_TASKS = ("task", "kind", "limit", "observation", "action", "success")
 LEDGER = ("family", "what", "tasks, about", "why not")
 REPEATS = {True: "yes", False: "no", None: None}
@@ -31,7 +33,9 @@ def checks_table(pack: Pack) -> Table:
     """Return what came of each task of a pack; no row where no check ships."""
     record = shipped_record(pack.name)
     tasks = record.tasks if record else ()
-    return table_of(f"Check of {pack.name}", OF_CHECKS, map(_check_row, tasks))
+    costs = any(one.memory_mb for one in tasks)
+    rows = (_check_row(one) + ((one.episode_seconds, one.memory_mb) if costs else ()) for one in tasks)
+    return table_of(f"Check of {pack.name}", (*OF_CHECKS, *(OF_COSTS if costs else ())), rows)
 
 
 def tasks_table(pack: Pack) -> Table:

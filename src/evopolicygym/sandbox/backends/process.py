@@ -6,7 +6,6 @@ process number is the machine's next one: it differs from episode to episode, an
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from evopolicygym.sandbox.confinement.permitted import OPEN_FILES, OWN_PROCESS
 from evopolicygym.sandbox.confinement.seccomp import policy_filter, seccomp_finding
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.host import library_directories, standard_library
+from evopolicygym.sandbox.host import library_directories
 from evopolicygym.sandbox.program.contract import ProgramSandbox
 from evopolicygym.sandbox.program.plain import PlainPrograms
 
@@ -57,10 +56,10 @@ class Backend:
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
-        """Start a zygote of this Python, with the guest's code and the library on its import path."""
+        """Start a zygote, with the guest's code and the library on its import path."""
         readable = (
             *(str(path) for path in ground.library.paths.values()),
-            *standard_library(),
+            *ground.library.python.standard_library,
             *library_directories(),
             *(str(path) for path in (ground.runtime, ground.packages, ground.policy)),
             "/dev/null",
@@ -68,7 +67,7 @@ class Backend:
         )
         group = cgroup.make(THREADS)
         return ZygoteView(
-            spawn([sys.executable], ground, control, environment, group),
+            spawn(ground, control, environment, group),
             str(ground.policy),
             replace(confinement(ground.limits, readable), nice=NICE),
         )
@@ -79,15 +78,14 @@ class Backend:
 
 
 def spawn(
-    python: Sequence[str],
     ground: WorkerDirectory,
     control: int,
     environment: Mapping[str, str],
     group: ControlGroup | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a zygote with this command for a Python, in the ground's own directory and in a group, where there is."""
+    """Start a zygote on the library's Python, in the ground's own directory and in a group, where there is."""
     paths = {"PYTHONPATH": f"{ground.runtime}:{ground.packages}"}
-    line = [*python, *zygote_arguments(control)]
+    line = [ground.library.python.program, *zygote_arguments(control)]
     return subprocess.Popen(
         group.joined_by(line[0], line) if group else line,
         env={**environment, **paths},
