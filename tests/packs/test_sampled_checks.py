@@ -6,7 +6,6 @@ Packs with a Python of their own are looked for in a data directory for tests (`
 from dataclasses import replace
 
 import pytest
-from evopolicygym.core.environment import TaskText
 
 from evopolicygym.checks.pack import check
 from evopolicygym.core.cases import Split
