@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.analysis.tables.formats import in_markdown, shown, written
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
-from evopolicygym.analysis.tables.table import Table
+from evopolicygym.analysis.tables.table import Table, in_markdown, shown, written
 from evopolicygym.api.results import headroom
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.agents.builtin import reference
-from evopolicygym.analysis.published.beside import beside
-from evopolicygym.analysis.published.score_tables import shipped_names
+from evopolicygym.analysis.published.score_tables import beside, shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.api.argument_names import renamed

@@ -8,15 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, named_detectors
-from evopolicygym.analysis.conduct.audited_runs import audited_runs, conduct_table
+from evopolicygym.analysis.conduct.audit_run import Conduct, audited_runs, conduct_table, named_detectors
 from evopolicygym.analysis.effects.effects import Effects
 from evopolicygym.analysis.effects.effects import effects as effects_of_runs
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
 from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
-from evopolicygym.analysis.published.beside import beside as shipped_beside
-from evopolicygym.analysis.published.other_protocol import OtherFigures
-from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
+from evopolicygym.analysis.published.score_tables import beside as shipped_beside
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
@@ -35,18 +33,23 @@ from evopolicygym.analysis.tables.contents import (
     task_tables,
     titled,
 )
-from evopolicygym.analysis.tables.effects import differences_table, effects_document, effects_tables
-from evopolicygym.analysis.tables.formats import joined, shown, written
-from evopolicygym.analysis.tables.harnesses import harness_tables, harnesses_table
-from evopolicygym.analysis.tables.headroom import headroom_table, headrooms_document
 from evopolicygym.analysis.tables.published import (
     figures_document,
     figures_in_long,
     figures_table,
+    harness_tables,
+    harnesses_table,
     with_figures,
     with_note_of_figures,
 )
-from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, side_by_side
+from evopolicygym.analysis.tables.studies import (
+    differences_table,
+    effects_document,
+    effects_tables,
+    headroom_table,
+    headrooms_document,
+)
+from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, joined, shown, side_by_side, written
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS

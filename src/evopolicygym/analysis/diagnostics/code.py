@@ -1,6 +1,6 @@
 """What the policies are like as programs, and what was written of them: counts over each submission's whole bundle.
 
-Counting needs no run of anything: each Python file is parsed (``analysis/syntax.py``).
+Counting needs no run of anything: each Python file is parsed (``analysis/source.py``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.lineage.program import read_program
-from evopolicygym.analysis.lineage.starter import starter
-from evopolicygym.analysis.policy_files import Bundle, read_bundle
+from evopolicygym.analysis.lineage.program import read_program, starter
+from evopolicygym.analysis.source import Bundle, read_bundle
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 

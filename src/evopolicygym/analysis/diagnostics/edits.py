@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
-from evopolicygym.analysis.lineage.edit_kind import ASIDE, COUNTED, EditKind
+from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind, PaperEdit, PaperSubmission, by_paper_rule
 from evopolicygym.analysis.lineage.lineage import Descent, lineage
-from evopolicygym.analysis.lineage.paper_rule import PaperEdit, PaperSubmission, by_paper_rule
 from evopolicygym.analysis.tables.table import Cell, Number, Table, table_of
 from evopolicygym.core.submission import STARTER
 from evopolicygym.records.reader import RunRecord

@@ -1,7 +1,8 @@
 """How soon a run improved: the best validation mean so far against the episodes spent, its largest jump, its plateau.
 
 What these can't say: the best of many noisy means rises by luck too, one run's curve is one draw, and a plateau may be
-the task's end as well as the agent's. A plateau begins with the last gain beyond noise (``analysis/lineage/gain.py``).
+the task's end as well as the agent's. A plateau begins with the last gain beyond noise
+(``analysis/lineage/lineage.py``).
 """
 
 import math
@@ -10,9 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.lineage.gain import gain
-from evopolicygym.analysis.scale import Scale, scale_of
-from evopolicygym.analysis.submission_history import submission_history
+from evopolicygym.analysis.lineage.lineage import gain
+from evopolicygym.analysis.run_scores import Scale, scale_of, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState

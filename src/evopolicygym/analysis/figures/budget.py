@@ -15,8 +15,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, Look, looks, names
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, Look, looks, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Allocation of the budget"

@@ -4,10 +4,19 @@ from collections.abc import Iterator
 
 from evopolicygym.analysis.diagnostics.budget import BudgetUse
 from evopolicygym.analysis.diagnostics.code import Code
-from evopolicygym.analysis.drawing.bands import Point, band, draw_band
-from evopolicygym.analysis.drawing.canvas import Figure, few_ticks, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import looks, names
+from evopolicygym.analysis.drawing.canvas import (
+    Figure,
+    Point,
+    band,
+    draw_band,
+    few_ticks,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.drawing.figure import Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Code over time"

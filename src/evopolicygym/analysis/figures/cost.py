@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import looks, names
+from evopolicygym.analysis.drawing.figure import Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.leaderboard import Standing
 

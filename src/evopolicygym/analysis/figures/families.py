@@ -1,8 +1,7 @@
 """Rank scores by family of tasks: where an entry is good."""
 
 from evopolicygym.analysis.drawing.canvas import Figure, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 

@@ -17,8 +17,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import Estimate, estimate, mean
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, looks, names
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.drawing.bands import band, draw_band
 from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    band,
+    draw_band,
     few_ticks,
     finite,
     foot,
@@ -17,8 +18,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Learning curves"

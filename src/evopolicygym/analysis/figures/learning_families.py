@@ -4,10 +4,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.analysis.diagnostics.learning_curve import LearningCurve
-from evopolicygym.analysis.drawing.bands import band, draw_band
-from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
+from evopolicygym.analysis.drawing.canvas import (
+    Axes,
+    Figure,
+    band,
+    draw_band,
+    few_ticks,
+    finite,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import normalised
 

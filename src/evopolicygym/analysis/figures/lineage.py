@@ -17,11 +17,9 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.edit_looks import EDIT_LOOKS, KINDS
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, names, shortened
+from evopolicygym.analysis.drawing.figure import EDIT_LOOKS, GREY, KINDS, Drawing, names, shortened
 from evopolicygym.analysis.findings import Findings, RunFindings
-from evopolicygym.analysis.lineage.edit_kind import EditKind
+from evopolicygym.analysis.lineage.edits import EditKind
 from evopolicygym.analysis.lineage.lineage import Descent
 from evopolicygym.core.submission import STARTER
 

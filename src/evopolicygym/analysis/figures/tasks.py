@@ -17,8 +17,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, LINES, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, LINES, Drawing, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Standing

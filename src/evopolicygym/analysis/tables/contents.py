@@ -1,7 +1,4 @@
-"""What stands in the tables of a leaderboard and of a pairing, for people and for programs.
-
-``formats.py`` says how numbers become text; ``analysis/diagnostics/`` makes the tables of diagnostics.
-"""
+"""The tables of a leaderboard and of a pairing, for people and for programs."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -1,13 +1,12 @@
-"""Tables of packs: what each task is, what came of its check, and what can't be had.
+"""Tables of packs: what each task is, the result of its check, and which tasks are not available.
 
-They are made from what packs say and from the records that ship (``specs/pack_catalog.py``): no simulator is asked.
+They are made from the packs' own declarations and the shipped records; no simulator is loaded.
 """
 
 from collections.abc import Iterable
 from statistics import median
 
-from evopolicygym.analysis.tables.formats import shown
-from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.analysis.tables.table import Cell, Table, shown, table_of
 from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.specs.pack_catalog import shipped_record
 

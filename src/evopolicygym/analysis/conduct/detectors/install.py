@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
-from evopolicygym.analysis.conduct.material import AgentCommand, Material
-from evopolicygym.analysis.conduct.python_calls import called
-from evopolicygym.analysis.conduct.simulators import named
+from evopolicygym.analysis.conduct.detector import (
+    AgentCommand,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    named,
+    shortened,
+)
+from evopolicygym.analysis.conduct.python_program import called
 
 NAME = "install"
 INSTALLING: Mapping[str, frozenset[str]] = {

@@ -3,11 +3,18 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, Place, shortened
-from evopolicygym.analysis.conduct.material import AgentCommand, Material, ToolUse
-from evopolicygym.analysis.conduct.python_calls import Called, called
-from evopolicygym.analysis.conduct.simulators import named
+from evopolicygym.analysis.conduct.detector import (
+    AgentCommand,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    Place,
+    ToolUse,
+    named,
+    shortened,
+)
+from evopolicygym.analysis.conduct.python_program import Called, called
 
 NAME = "network"
 CLIENTS = frozenset(

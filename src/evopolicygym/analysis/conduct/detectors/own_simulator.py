@@ -3,16 +3,20 @@
 import ast
 from collections.abc import Iterator
 
-from evopolicygym.analysis.conduct.brace_rollouts import brace_rollouts
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
-from evopolicygym.analysis.conduct.material import Material
-from evopolicygym.analysis.conduct.program import AgentProgram, Use, line_of
-from evopolicygym.analysis.conduct.python_calls import imports
-from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, read_program
-from evopolicygym.analysis.conduct.python_reach import main_block
-from evopolicygym.analysis.conduct.python_rollouts import Rollout, rollouts
-from evopolicygym.analysis.conduct.simulators import is_simulator
+from evopolicygym.analysis.conduct.data_flow import main_block
+from evopolicygym.analysis.conduct.detector import (
+    AgentProgram,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    Use,
+    is_simulator,
+    line_of,
+    shortened,
+)
+from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, imports, read_program
+from evopolicygym.analysis.conduct.rollouts import Rollout, brace_rollouts, rollouts
 
 NAME = "own_simulator"
 BRACES = frozenset({"c", "javascript", "perl"})
