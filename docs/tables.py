@@ -49,7 +49,7 @@ TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", 
 def options_table(options: Iterable[Option]) -> str:
     """Return the table of options: flag, key in a TOML file, default, meaning."""
     rows = [
-        f"| {_code(one.flag)} | `{'.'.join([*one.tables, one.key])}` | {one.default_shown} "
+        f"| {_flags(one)} | `{'.'.join([*one.tables, one.key])}` | {one.default_shown} "
         f"| {one.details or _phrase(one.help)} |\n"
         for one in options
     ]
@@ -161,8 +161,9 @@ def _phrase(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
-def _code(flag: str) -> str:
-    return f"`{flag}`" if flag else "`-- COMMAND …`"
+def _flags(option: Option) -> str:
+    flags = [option.flag, *option.other_flags]
+    return ", ".join(f"`{flag}`" if flag else "`-- COMMAND …`" for flag in flags)
 
 
 if __name__ == "__main__":

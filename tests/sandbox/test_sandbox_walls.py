@@ -13,7 +13,7 @@ from enclosed import needs_bubblewrap
 from evopolicygym.analysis.ranking.score_table import score_table
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.isolation import parted
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.runs.config import configured_run
 from evopolicygym.sandbox.confinement.walls import Wall
 from evopolicygym.sandbox.levels import choose
@@ -53,7 +53,7 @@ def test_a_waived_wall_changes_the_name(asked: str, wall: Wall) -> None:
     """A level without a wall that was waived goes by another name, in which only what is missing stands."""
     chosen = choose(asked, without(wall))
 
-    assert chosen.isolation == f"{parted(asked)[0]} without {wall}"
+    assert chosen.isolation == f"{Isolation.parse(asked).backend} without {wall}"
     assert "it isn't here" in chosen.findings[f"without {wall}"]
 
 
@@ -106,7 +106,7 @@ def test_a_run_without_libseccomp_is_refused(tmp_path: Path) -> None:
 @needs_bubblewrap
 def test_a_run_without_libseccomp_is_marked(tmp_path: Path) -> None:
     """A run that waived the filter of system calls says so wherever its level is shown; its agent is kept in."""
-    done = played(tmp_path, "--waive", "seccomp")
+    done = played(tmp_path, "--allow-missing", "seccomp")
 
     assert done.returncode == 0, done.stderr
     document = json.loads(next(tmp_path.glob("runs/*/*/*/*/run.json")).read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from evopolicygym.core.event import (
     SubmissionCharged,
     SubmissionPublished,
 )
-from evopolicygym.core.isolation import AND, is_unverified, parted
+from evopolicygym.core.isolation import AND, Isolation, is_unverified
 from evopolicygym.core.places import state_directory
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import best_so_far, estimate
@@ -68,8 +68,8 @@ class RunView:
         self._console.print(Text(f"record: {paths.root}", style="dim"), soft_wrap=True)
         if is_unverified(opened.isolation):
             self._console.print(Text("Warning: isolation 'none': no sandbox; the score is unverified.", "yellow"))
-        if waived := parted(opened.isolation)[1]:
-            said = f"Played without {AND.join(sorted(waived))}, as was waived; the run is marked."
+        if missing := Isolation.parse(opened.isolation).missing:
+            said = f"Played without {AND.join(sorted(missing))}, as was waived; the run is marked."
             self._console.print(Text(said, "yellow"))
         if self._live and opened.agent.has_terminal and state.stage is Stage.OPEN:
             self._live.stop()

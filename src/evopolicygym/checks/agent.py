@@ -23,7 +23,7 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd, Workspace
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.event import AgentEnded, Event
 from evopolicygym.core.finding import Finding
-from evopolicygym.core.isolation import parted
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.run import RunState
 from evopolicygym.core.task import BudgetRule, Task
@@ -226,9 +226,8 @@ def _hidden(look: _AgentCheck) -> Finding:
             "hidden files", ok=True, detail="nothing of them in its files; it plays unconfined, as a part of us"
         )
     if not encloses:
-        return Finding(
-            "hidden files", ok=True, detail=f"nothing of them in its files; level {parted(isolation)[0]} hides none"
-        )
+        level = Isolation.parse(isolation).backend
+        return Finding("hidden files", ok=True, detail=f"nothing of them in its files; level {level} hides none")
     looked = "; shown where to look, it found nothing" if look.script.places else ""
     return Finding("hidden files", ok=True, detail=f"{findings.get('hidden', 'nothing of them in its files')}{looked}")
 

@@ -91,6 +91,7 @@ def parse_pairs(flag: str, texts: Iterable[str]) -> dict[str, int | float | str]
 def _parameter(option: Option, *, in_suite: bool) -> Parameter:
     info = typer.Option(
         option.flag,
+        *option.other_flags,
         help=(option.suite_help if in_suite else "") or option.help,
         metavar=option.metavar,
         min=option.minimum,

@@ -1,27 +1,32 @@
-"""How an isolation level is written: its name, and after ``without`` the walls that a user waived.
+"""Which sandbox backend plays a run, and which of the features that it promises a user let be missing.
 
-Such as ``bubblewrap`` or ``bubblewrap without seccomp``. Which levels and walls there are is described in
-``sandbox/levels.py`` and ``sandbox/confinement/walls.py``.
+Records, files and the command line hold it as text, such as ``bubblewrap`` or ``bubblewrap without seccomp``.
 """
 
-from collections.abc import Collection
+from dataclasses import dataclass
 
 WITHOUT, AND = " without ", " and "
 UNVERIFIED = "none"
-"""The level, as records name it, that keeps nothing in: scores that were made at it are marked wherever they stand."""
+"""The backend, as records name it, that is no sandbox: scores that were made with it are marked wherever they stand."""
 
 
-def written(level: str, waived: Collection[str]) -> str:
-    """Return how a level is written, less the walls that were waived."""
-    return f"{level}{WITHOUT}{AND.join(sorted(waived))}" if waived else level
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """A backend's name, and the features that may be missing or, in a record, that were."""
 
+    backend: str
+    missing: frozenset[str] = frozenset()
 
-def parted(isolation: str) -> tuple[str, frozenset[str]]:
-    """Return a level's name and the walls that were waived, of how it is written."""
-    level, _, walls = isolation.partition(WITHOUT)
-    return level, frozenset(wall.strip() for wall in walls.split(AND) if wall.strip())
+    @classmethod
+    def parse(cls, text: str) -> "Isolation":
+        """Return the isolation that a text names."""
+        backend, _, features = text.partition(WITHOUT)
+        return cls(backend, frozenset(feature.strip() for feature in features.split(AND) if feature.strip()))
+
+    def __str__(self) -> str:
+        return f"{self.backend}{WITHOUT}{AND.join(sorted(self.missing))}" if self.missing else self.backend
 
 
 def is_unverified(isolation: str) -> bool:
     """Return whether a score that was made at an isolation is marked as unverified."""
-    return parted(isolation)[0] == UNVERIFIED
+    return Isolation.parse(isolation).backend == UNVERIFIED

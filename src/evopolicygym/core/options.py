@@ -57,6 +57,8 @@ class Option:
     spelling: Spelling = Spelling.VALUE
     flag_name: str = ""
     """The flag's name, where it isn't the option's."""
+    other_flags: tuple[str, ...] = ()
+    """Flags that mean the same."""
     key_name: str = ""
     """The key in a TOML file, where it isn't the option's name."""
     in_suites: bool = True
@@ -280,7 +282,7 @@ class PlaceOptions(TypedDict, total=False):
         "Play even where this wall is missing: seccomp, landlock or program-sandbox. The run is marked.",
         details="plays even where this wall is missing, `seccomp`, `landlock` or `program-sandbox`; the run is "
         "marked ([levels](security.md#levels)); may be given several times",
-        metavar="WALL", spelling=Spelling.SEVERAL)]
+        metavar="WALL", spelling=Spelling.SEVERAL, other_flags=("--allow-missing",))]
     executor: Annotated[str, Option(LOCAL,
         "Where episodes play: local, ray, or package.module:Class. Results don't depend on it.",
         details="where episodes play: `local`, `ray` ([many machines](../use/cluster.md)) or "

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from evopolicygym.core import regular_file
-from evopolicygym.core.isolation import parted
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.environments.description import pack_walls
 from evopolicygym.packs.installation import command
@@ -82,7 +82,7 @@ def walls_of(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
     """Return the walls of a worker of a pack's own Python, which writes below a directory; None where it is ours."""
     if not pack:
         return None
-    if parted(isolation)[0] not in WALLED:
+    if Isolation.parse(isolation).backend not in WALLED:
         return no_walls("only the level bubblewrap has walls for it")
     return pack_walls(pack, scratch)
 

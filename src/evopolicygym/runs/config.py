@@ -31,7 +31,7 @@ from evopolicygym.core.agent import (
 from evopolicygym.core.cases import SplitSource
 from evopolicygym.core.decoding import DecodingProblem, Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.isolation import written
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import (
     AUTO,
     COMMAND,
@@ -184,7 +184,7 @@ def config_of(task: str, options: RunOptions) -> RunConfig:
         seed=seed,
         workers=options["workers"],
         runs=Path(options["runs"]),
-        isolation=written(options["isolation"], waivable(options["waive"])),
+        isolation=str(Isolation(options["isolation"], waivable(options["waive"]))),
         executor=options["executor"],
         executor_address=options["address"],
         track=options["track"],

@@ -23,14 +23,14 @@ def refuse_unknown(config: RunConfig) -> None:
     """Raise ``UsageError`` where a level, an executor or a tracker is named that there isn't; none is made here."""
     EXECUTORS.load(config.executor)
     refuse_unknown_tracker(config.track)
-    name, _ = named(config.isolation)
+    name = named(config.isolation).backend
     if name != AUTO:
         BACKENDS.load(name)
 
 
 def refuse_program(config: RunConfig, agent: Agent) -> None:
     """Raise ``UsageError`` where an agent starts a program, and the isolation that is asked for keeps none in."""
-    if isinstance(agent, ProgramAgent) and agent.starts_program and named(config.isolation)[0] != AUTO:
+    if isinstance(agent, ProgramAgent) and agent.starts_program and named(config.isolation).backend != AUTO:
         try:
             program_sandbox(config.isolation)
         except SandboxError as error:

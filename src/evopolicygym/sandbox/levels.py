@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.core.isolation import parted, written
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
 from evopolicygym.sandbox.base import Backend, ProgramBackend
@@ -45,7 +45,8 @@ def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> ChosenBackend:
 
     ``lacks`` says why this machine lacks a wall. Raises ``UnknownName`` and ``SandboxError``.
     """
-    name, waived = named(asked)
+    isolation = named(asked)
+    name, waived = isolation.backend, isolation.missing
     if name != AUTO:
         return _tried(name, _backend(name), waived, lacks, {"chosen": "asked for by name"})
     refused: dict[str, str] = {}
@@ -58,12 +59,14 @@ def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> ChosenBackend:
     raise SandboxError("No isolation level works here: " + " ".join(refused.values()))
 
 
-def named(asked: str) -> tuple[str, frozenset[Wall]]:
-    """Return the level that is asked for and what is waived of it; raise ``UnknownName`` where there is none such."""
-    name, walls = parted(asked)
+def named(asked: str) -> Isolation:
+    """Return the isolation that a text names; raise ``UnknownName`` for an unknown backend or feature."""
+    isolation = Isolation.parse(asked)
+    name = isolation.backend
     if name != AUTO and ":" not in name and name not in BACKENDS.names():
         raise UnknownName(BACKENDS.kind, name, [*BACKENDS.names(), AUTO])
-    return name, waivable(walls)
+    waivable(isolation.missing)
+    return isolation
 
 
 def waivable(walls: Collection[str]) -> frozenset[Wall]:
@@ -75,7 +78,7 @@ def waivable(walls: Collection[str]) -> frozenset[Wall]:
 
 def guarantees(isolation: str) -> frozenset[Guarantee]:
     """Return what the backend guarantees that an isolation names, as it is written in a record."""
-    return _backend(named(isolation)[0]).guarantees
+    return _backend(named(isolation).backend).guarantees
 
 
 def program_sandbox(isolation: str) -> ProgramSandbox:
@@ -83,16 +86,17 @@ def program_sandbox(isolation: str) -> ProgramSandbox:
 
     Raises ``SandboxError`` where its backend keeps no program in, and that is not waived.
     """
-    name, waived = named(isolation)
+    asked = named(isolation)
+    name = asked.backend
     backend = _backend(name)
     if isinstance(backend, ProgramBackend):
         return backend.program_sandbox()
-    if Wall.PROGRAM_SANDBOX in waived:
+    if Wall.PROGRAM_SANDBOX in asked.missing:
         return PlainPrograms(confined=False)
     raise SandboxError(
         f"Isolation level {name} keeps policies in, and no agent's program: it has no program_sandbox. --isolation "
         f"auto takes a level that has one. To run the program with your own rights, ask for it by --waive "
-        f"{Wall.PROGRAM_SANDBOX}, and the run is marked {written(name, [Wall.PROGRAM_SANDBOX])!r}."
+        f"{Wall.PROGRAM_SANDBOX}, and the run is marked {str(Isolation(name, frozenset([Wall.PROGRAM_SANDBOX])))!r}."
     )
 
 
@@ -109,16 +113,16 @@ def _strongest_first() -> list[tuple[str, Backend]]:
 
 
 def _tried(
-    name: str, backend: Backend, waived: Collection[Wall], lacks: Callable[[Wall], str], why: Mapping[str, str]
+    name: str, backend: Backend, waived: Collection[str], lacks: Callable[[Wall], str], why: Mapping[str, str]
 ) -> ChosenBackend:
     findings = backend.findings()
     missing = {wall: reason for wall in sorted(backend.walls) if (reason := lacks(wall))}
     for wall in missing.keys() - waived:
         raise SandboxError(
             f"Isolation level {name} promises {wall}, which is missing here: {missing[wall]}. Who accepts "
-            f"less asks for it by --waive {wall}, and the run is marked {written(name, [wall])!r}."
+            f"less asks for it by --waive {wall}, and the run is marked {str(Isolation(name, frozenset([wall])))!r}."
         )
     if Wall.PROGRAM_SANDBOX in waived and not isinstance(backend, ProgramBackend):
         missing[Wall.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"
     without = {f"without {wall}": f"waived: {reason}" for wall, reason in missing.items()}
-    return ChosenBackend(name, backend, {**findings, **why, **without}, written(name, missing))
+    return ChosenBackend(name, backend, {**findings, **why, **without}, str(Isolation(name, frozenset(missing))))

@@ -24,7 +24,7 @@ from evopolicygym.analysis.ranking.comparability import (
 )
 from evopolicygym.analysis.results import RunResult
 from evopolicygym.core.errors import UnknownName, UsageError
-from evopolicygym.core.isolation import is_unverified, parted
+from evopolicygym.core.isolation import Isolation, is_unverified
 from evopolicygym.core.score import mean
 from evopolicygym.core.task import Anchor, TaskKind
 
@@ -252,7 +252,7 @@ def _table(
         notes.append("Some runs were begun after their cases were revealed.")
     if any(is_unverified(run.isolation) for run in runs):
         notes.append("Some runs were played at isolation none: unverified.")
-    if weaker := sorted({run.isolation for run in runs if parted(run.isolation)[1]}):
+    if weaker := sorted({run.isolation for run in runs if Isolation.parse(run.isolation).missing}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
     if changed := sorted({one.label for one in entries if len({run.programs for run in one.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")

@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import NodeError
-from evopolicygym.core.isolation import parted
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
@@ -75,7 +75,7 @@ class RayExecutor:
         """Connect, start the actors, and find out meanwhile what the driver's own grounds are."""
         self._config, self._most = config, config.workers
         level = config.isolation
-        self._level = choose(level).isolation if parted(level)[0] == AUTO else level
+        self._level = choose(level).isolation if Isolation.parse(level).backend == AUTO else level
         self._seats: list[ActorSeat] = []
         self._strikes: Counter[str] = Counter()
         self._killed: dict[str, list[str]] = {}

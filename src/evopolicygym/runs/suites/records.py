@@ -19,7 +19,7 @@ from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.cases import Split, SplitSource
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentEnded, RunOpened, RunStopped, StopReason
-from evopolicygym.core.isolation import parted, written
+from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.task import Task
 from evopolicygym.records import journal, rollback_guard
@@ -179,9 +179,10 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
 
 def _identities(opened: RunOpened) -> tuple[str, ...]:
     """Return what a record can be asked for as: its isolation by name, or whichever works, with as much waived."""
+    played = Isolation.parse(opened.isolation)
     return tuple(
         _identity(opened.task, opened.agent, opened.seed, opened.split, isolation)
-        for isolation in (opened.isolation, written(AUTO, parted(opened.isolation)[1]))
+        for isolation in (played, replace(played, backend=AUTO))
     )
 
 
@@ -191,20 +192,22 @@ def _planned_identities(run: PlannedRun, alone: Container[str]) -> Iterator[str]
     A record without a label is of a labelled run, too, where no other of the suite is the same but for its label.
     """
     config = run.config
-    level, waived = parted(config.isolation)
+    asked = Isolation.parse(config.isolation)
     bare = [replace(config.agent, label="")] if config.agent.label and _unlabelled(run) in alone else []
     for agent in (config.agent, *bare):
-        for count in range(len(waived) + 1):
-            for walls in combinations(sorted(waived), count):
-                yield _identity(config.task, agent, config.seed, config.split, written(level, walls))
+        for count in range(len(asked.missing) + 1):
+            for missing in combinations(sorted(asked.missing), count):
+                isolation = Isolation(asked.backend, frozenset(missing))
+                yield _identity(config.task, agent, config.seed, config.split, isolation)
 
 
 def _unlabelled(run: PlannedRun) -> str:
     config = run.config
-    return _identity(config.task, replace(config.agent, label=""), config.seed, config.split, config.isolation)
+    isolation = Isolation.parse(config.isolation)
+    return _identity(config.task, replace(config.agent, label=""), config.seed, config.split, isolation)
 
 
-def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: str) -> str:
+def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, isolation: Isolation) -> str:
     """Return all that a run is, as text; of the environment its name, as which version it is of is checked later."""
     what = {
         "environment": task.environment.name,
@@ -212,6 +215,6 @@ def _identity(task: Task, agent: AgentConfig, seed: int, split: SplitSource, iso
         "agent": {name: value for name, value in asdict(agent).items() if name != "program_sha256"},
         "seed": seed,
         "split": split.value,
-        "isolation": isolation,
+        "isolation": str(isolation),
     }
     return json.dumps(json.loads(dumps(what)), sort_keys=True)
