@@ -87,7 +87,7 @@ class Milestone:
 def submission_history(state: RunState) -> tuple[Milestone, ...]:
     """Return where a run stood after each of its submissions."""
     validations = [validation_of(state, submission) for submission in state.submissions]
-    bests = best_so_far(one.mean if one else None for one in validations)
+    bests = best_so_far(validation.mean if validation else None for validation in validations)
     found: list[Milestone] = []
     for submission, validation, best in zip(state.submissions, validations, bests, strict=True):
         is_new: bool | None = best != (found[-1].best if found else None)

@@ -126,7 +126,7 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
         item = waiting.pop()
         kind = type(item)
         if kind is list:
-            kept = [one for one in item if not stands_alone(one)]
+            kept = [statement for statement in item if not stands_alone(statement)]
             structure.append(f"[{len(kept)}")
             waiting += reversed(kept)
         elif not isinstance(item, ast.AST):

@@ -65,7 +65,7 @@ def _follow(call: CalledTool, history: ShellHistory, place: Place) -> None:
         history.write(path, content, place)
         return
     listed = arguments.get("edits")
-    edits = [one for one in (listed if isinstance(listed, list) else [arguments]) if isinstance(one, Mapping)]
+    edits = [edit for edit in (listed if isinstance(listed, list) else [arguments]) if isinstance(edit, Mapping)]
     for edit in edits:
         history.edit(path, _first(edit, OLD), _first(edit, NEW), place)
     if path and any(_first(edit, OLD) for edit in edits):
@@ -199,7 +199,7 @@ def _transcript(record: RunRecord, history: ShellHistory) -> None:
 def _projects(record: RunRecord, left: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield every policy project: each checkpoint in the order of submissions, and what lies in ``system/``."""
     root = record.paths.root
-    for name in dict.fromkeys(one.charged.checkpoint for one in record.state.submissions):
+    for name in dict.fromkeys(submission.charged.checkpoint for submission in record.state.submissions):
         try:
             directory = record.paths.checkpoint(name)
         except RecordError:
@@ -243,7 +243,7 @@ class Conduct:
     @property
     def counts(self) -> Mapping[Grade, int]:
         """How many findings there are of each grade."""
-        counted = Counter(one.grade for one in self.findings)
+        counted = Counter(finding.grade for finding in self.findings)
         return {grade: counted[grade] for grade in Grade}
 
 
@@ -256,7 +256,7 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
     """Return what detectors find in an agent's conduct, as far as a run's record holds it."""
     material = gather(record)
     add_nested_commands(material)
-    unread = sum(one.language == "python" and read_program(one) is None for one in material.programs)
+    unread = sum(program.language == "python" and read_program(program) is None for program in material.programs)
     if unread:
         material.note(f"{unread} Python programs can't be parsed, or are too large, and were left out")
     found, notes = list[ConductFinding](), list(material.notes)
@@ -264,18 +264,18 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
         distinct = _distinct(detector.look(material))
         if len(distinct) > MOST_FINDINGS:
             notes.append(f"{len(distinct) - MOST_FINDINGS} more findings of {name} are left out")
-        found += sorted(distinct, key=lambda one: -one.grade.rank)[:MOST_FINDINGS]
-    ordered = sorted(found, key=lambda one: -one.grade.rank)
+        found += sorted(distinct, key=lambda finding: -finding.grade.rank)[:MOST_FINDINGS]
+    ordered = sorted(found, key=lambda finding: -finding.grade.rank)
     return Conduct(tuple(ordered), len(material.commands), len(material.programs), tuple(notes))
 
 
 def _distinct(findings: Iterable[ConductFinding]) -> list[ConductFinding]:
     """Return findings, the same words of the same grade once, with how often they were found."""
     first: dict[tuple[str, str, str], ConductFinding] = {}
-    for one in findings:
-        key = (one.grade, one.what, one.words)
+    for finding in findings:
+        key = (finding.grade, finding.what, finding.words)
         known = first.get(key)
-        first[key] = replace(known, times=known.times + 1) if known else one
+        first[key] = replace(known, times=known.times + 1) if known else finding
     return list(first.values())
 
 
@@ -301,10 +301,10 @@ def audited_runs(
 def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
     """Return the findings by grade of each entry of a leaderboard that has runs which were audited."""
     rows: list[tuple[Cell, ...]] = []
-    for one in board.standings:
-        audited = [found[run.root][1] for run in one.entry.runs if run.root in found]
+    for standing in board.standings:
+        audited = [found[run.root][1] for run in standing.entry.runs if run.root in found]
         if audited:
             counts = [sum(conduct.counts[grade] for conduct in audited) for grade in GRAVEST_FIRST]
-            rows.append((one.entry.shown, len(audited), *counts))
+            rows.append((standing.entry.shown, len(audited), *counts))
     names = ("entry", "runs audited", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

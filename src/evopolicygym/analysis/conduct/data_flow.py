@@ -55,14 +55,14 @@ class LoopFlow:
 
     def add(self, writes: Iterable[LoopWrite]) -> None:
         """Add what a statement writes."""
-        for one in writes:
-            self.writes.append(one)
-            self._made_of[one.target] = self._made_of.get(one.target, frozenset()) | one.reads | one.control
+        for write in writes:
+            self.writes.append(write)
+            self._made_of[write.target] = self._made_of.get(write.target, frozenset()) | write.reads | write.control
 
     @property
     def written(self) -> frozenset[str]:
         """Names that its body gives a value."""
-        return frozenset(one.target for one in self.writes)
+        return frozenset(write.target for write in self.writes)
 
     def origins(self, name: str, without: frozenset[str] = frozenset()) -> frozenset[str]:
         """Return all names of the loop, or read by it, that a value is made of, itself included where it is carried."""
@@ -76,7 +76,7 @@ class LoopFlow:
 
     def feeds(self, name: str) -> frozenset[str]:
         """Return the other names that a name's value is used for, directly."""
-        return frozenset(one.target for one in self.writes if name in one.reads and one.target != name)
+        return frozenset(write.target for write in self.writes if name in write.reads and write.target != name)
 
 
 def loop_flow(loop: Loop) -> LoopFlow | None:
@@ -96,9 +96,9 @@ def loop_flow(loop: Loop) -> LoopFlow | None:
             return None
         reads, writes = _effects(statement, control)
         exposed |= reads - written
-        written |= {one.target for one in writes}
+        written |= {write.target for write in writes}
         flow.add(writes)
-        read += sum(len(one.reads) + len(one.control) for one in writes)
+        read += sum(len(write.reads) + len(write.control) for write in writes)
         flow.calls += _calls(statement)
         if isinstance(statement, ast.Break | ast.Return):
             flow.ends_on |= control
@@ -111,7 +111,7 @@ def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, frozenset[str]]
 
     Bodies of functions and classes that are defined there are left out.
     """
-    waiting: list[tuple[ast.stmt, frozenset[str]]] = [(one, frozenset()) for one in reversed(body)]
+    waiting: list[tuple[ast.stmt, frozenset[str]]] = [(statement, frozenset()) for statement in reversed(body)]
     while waiting:
         statement, control = waiting.pop()
         yield statement, control
@@ -124,10 +124,10 @@ def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, frozenset[str]]
             case ast.With(body=first) | ast.AsyncWith(body=first):
                 blocks = [first]
             case ast.Try(body=first, handlers=handlers, orelse=second, finalbody=last):
-                blocks = [first, *(one.body for one in handlers), second, last]
+                blocks = [first, *(handler.body for handler in handlers), second, last]
             case ast.Match(subject=subject, cases=cases):
-                control, blocks = control | names_in(subject), [one.body for one in cases]
-        waiting += [(one, control) for one in reversed([part for block in blocks for part in block])]
+                control, blocks = control | names_in(subject), [case.body for case in cases]
+        waiting += [(statement, control) for statement in reversed([part for block in blocks for part in block])]
 
 
 def name_of(node: ast.expr) -> str:
@@ -149,13 +149,13 @@ def names_in(node: ast.AST) -> frozenset[str]:
     found: set[str] = set()
     waiting: list[ast.AST] = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.value.id == "self":
-            found.add(f"self.{one.attr}")
-        elif isinstance(one, ast.Name):
-            found.add(one.id)
+        inner = waiting.pop()
+        if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == "self":
+            found.add(f"self.{inner.attr}")
+        elif isinstance(inner, ast.Name):
+            found.add(inner.id)
         else:
-            waiting += ast.iter_child_nodes(one)
+            waiting += ast.iter_child_nodes(inner)
     return frozenset(found)
 
 
@@ -163,10 +163,10 @@ def written_names(node: ast.expr) -> Iterator[str]:
     """Yield the names that a target writes, those within tuples and lists too."""
     waiting = [node]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, ast.Tuple | ast.List):
-            waiting += one.elts
-        elif name := name_of(one):
+        part = waiting.pop()
+        if isinstance(part, ast.Tuple | ast.List):
+            waiting += part.elts
+        elif name := name_of(part):
             yield name
 
 
@@ -175,9 +175,9 @@ def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[st
     match statement:
         case ast.Assign(targets=targets, value=value):
             reads = names_in(value) | _indices(targets)
-            return reads, [one for target in targets for one in _assigned(target, value, control, statement)] + _moved(
-                statement, control
-            )
+            return reads, [
+                write for target in targets for write in _assigned(target, value, control, statement)
+            ] + _moved(statement, control)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
             return names_in(value), [*_assigned(target, value, control, statement), *_moved(statement, control)]
         case ast.AugAssign(target=target, value=value):
@@ -188,9 +188,9 @@ def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[st
             return names_in(test), []
         case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
             reads = names_in(source)
-            return reads, [LoopWrite(one, reads, control, None, statement) for one in written_names(target)]
+            return reads, [LoopWrite(name, reads, control, None, statement) for name in written_names(target)]
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            return frozenset().union(*(names_in(one.context_expr) for one in items)), []
+            return frozenset().union(*(names_in(item.context_expr) for item in items)), []
         case ast.Expr(value=value):
             return names_in(value), _moved(statement, control)
         case ast.Return(value=ast.expr() as value):
@@ -204,14 +204,14 @@ def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[st
 
 def _indices(targets: list[ast.expr]) -> frozenset[str]:
     """Return what the indices of targets read."""
-    return frozenset().union(*(names_in(one.slice) for one in targets if isinstance(one, ast.Subscript)))
+    return frozenset().union(*(names_in(target.slice) for target in targets if isinstance(target, ast.Subscript)))
 
 
 def _assigned(target: ast.expr, value: ast.expr, control: frozenset[str], statement: ast.stmt) -> Iterator[LoopWrite]:
     sequences = ast.Tuple | ast.List
     if isinstance(target, sequences) and isinstance(value, sequences) and len(target.elts) == len(value.elts):
-        for one, part in zip(target.elts, value.elts, strict=True):
-            yield from (LoopWrite(name, names_in(part), control, part, statement) for name in written_names(one))
+        for element, part in zip(target.elts, value.elts, strict=True):
+            yield from (LoopWrite(name, names_in(part), control, part, statement) for name in written_names(element))
         return
     for name in written_names(target):
         old = frozenset({name}) if isinstance(target, ast.Subscript) else frozenset()
@@ -244,7 +244,7 @@ def _calls(statement: ast.stmt) -> list[ast.Call]:
         case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) | ast.AsyncFor(iter=head):
             heads: list[ast.AST] = [head]
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            heads = [one.context_expr for one in items]
+            heads = [item.context_expr for item in items]
         case ast.Try() | ast.Match() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             heads = []
         case _:

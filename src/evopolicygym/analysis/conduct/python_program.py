@@ -44,8 +44,8 @@ class PythonProgram:
     def __post_init__(self) -> None:
         """Find the methods."""
         for module in self.modules.values():
-            for one in module.classes.values():
-                for part in () if is_policy_class(one) else one.body:
+            for definition in module.classes.values():
+                for part in () if is_policy_class(definition) else definition.body:
                     if isinstance(part, Function):
                         self.methods.setdefault(part.name, []).append((module, part))
 
@@ -91,14 +91,14 @@ def read_program(program: AgentProgram) -> PythonProgram | None:
     return PythonProgram(main, modules)
 
 
-def is_policy_class(one: ast.ClassDef) -> bool:
+def is_policy_class(definition: ast.ClassDef) -> bool:
     """Return whether a class is a policy, whose planning is its own thinking."""
-    return one.name == "Policy" or method(one, "act") is not None
+    return definition.name == "Policy" or method(definition, "act") is not None
 
 
-def method(one: ast.ClassDef, name: str) -> Function | None:
+def method(definition: ast.ClassDef, name: str) -> Function | None:
     """Return a method of a class by its name."""
-    return next((part for part in one.body if isinstance(part, Function) and part.name == name), None)
+    return next((part for part in definition.body if isinstance(part, Function) and part.name == name), None)
 
 
 def called_name(call: ast.Call) -> str:
@@ -133,8 +133,8 @@ def _module(name: str, text: str) -> PythonModule | None:
         if number > MOST_NODES:
             return None
         _note(module, node)
-    for one in module.classes.values():
-        for part in one.body:
+    for definition in module.classes.values():
+        for part in definition.body:
             if isinstance(part, Function) and module.functions.get(part.name) is part:
                 del module.functions[part.name]
     return module
@@ -198,11 +198,11 @@ def called(material: Material) -> Iterator[Called]:
         constants = _constants(read.main)
         for node in ast.walk(read.main.tree):
             if isinstance(node, ast.Call):
-                arguments = (*node.args, *(one.value for one in node.keywords))
-                texts = tuple(text for one in arguments for text in _texts(one, constants))
+                arguments = (*node.args, *(keyword.value for keyword in node.keywords))
+                texts = tuple(text for argument in arguments for text in _texts(argument, constants))
                 place, words = program.place.at(node.lineno), program.line(node.lineno)
-                names = tuple(dotted(one, read.main.imported) for one in arguments)
-                paths = tuple(path for one in arguments if (path := _beginning(one, constants)))
+                names = tuple(dotted(argument, read.main.imported) for argument in arguments)
+                paths = tuple(path for argument in arguments if (path := _beginning(argument, constants)))
                 yield Called(_name(node, read.main), texts, paths, names, place, words, program)
 
 
@@ -258,8 +258,8 @@ def _beginning(node: ast.expr, constants: dict[str, str]) -> str:
 
 def _texts(node: ast.expr, constants: dict[str, str]) -> Iterator[str]:
     """Yield the texts in an argument; of calls within it too, as of ``Path("/")``."""
-    for one in ast.walk(node):
-        if isinstance(one, ast.Constant) and isinstance(one.value, str):
-            yield one.value[:MOST_TEXT]
-        elif isinstance(one, ast.Name) and one.id in constants:
-            yield constants[one.id]
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value[:MOST_TEXT]
+        elif isinstance(part, ast.Name) and part.id in constants:
+            yield constants[part.id]

@@ -140,17 +140,17 @@ def _played(loop: str, called: str) -> tuple[str, bool]:
     """Return the action of a loop, empty where it plays nothing, and whether something is counted."""
     both = f"{loop}\n{called}"
     added = [
-        (found.group(1), {_last(one) for one in NAME.findall(found.group(2))})
+        (found.group(1), {_last(name) for name in NAME.findall(found.group(2))})
         for found in islice(ADDED.finditer(both), MOST_LOOPS)
     ]
     states = {name for name, value in added if value and not is_reward(_last(name))}
     last = {_last(name) for name in states}
     moves = bool(BRACE_TRIGONOMETRY.search(both)) or any(value & (last - {_last(name)}) for name, value in added)
-    names = {_last(one) for one in NAME.findall(both)}
-    action = next((one for one in sorted(names) if is_long_action(one)), "") or next(
-        (f"{one}(…)" for one in sorted(set(CALLED.findall(loop)) & BRACE_ACTING)), ""
+    names = {_last(name) for name in NAME.findall(both)}
+    action = next((name for name in sorted(names) if is_long_action(name)), "") or next(
+        (f"{name}(…)" for name in sorted(set(CALLED.findall(loop)) & BRACE_ACTING)), ""
     )
-    counts = "break" in loop or "last" in names or any(is_reward(one) or is_ending(one) for one in names)
+    counts = "break" in loop or "last" in names or any(is_reward(name) or is_ending(name) for name in names)
     return (action, counts) if len(states) > 1 and moves else ("", False)
 
 
@@ -203,24 +203,24 @@ def _is_counted(node: ast.Subscript, flow: LoopFlow) -> bool:
 
 
 def _has_reader(node: ast.AST) -> bool:
-    return any(isinstance(one, ast.Call) and called_name(one) in READERS for one in ast.walk(node))
+    return any(isinstance(part, ast.Call) and called_name(part) in READERS for part in ast.walk(node))
 
 
 def _flows(program: PythonProgram, module: PythonModule) -> Iterator[tuple[str, frozenset[str], bool]]:
     """Yield what flows where: a name, what it is made of, and whether something is read from a file for it."""
-    bodies = [module.tree.body, *(one.body for one in _functions(module))]
+    bodies = [module.tree.body, *(function.body for function in _functions(module))]
     for body in bodies:
         for statement, _ in statements(body):
             yield from _of(statement)
     for node in ast.walk(module.tree):
         match node:
             case ast.comprehension(target=target, iter=source):
-                yield from ((one, names_in(source), _has_reader(source)) for one in names_in(target))
+                yield from ((name, names_in(source), _has_reader(source)) for name in names_in(target))
             case ast.Call(func=ast.Attribute(value=inner, attr=attr), args=args) if attr in ADDING:
                 yield name_of(inner), frozenset().union(*map(names_in, args)), any(map(_has_reader, args))
             case ast.Call(func=func, args=args):
                 for _, function in program.function(module, func):
-                    names = [one.arg for one in function.args.args if one.arg != "self"]
+                    names = [argument.arg for argument in function.args.args if argument.arg != "self"]
                     yield from ((name, names_in(part), False) for name, part in zip(names, args, strict=False))
 
 
@@ -234,17 +234,17 @@ def _of(statement: ast.stmt) -> Iterator[tuple[str, frozenset[str], bool]]:
     match statement:
         case ast.Assign(targets=targets, value=value):
             yield from (
-                (one, names_in(value), _has_reader(value)) for target in targets for one in written_names(target)
+                (name, names_in(value), _has_reader(value)) for target in targets for name in written_names(target)
             )
         case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield from ((one, names_in(value), _has_reader(value)) for one in written_names(target))
+            yield from ((name, names_in(value), _has_reader(value)) for name in written_names(target))
         case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
-            yield from ((one, names_in(source), _has_reader(source)) for one in written_names(target))
+            yield from ((name, names_in(source), _has_reader(source)) for name in written_names(target))
         case ast.With(items=items):
             for item in items:
                 if item.optional_vars is not None:
                     reads, is_read = names_in(item.context_expr), _has_reader(item.context_expr)
-                    yield from ((one, reads, is_read) for one in written_names(item.optional_vars))
+                    yield from ((name, reads, is_read) for name in written_names(item.optional_vars))
 
 
 INTEGRATORS = frozenset({"solve_ivp", "odeint", "ode", "RK45", "solve_ivp_fixed", "odeintw"})
@@ -286,7 +286,7 @@ def _rollout(
     counts = _counts(flow, moved)
     if not action or not (moves or counts):
         return None
-    functions = [one for call in flow.calls for one in program.function(module, call.func)]
+    functions = [function for call in flow.calls for function in program.function(module, call.func)]
     read = {name for write in flow.writes for name in write.reads}
     read |= {name for _, function in functions for name in names_in(function)}
     fitted = not (read - flow.written - flow.targets).isdisjoint(from_files)
@@ -295,11 +295,11 @@ def _rollout(
 
 def _is_state(flow: LoopFlow, name: str) -> bool:
     """Return whether a carried name is more than a counter or a sum: something is made of it, and it of something."""
-    own = [one for one in flow.writes if one.target == name]
-    if all(one.is_added and one.reads <= {name} for one in own):
+    own = [write for write in flow.writes if write.target == name]
+    if all(write.is_added and write.reads <= {name} for write in own):
         return False
     used_in_calls = any(name in names_in(argument) for call in flow.calls for argument in call.args)
-    return bool(flow.feeds(name)) or used_in_calls or any(not one.is_added and name in one.reads for one in own)
+    return bool(flow.feeds(name)) or used_in_calls or any(not write.is_added and name in write.reads for write in own)
 
 
 def _action(
@@ -310,7 +310,7 @@ def _action(
 ) -> tuple[str, set[str]]:
     """Return the action of a loop and the states that it changes; nothing where there is none."""
     made_of = {state: flow.origins(state) for state in states}
-    for name in sorted(flow.written | flow.targets, key=lambda one: not is_long_action(one)):
+    for name in sorted(flow.written | flow.targets, key=lambda candidate: not is_long_action(candidate)):
         if not (is_long_action(name) or (moves and name in SHORT_ACTIONS)) or name in states:
             continue
         if name in recorded or flow.origins(name, frozenset(states)) & recorded:
@@ -336,7 +336,7 @@ def _acting_call(write: LoopWrite) -> str:
         given = frozenset().union(*map(names_in, node.args)) if node.args else frozenset()
         if len(node.args) > 1 and STEPS.search(name) and write.target in given:
             return f"{name}(…)"
-        if name in STEPPING and node.args and any(is_long_action(one) for one in given):
+        if name in STEPPING and node.args and any(is_long_action(argument) for argument in given):
             return f"{name}(…)"
     return ""
 
@@ -394,7 +394,7 @@ def _integrated(
             continue
         for _, function in program.function(module, node.args[0]):
             inside = names_in(function)
-            calls = {called_name(one) for one in ast.walk(function) if isinstance(one, ast.Call)}
+            calls = {called_name(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
             actions = sorted(name for name in inside | calls if is_long_action(name) or name in SHORT_ACTIONS | ACTING)
             recorded = "interp" in calls and not inside.isdisjoint(from_files)
             if actions and not recorded:

@@ -49,9 +49,9 @@ def _nested(program: AgentProgram) -> Iterator[AgentCommand]:
         place = program.place.at(node.lineno)
         match node.args[0]:
             case ast.Constant(value=str(text)):
-                for one in simple_commands(text):
-                    if one.words:
-                        yield AgentCommand(one.words, place, one.text, one.directory)
+                for command in simple_commands(text):
+                    if command.words:
+                        yield AgentCommand(command.words, place, command.text, command.directory)
             case ast.List(elts=parts) | ast.Tuple(elts=parts):
                 words = tuple(_word(part) for part in parts)
                 yield AgentCommand(words, place, " ".join(words))
@@ -225,7 +225,7 @@ class ShellHistory:
         if path in self.files:
             return path
         name = posixpath.basename(path)
-        return next((one for one in self.files if name and posixpath.basename(one) == name), None)
+        return next((known for known in self.files if name and posixpath.basename(known) == name), None)
 
     def _add(self, program: AgentProgram) -> None:
         if program.text and len(program.text) <= MOST_PROGRAM_BYTES:

@@ -76,13 +76,13 @@ def table(cost: Cost) -> Table:
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
     """Return means over those runs of which it is known."""
     return {
-        "tokens": mean(one.tokens for one in costs),
-        "tokens a submission": mean(one.by_submission(one.tokens) for one in costs),
-        "money": mean(one.money for one in costs),
-        "money a submission": mean(one.by_submission(one.money) for one in costs),
-        "points": mean(one.points for one in costs),
-        "tokens a point": mean(one.by_point(one.tokens) for one in costs),
-        "money a point": mean(one.by_point(one.money) for one in costs),
+        "tokens": mean(cost.tokens for cost in costs),
+        "tokens a submission": mean(cost.by_submission(cost.tokens) for cost in costs),
+        "money": mean(cost.money for cost in costs),
+        "money a submission": mean(cost.by_submission(cost.money) for cost in costs),
+        "points": mean(cost.points for cost in costs),
+        "tokens a point": mean(cost.by_point(cost.tokens) for cost in costs),
+        "money a point": mean(cost.by_point(cost.money) for cost in costs),
     }
 
 

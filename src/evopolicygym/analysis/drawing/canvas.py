@@ -197,7 +197,7 @@ def number(value: float) -> str:
 def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
     """Say what the panels share along x and y, and below them what is what; the figure grows by what that takes."""
     keys = list(keys)
-    longest = max((len(one.get_label()) for one in keys), default=0)
+    longest = max((len(key.get_label()) for key in keys), default=0)
     columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
     below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
     taken = below + (LABEL_HEIGHT if label else 0.0)

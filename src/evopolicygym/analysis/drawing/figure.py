@@ -71,7 +71,7 @@ def look(place: int) -> Look:
 def looks(findings: Findings) -> dict[str, Look]:
     """Return the look of each entry, the same in all figures: those that were played, then the shipped ones."""
     standings = findings.board.standings if findings.board else ()
-    labels = dict.fromkeys([*findings.labels, *(one.entry.label for one in standings)])
+    labels = dict.fromkeys([*findings.labels, *(standing.entry.label for standing in standings)])
     return {label: look(place) for place, label in enumerate(labels)}
 
 

@@ -24,9 +24,9 @@ from evopolicygym.core.options import RUN_OPTIONS
 HARNESS, MODEL = "harness", "model"
 ALLOWANCE = {"max_cost": "cost", "max_tokens": "tokens", "max_time": "seconds", "max_turns": "turns"}
 """Knobs of an agent's allowance, and what an allowance calls them."""
-RECORDED = {one.name: one.record_field or one.name for one in RUN_OPTIONS if one.is_knob}
+RECORDED = {option.name: option.record_field or option.name for option in RUN_OPTIONS if option.is_knob}
 """The property of a run that holds a knob's level."""
-DEFAULTS = {one.name: one.default for one in RUN_OPTIONS if one.is_knob}
+DEFAULTS = {option.name: option.default for option in RUN_OPTIONS if option.is_knob}
 KNOBS = (*RECORDED, HARNESS)
 """What effects can be asked of."""
 UNASKED = {HARNESS, MODEL}
@@ -156,12 +156,12 @@ class Effects:
     @property
     def overall(self) -> tuple[LevelDifference, ...]:
         """The differences over all environments."""
-        return tuple(one for one in self.differences if not one.environment)
+        return tuple(contrast for contrast in self.differences if not contrast.environment)
 
     @property
     def by_environment(self) -> tuple[LevelDifference, ...]:
         """The differences of each environment."""
-        return tuple(one for one in self.differences if one.environment)
+        return tuple(contrast for contrast in self.differences if contrast.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,13 +250,13 @@ Block = Mapping[str, list[ScoredRun]]
 
 def _blocks(runs: Iterable[ScoredRun], knob: str) -> list[Block]:
     found: dict[Hashable, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
-    for one in runs:
-        found[one.block(knob)][str(one.levels[knob])].append(one)
+    for run in runs:
+        found[run.block(knob)][str(run.levels[knob])].append(run)
     return [dict(block) for block in found.values()]
 
 
 def _at(block: Block, level: object) -> Floats:
-    return _mean([one.scores for one in block[str(level)]])
+    return _mean([run.scores for run in block[str(level)]])
 
 
 def _mean(several: Sequence[Floats]) -> Floats:
@@ -288,7 +288,7 @@ def _differences(
     ]
     if not pairs:
         return []
-    names = sorted({one.environment for one, _ in pairs})
+    names = sorted({run.environment for run, _ in pairs})
 
     def row(environment: str, those: Sequence[tuple[ScoredRun, Floats]]) -> LevelDifference:
         estimate = mean_estimate(_groups(those))
@@ -308,8 +308,8 @@ def _first(block: Block) -> ScoredRun:
 def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]:
     """Return what was measured by environment and agent; a row is a seed, over all levels of the other knobs."""
     rows: dict[tuple[str, Hashable], dict[int, list[Floats]]] = defaultdict(lambda: defaultdict(list))
-    for one, values in measured:
-        rows[one.environment, one.agent][one.seed].append(values)
+    for run, values in measured:
+        rows[run.environment, run.agent][run.seed].append(values)
     return [
         MeasuredGroup(environment, np.array([_mean(each) for each in seeds.values()]))
         for (environment, _), seeds in rows.items()
@@ -317,13 +317,15 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
 
 
 def _adjusted(found: Sequence[LevelDifference]) -> list[LevelDifference]:
-    known = [one.difference.p for one in found if one.difference.p is not None]
+    known = [contrast.difference.p for contrast in found if contrast.difference.p is not None]
     adjusted = iter(holm(known))
-    return [replace(one, p_adjusted=None if one.difference.p is None else next(adjusted)) for one in found]
+    return [
+        replace(contrast, p_adjusted=None if contrast.difference.p is None else next(adjusted)) for contrast in found
+    ]
 
 
 def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:
-    spreads = {one.difference.spread for one in found}
+    spreads = {contrast.difference.spread for contrast in found}
     if Spread.AGENTS in spreads or Spread.ENVIRONMENTS in spreads:
         yield (
             "Where there is one repeat each, agents or environments stand for repeats: intervals are wider where the "
@@ -333,7 +335,9 @@ def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iter
         yield "Intervals of a single pair of runs cover the choice of cases only; no p-value is given for them."
     if Spread.NOTHING in spreads:
         yield "Differences without an interval are the same in every pair, or of a single case."
-    if low := sorted({f"{one.knob} {one.level}" for one in means if one.mean.value < FAR_BELOW}):
+    if low := sorted(
+        {f"{level_mean.knob} {level_mean.level}" for level_mean in means if level_mean.mean.value < FAR_BELOW}
+    ):
         yield f"Scores far below random play move the mean over environments at {', '.join(low)}: see each of them."
 
 

@@ -144,7 +144,7 @@ def _units(groups: Sequence[MeasuredGroup]) -> tuple[Spread, list[_Unit]]:
         below[group.environment].append(group.values)
     share = 1 / len(below)
     if any(len(group.values) > 1 for group in groups):
-        units = [_Unit(name, share / len(each), one) for name, each in below.items() for one in each]
+        units = [_Unit(name, share / len(each), values) for name, each in below.items() for values in each]
         return Spread.REPEATS, units
     if any(len(each) > 1 for each in below.values()):
         return Spread.AGENTS, [_Unit(name, share, np.concatenate(each)) for name, each in below.items()]

@@ -48,7 +48,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xticks([0, 25, 50, 75, 100])
         few_ticks(axes.yaxis, 4, whole=True)
-    foot(figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="latest submission")
+    foot(figure, "budget spent (%)", [key(look[entry], shown[entry]) for entry in entries], side="latest submission")
     return figure
 
 

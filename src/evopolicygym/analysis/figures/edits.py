@@ -50,7 +50,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_shares(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
-    counts = Counter(one.edit for edits in runs for one in edits.submissions if one.edit)
+    counts = Counter(descent.edit for edits in runs for descent in edits.submissions if descent.edit)
     left = 0.0
     for kind in KINDS:
         if not counts[kind]:

@@ -41,11 +41,16 @@ def draw(findings: Findings) -> Figure:
         return worded(TITLE, "No run has improved.")
     entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]
     look, shown = looks(findings), names(entries)
-    figure, cells = panels(TITLE, [shortened(one, LONGEST) for one in sorted(families)], columns=COLUMNS, height=1.9)
+    figure, cells = panels(
+        TITLE, [shortened(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
+    )
     for axes, family in zip(cells, sorted(families), strict=True):
-        _draw_family(axes, {one: families[family][one] for one in entries if one in families[family]}, look)
+        _draw_family(axes, {entry: families[family][entry] for entry in entries if entry in families[family]}, look)
     foot(
-        figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="share of its improvement (%)"
+        figure,
+        "budget spent (%)",
+        [key(look[entry], shown[entry]) for entry in entries],
+        side="share of its improvement (%)",
     )
     return figure
 

@@ -141,14 +141,14 @@ def entry_means(samples: Sequence[Sample]) -> EntryMeans:
 def mean_over_tasks(tasks: Sequence[tuple[EntryMeans, float]]) -> EntryMeans:
     """Return the entries' mean scores over tasks, each in units of its scale; tasks are independent."""
     shares = [1 / (scale * len(tasks)) for _, scale in tasks]
-    means = sum(share * one.means for share, (one, _) in zip(shares, tasks, strict=True))
-    covariance = sum(share**2 * one.covariance for share, (one, _) in zip(shares, tasks, strict=True))
+    means = sum(share * means.means for share, (means, _) in zip(shares, tasks, strict=True))
+    covariance = sum(share**2 * means.covariance for share, (means, _) in zip(shares, tasks, strict=True))
     parts = [
         (share**2 * variance, freedom)
-        for share, (one, _) in zip(shares, tasks, strict=True)
-        for variance, freedom in one.parts
+        for share, (means, _) in zip(shares, tasks, strict=True)
+        for variance, freedom in means.parts
     ]
-    repeated = all(one.is_repeated for one, _ in tasks)
+    repeated = all(means.is_repeated for means, _ in tasks)
     return EntryMeans(np.asarray(means), np.asarray(covariance), tuple(parts), repeated)
 
 
@@ -159,7 +159,9 @@ def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float
     variances = [float(sample.runs.var(ddof=1)) for sample in repeated]
     alone = len(samples) - len(repeated)
     pooled = float(np.average(variances, weights=freedoms)) if repeated else 0.0
-    of_runs = [float(one.runs.var(ddof=1)) / len(one.runs) if one.is_repeated else pooled for one in samples]
+    of_runs = [
+        float(sample.runs.var(ddof=1)) / len(sample.runs) if sample.is_repeated else pooled for sample in samples
+    ]
     parts = [
         (variance * (1 / len(sample.runs) + alone * freedom / sum(freedoms)) / len(samples), freedom)
         for sample, variance, freedom in zip(repeated, variances, freedoms, strict=True)
@@ -171,10 +173,10 @@ def _of_cases(samples: Sequence[Sample]) -> Floats:
     """Return the covariance of the means over cases: entries that were played on the same ones share their luck."""
     found = np.diag([sample.of_cases for sample in samples])
     effects = [_effects_of_cases(sample) for sample in samples]
-    for at, one in enumerate(effects):
+    for at, own in enumerate(effects):
         for beside, other in enumerate(effects[:at]):
             shared = sum(
-                float(one[cases] @ other[cases]) / _pairs(len(one[cases])) for cases in one.keys() & other.keys()
+                float(own[cases] @ other[cases]) / _pairs(len(own[cases])) for cases in own.keys() & other.keys()
             )
             found[at, beside] = found[beside, at] = shared
     return found
@@ -182,7 +184,10 @@ def _of_cases(samples: Sequence[Sample]) -> Floats:
 
 def _effects_of_cases(sample: Sample) -> dict[Hashable, Floats]:
     """Return what each case adds to a mean over runs, by what names the cases, times the share of the runs on them."""
-    means = {(one.cases, one.returns.shape[1]): (one.returns.mean(axis=0), len(one.returns)) for one in sample.blocks}
+    means = {
+        (block.cases, block.returns.shape[1]): (block.returns.mean(axis=0), len(block.returns))
+        for block in sample.blocks
+    }
     count = len(sample.runs)
     return {cases: runs / count * (mean - mean.mean()) for cases, (mean, runs) in means.items()}
 
@@ -246,7 +251,7 @@ def verdict_of(
 def verdict_of_suite(tasks: Sequence[HeadroomVerdict], p: float | None) -> HeadroomVerdict:
     """Return the verdict on tasks together; ``p`` is Holm's of the entries' mean scores over them, of repeated runs."""
     counts = Counter(tasks)
-    known = sum(count for one, count in counts.items() if one.is_known)
+    known = sum(count for verdict, count in counts.items() if verdict.is_known)
     spent, noisy = counts[HeadroomVerdict.SPENT], counts[HeadroomVerdict.TOO_HARD_OR_NOISY]
     if not known and HeadroomVerdict.ONE_RUN_EACH not in counts:
         return HeadroomVerdict.TOO_FEW_ENTRIES

@@ -36,22 +36,22 @@ class Difference:
     """Of code that one has and the other lacks; one that changed counts twice, as it went and came."""
 
 
-def difference(one: PolicyProgram, other: PolicyProgram) -> Difference:
+def difference(program: PolicyProgram, other: PolicyProgram) -> Difference:
     """Return how far two programs are apart."""
-    if one.content == other.content:
+    if program.content == other.content:
         return Difference(0.0, 0, 0)
-    lines = 0 if one.code is other.code else _apart(one.code.lines, other.code.lines)
-    both = one.code.lines.total() + other.code.lines.total()
-    return Difference(lines / both if both else 0.0, _words(one, other), lines)
+    lines = 0 if program.code is other.code else _apart(program.code.lines, other.code.lines)
+    both = program.code.lines.total() + other.code.lines.total()
+    return Difference(lines / both if both else 0.0, _words(program, other), lines)
 
 
-def _words(one: PolicyProgram, other: PolicyProgram) -> int:
-    changed = {path for path, _ in one.files ^ other.files} & (one.data.keys() | other.data.keys())
-    return sum(max(1, _apart(one.data.get(path, Counter()), other.data.get(path, Counter()))) for path in changed)
+def _words(program: PolicyProgram, other: PolicyProgram) -> int:
+    changed = {path for path, _ in program.files ^ other.files} & (program.data.keys() | other.data.keys())
+    return sum(max(1, _apart(program.data.get(path, Counter()), other.data.get(path, Counter()))) for path in changed)
 
 
-def _apart(one: Counter[bytes], other: Counter[bytes]) -> int:
-    return (one - other).total() + (other - one).total()
+def _apart(lines: Counter[bytes], other: Counter[bytes]) -> int:
+    return (lines - other).total() + (other - lines).total()
 
 
 class EditKind(StrEnum):
@@ -128,12 +128,12 @@ def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | Non
 def classify(before: Bundle, after: Bundle) -> PaperEdit:
     """Return what the change from one bundle to another is: the greatest that any of its files went through."""
     edits = {_edit_of(before.get(path), after.get(path)) for path in changed_paths(before, after)}
-    return next((one for one in reversed(PaperEdit) if one in edits), PaperEdit.NONE)
+    return next((edit for edit in reversed(PaperEdit) if edit in edits), PaperEdit.NONE)
 
 
 def _edit_of(before: File | None, after: File | None) -> PaperEdit:
     """Return what the change of one file is whose bytes differ; None stands for a file that is not there."""
-    is_code = any(one is not None and one.is_code for one in (before, after))
+    is_code = any(version is not None and version.is_code for version in (before, after))
     whole = PaperEdit.STRUCTURAL if is_code else PaperEdit.PARAMETRIC
     if before is None or after is None or before.source is None or after.source is None:
         return whole

@@ -98,8 +98,8 @@ def _p_value(differences: Floats) -> float:
 def _sums_at_least(due: float, sizes: Floats) -> int:
     """Return how many of all sums of sizes with either sign are so high: each is one of either half's sums."""
     halves = [_signed_sums(half) for half in np.array_split(sizes, 2)]
-    one, other = halves[0], np.sort(halves[1])
-    return int((len(other) - np.searchsorted(other, due - one, side="left")).sum())
+    first, second = halves[0], np.sort(halves[1])
+    return int((len(second) - np.searchsorted(second, due - first, side="left")).sum())
 
 
 def _signed_sums(sizes: Floats) -> Floats:
@@ -154,12 +154,12 @@ class Family:
 
     def difference(self, earlier: int, later: int) -> Difference:
         """Return how far two submissions are apart, both of which are there."""
-        one, other = self.program(earlier), self.program(later)
-        assert one is not None  # noqa: S101 - for the type checker; demanded of callers
+        program, other = self.program(earlier), self.program(later)
+        assert program is not None  # noqa: S101 - for the type checker; demanded of callers
         assert other is not None  # noqa: S101 - as above
-        key = (one.content, other.content)
+        key = (program.content, other.content)
         if key not in self._differences:
-            self._differences[key] = difference(one, other)
+            self._differences[key] = difference(program, other)
         return self._differences[key]
 
     def goes_on(self, index: int, parent: int) -> bool:
@@ -170,11 +170,13 @@ class Family:
     def returned_to(self, index: int) -> int | None:
         """Return the latest earlier submission that could be loaded and had the same program, or the starter."""
         own = self.program(index)
-        return next((one for one in self.loadable_before(index) if self._content(one) == (own and own.content)), None)
+        content = own and own.content
+        return next((earlier for earlier in self.loadable_before(index) if self._content(earlier) == content), None)
 
     def plays_several(self, checkpoint: str) -> bool:
         """Return whether a checkpoint is given several numbers of episodes: as many as its first submission had."""
-        return len(next(one.episodes for one in self._submissions if one.charged.checkpoint == checkpoint)) > 1
+        first = next(submission for submission in self._submissions if submission.charged.checkpoint == checkpoint)
+        return len(first.episodes) > 1
 
     def is_broken(self, index: int) -> bool:
         """Return whether a submission could not be loaded, or failed in all its episodes by an exception."""
@@ -201,8 +203,8 @@ def is_broken(submission: SubmissionState) -> bool:
     """Return whether a submission could not be loaded, or failed in all its episodes by an exception."""
     if submission.published is None:
         return False
-    failed = [one is not None and one.failure is not None and one.failure.reason is FailureReason.ERROR
-              for one in submission.episodes]  # fmt: skip
+    failed = [episode is not None and episode.failure is not None and episode.failure.reason is FailureReason.ERROR
+              for episode in submission.episodes]  # fmt: skip
     return submission.status is not SubmissionStatus.OK or all(failed)
 
 
@@ -246,13 +248,14 @@ class Descent:
 def lineage(record: RunRecord) -> tuple[Descent, ...]:
     """Return where each of a run's submissions came from and what came of it."""
     state = record.state
-    programs = {name: _program(record.paths, name) for name in {one.charged.checkpoint for one in state.submissions}}
+    checkpoints = {submission.charged.checkpoint for submission in state.submissions}
+    programs = {name: _program(record.paths, name) for name in checkpoints}
     family = Family(state.submissions, programs)
     topologies: dict[str, int] = {}
-    found = [_descent(one, family, topologies) for one in submission_history(state)]
+    found = [_descent(milestone, family, topologies) for milestone in submission_history(state)]
     found = _mended(found, family)
     worth = Worth(state, programs)
-    return tuple(_judged(one, family, worth, found) for one in found)
+    return tuple(_judged(descent, family, worth, found) for descent in found)
 
 
 def _program(paths: RunPaths, checkpoint: str) -> PolicyProgram | None:
@@ -312,30 +315,32 @@ def _preserved(before: PolicyProgram, after: PolicyProgram) -> float | None:
 def _mended(found: Sequence[Descent], family: Family) -> list[Descent]:
     """Return submissions with what repaired those that were broken, and with the kind that their repair shows."""
     result: list[Descent] = []
-    for at, one in enumerate(found):
-        repairs = _repairs(found, at) if one.edit in COUNTED and family.is_broken(one.submit_index) else []
+    for at, descent in enumerate(found):
+        repairs = _repairs(found, at) if descent.edit in COUNTED and family.is_broken(descent.submit_index) else []
         whole = next((index for index in repairs if not family.is_broken(index)), None)
-        result.append(replace(one, edit=_kind_of_broken(one, [one.submit_index, *repairs], family), mended_by=whole)
-                      if repairs else one)  # fmt: skip
+        if repairs:
+            kind = _kind_of_broken(descent, [descent.submit_index, *repairs], family)
+            descent = replace(descent, edit=kind, mended_by=whole)  # noqa: PLW2901 - the same submission, with its repair
+        result.append(descent)
     return result
 
 
 def _repairs(found: Sequence[Descent], at: int) -> list[int]:
     """Return the repairs that follow an edit at once."""
     repairs = []
-    for one in found[at + 1 :]:
-        if one.edit is not EditKind.REPAIR:
+    for descent in found[at + 1 :]:
+        if descent.edit is not EditKind.REPAIR:
             break
-        repairs.append(one.submit_index)
+        repairs.append(descent.submit_index)
     return repairs
 
 
-def _kind_of_broken(one: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
+def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
     """Return what kind of edit it was whose first tries were broken: that of the first which can be parsed."""
-    above = None if one.parent is None else family.program(one.parent)
+    above = None if descent.parent is None else family.program(descent.parent)
     parsed = (program for index in tries if (program := family.program(index)) and program.code.is_parsed)
     first = next(parsed, None)
-    return one.edit if above is None or first is None else change(above, first)
+    return descent.edit if above is None or first is None else change(above, first)
 
 
 class Worth:
@@ -344,7 +349,7 @@ class Worth:
     def __init__(self, state: RunState, programs: Mapping[str, PolicyProgram | None]) -> None:
         """Take a run, and the programs of its checkpoints."""
         self._state = state
-        self._starter = next((name for name, one in programs.items() if one and _is_starter(one)), None)
+        self._starter = next((name for name, program in programs.items() if program and _is_starter(program)), None)
         self._history = submission_history(state)
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
@@ -359,7 +364,7 @@ class Worth:
 
     def best_before(self, index: int) -> int | None:
         """Return the submission with the best validation mean before one; None where there is none."""
-        earlier = [one for one in self._history[:index] if one.is_new_best]
+        earlier = [milestone for milestone in self._history[:index] if milestone.is_new_best]
         return earlier[-1].submission.index if earlier else None
 
 
@@ -367,14 +372,14 @@ def _is_starter(program: PolicyProgram) -> bool:
     return program.content == starter().content
 
 
-def _judged(one: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
+def _judged(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
     """Return a submission with what came of it."""
-    played = one.submit_index if one.mended_by is None else one.mended_by
-    own, above = worth.returns(played), worth.returns(one.parent)
-    best = worth.returns(worth.best_before(one.submit_index))
+    played = descent.submit_index if descent.mended_by is None else descent.mended_by
+    own, above = worth.returns(played), worth.returns(descent.parent)
+    best = worth.returns(worth.best_before(descent.submit_index))
     gains = [gain(before, own) if before and own else None for before in (above, best)]
-    asked = one.edit in COUNTED and not found[played].acts_by_episode and above is not None
-    is_hit = all(one is not None and one.is_real for one in gains) if own else None
+    asked = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
+    is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
     if family.never_loaded(played):
         is_hit = False
-    return replace(one, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)
+    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)

@@ -108,18 +108,20 @@ def names_in(tree: ast.Module) -> FileNames:
             case ast.keyword(arg=str(name)):
                 passed.add(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                taken.update(one.arg for one in parameters(node))
+                taken.update(argument.arg for argument in parameters(node))
     return FileNames(frozenset(bound), frozenset(passed), frozenset(taken))
 
 
 def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
     """Return what the files of a project make of names, by their paths."""
     none = frozenset[str]()
-    by_name = none.union(*(one.passed for one in files.values())) & none.union(
-        *(one.parameters for one in files.values())
+    by_name = none.union(*(names.passed for names in files.values())) & none.union(
+        *(names.parameters for names in files.values())
     )
     modules = frozenset(_module(path) for path in files)
-    chosen = none.union(by_name, (name.rpartition(".")[2] for name in modules), *(one.bound for one in files.values()))
+    chosen = none.union(
+        by_name, (name.rpartition(".")[2] for name in modules), *(names.bound for names in files.values())
+    )
     own = frozenset(name for name in chosen - PUBLIC if not (name.startswith("__") and name.endswith("__")))
     return ProjectNames(own, by_name, modules)
 
@@ -135,26 +137,28 @@ def _units(
     statements: Sequence[ast.stmt], place: _Place, tokenizer: Tokenizer, literals: set[int]
 ) -> Iterable[ProgramUnit]:
     """Yield the units of a file's or a class's statements."""
-    often = Counter(name for one in statements for name in bound_by([one]))
+    often = Counter(name for statement in statements for name in bound_by([statement]))
     body: list[Any] = []
-    for one in statements:
-        if place.keeps_fields and isinstance(one, ast.AnnAssign):
-            body.append(["field", one.target, one.value])
-        elif not counts(one):
+    for statement in statements:
+        if place.keeps_fields and isinstance(statement, ast.AnnAssign):
+            body.append(["field", statement.target, statement.value])
+        elif not counts(statement):
             continue
-        elif any(often[name] > 1 for name in bound_by([one])):
-            body.append(one)
-        elif isinstance(one, FUNCTIONS):
-            yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*place.parts, one))
-        elif isinstance(one, ast.ClassDef):
-            yield from _class(one, place, tokenizer, literals)
-        elif isinstance(one, ast.Import | ast.ImportFrom):
-            for alias in one.names:
-                yield ProgramUnit(UnitKind.IMPORT, tokenizer.tokens(*place.parts, *tokenizer.imported(one, alias)))
-        elif isinstance(one, ast.Assign | ast.AnnAssign) and id(one.value) in literals:
-            yield ProgramUnit(UnitKind.CONSTANT, tokenizer.tokens(*place.parts, one))
+        elif any(often[name] > 1 for name in bound_by([statement])):
+            body.append(statement)
+        elif isinstance(statement, FUNCTIONS):
+            yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*place.parts, statement))
+        elif isinstance(statement, ast.ClassDef):
+            yield from _class(statement, place, tokenizer, literals)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                yield ProgramUnit(
+                    UnitKind.IMPORT, tokenizer.tokens(*place.parts, *tokenizer.imported(statement, alias))
+                )
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and id(statement.value) in literals:
+            yield ProgramUnit(UnitKind.CONSTANT, tokenizer.tokens(*place.parts, statement))
         else:
-            body.append(one)
+            body.append(statement)
     if body:
         yield ProgramUnit(UnitKind.BODY, tokenizer.tokens(*place.parts, body))
 

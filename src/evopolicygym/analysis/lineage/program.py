@@ -39,7 +39,7 @@ def acts_by_episode(policy: ast.Module | None) -> bool:
     if policy is None:
         return False
     classes = (node for node in policy.body if isinstance(node, ast.ClassDef) and node.name == "Policy")
-    return any(_decides(one) for one in classes)
+    return any(_decides(definition) for definition in classes)
 
 
 def _decides(policy: ast.ClassDef) -> bool:
@@ -49,8 +49,10 @@ def _decides(policy: ast.ClassDef) -> bool:
         if len(parameters) < 2:  # noqa: PLR2004 - itself and the number
             continue
         names, attributes = _kept(reset, parameters[1].arg)
-        inside = any(_is_one(node, names, attributes) for one in _deciding(reset) for node in ast.walk(one))
-        if inside or any(_is_one(node, set(), attributes) for one in _deciding(policy) for node in ast.walk(one)):
+        inside = any(_holds_index(node, names, attributes) for part in _deciding(reset) for node in ast.walk(part))
+        if inside or any(
+            _holds_index(node, set(), attributes) for part in _deciding(policy) for node in ast.walk(part)
+        ):
             return True
     return False
 
@@ -62,7 +64,7 @@ def _kept(reset: ast.FunctionDef, name: str) -> tuple[set[str], set[str]]:
         if not isinstance(node, ast.Assign):
             continue
         for target, value in _assigned(node):
-            if not _is_one(value, names, attributes):
+            if not _holds_index(value, names, attributes):
                 continue
             if isinstance(target, ast.Name):
                 names.add(target.id)
@@ -93,7 +95,7 @@ def _deciding(part: ast.AST) -> Iterable[ast.AST]:
                 yield index
 
 
-def _is_one(node: ast.AST, names: set[str], attributes: set[str]) -> bool:
+def _holds_index(node: ast.AST, names: set[str], attributes: set[str]) -> bool:
     return (isinstance(node, ast.Name) and node.id in names) or (
         isinstance(node, ast.Attribute)
         and node.attr in attributes
@@ -164,7 +166,7 @@ class _Reading:
             if path.endswith(".py") and file.size <= min(MOST_BYTES, left):
                 python[path] = self._file(path, file)
                 left -= file.size
-        names = {path: one.names for path, one in python.items() if one.names}
+        names = {path: file.names for path, file in python.items() if file.names}
         project = names_of_project(names)
         units = [unit for path in names for unit in self._outlines(path, project)]
         units += [
@@ -174,7 +176,7 @@ class _Reading:
         ]
         return ProgramCode(
             form=normal_form(units),
-            lines=sum((one.lines for one in python.values()), Counter()),
+            lines=sum((file.lines for file in python.values()), Counter()),
             is_parsed=all(path in names for path in self._files if path.endswith(".py")),
             acts_by_episode="policy.py" in python and python["policy.py"].acts_by_episode,
         )

@@ -69,7 +69,7 @@ def parameters(function: Function) -> list[ast.arg]:
     """Return a function's parameters, in their order."""
     taken = function.args
     several = [*taken.posonlyargs, *taken.args, taken.vararg, *taken.kwonlyargs, taken.kwarg]
-    return [one for one in several if one is not None]
+    return [argument for argument in several if argument is not None]
 
 
 def scope_of(node: Function | Comprehension | ast.ClassDef, passed_by_name: frozenset[str]) -> Scope:
@@ -77,8 +77,8 @@ def scope_of(node: Function | Comprehension | ast.ClassDef, passed_by_name: froz
     if isinstance(node, ast.ClassDef):
         return Scope(bound_by(node.body), is_class=True)
     if isinstance(node, COMPREHENSIONS):
-        return Scope(frozenset(_stored(one.target for one in node.generators)))
-    own = frozenset(one.arg for one in parameters(node))
+        return Scope(frozenset(_stored(generator.target for generator in node.generators)))
+    own = frozenset(argument.arg for argument in parameters(node))
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     return Scope((own - passed_by_name) | (bound_by(body) - own))
 
@@ -97,7 +97,7 @@ def bound_by(statements: Iterable[ast.AST]) -> frozenset[str]:
             case ast.Lambda():
                 continue
             case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-                bound |= {one.target.id for one in ast.walk(node) if isinstance(one, ast.NamedExpr)}
+                bound |= {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}
                 continue
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 bound.add(name)
@@ -132,7 +132,9 @@ def names_of(node: ast.AST) -> Mapping[str, Any]:
 
 def _stored(nodes: Iterable[ast.AST]) -> Iterable[str]:
     for node in nodes:
-        yield from (one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+        yield from (
+            part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,13 +191,13 @@ class Tokenizer:
             elif isinstance(item, Bound):
                 yield scopes.meaning(item.name)
             elif isinstance(item, list):
-                kept = [one for one in item if counts(one)]
+                kept = [statement for statement in item if counts(statement)]
                 yield f"[{len(kept)}"
                 waiting += reversed(kept)
             elif (leaf := self._leaf(item)) is not None:
                 yield leaf
             elif isinstance(item, ast.Import | ast.ImportFrom):
-                waiting += reversed([one for alias in item.names for one in self.imported(item, alias)])
+                waiting += reversed([name for alias in item.names for name in self.imported(item, alias)])
             elif not isinstance(item, ast.expr_context):
                 yield "Assign" if isinstance(item, ast.AnnAssign) else type(item).__name__
                 waiting += reversed(self._parts(item))
@@ -249,9 +251,9 @@ class Tokenizer:
             case ast.AnnAssign(target=target, value=value):
                 return [[target], value]
             case ast.JoinedStr(values=values):
-                return [self._text(values), [one for one in values if not isinstance(one, ast.Constant)]]
+                return [self._text(values), [part for part in values if not isinstance(part, ast.Constant)]]
             case ast.MatchClass():
-                attributes = [Attribute(one) for one in node.kwd_attrs]
+                attributes = [Attribute(name) for name in node.kwd_attrs]
                 return [node.cls, node.patterns, attributes, node.kwd_patterns]
         names = names_of(node)
         return [
@@ -266,7 +268,7 @@ class Tokenizer:
         kinds = [len(taken.posonlyargs), len(taken.args), taken.vararg is not None, len(taken.kwonlyargs)]
         body = node.body if isinstance(node.body, list) else [node.body]
         scope = scope_of(node, self._passed_by_name)
-        own = [Bound(one.arg) for one in parameters(node)]
+        own = [Bound(argument.arg) for argument in parameters(node)]
         return [taken.defaults, taken.kw_defaults, str(kinds), scope, *own, body, _LEAVE]
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> list[Any]:
@@ -276,7 +278,7 @@ class Tokenizer:
     @staticmethod
     def _text(values: list[ast.expr]) -> Literal:
         """Return the text of an f-string, with its values left out."""
-        return Literal(tuple(repr(one.value) if isinstance(one, ast.Constant) else "{}" for one in values))
+        return Literal(tuple(repr(part.value) if isinstance(part, ast.Constant) else "{}" for part in values))
 
 
 def counts(item: object) -> bool:
@@ -287,4 +289,4 @@ def counts(item: object) -> bool:
 
 
 def _bound(value: str | list[str] | None) -> Bound | list[Bound] | None:
-    return [Bound(one) for one in value] if isinstance(value, list) else None if value is None else Bound(value)
+    return [Bound(name) for name in value] if isinstance(value, list) else None if value is None else Bound(value)

@@ -25,7 +25,7 @@ from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
 
-OURS = {one.name: one.default for one in RUN_OPTIONS if one.name in {"budget", "validation", "held_out"}}
+OURS = {option.name: option.default for option in RUN_OPTIONS if option.name in {"budget", "validation", "held_out"}}
 """What our protocol has by default, which is the paper's."""
 HOUR_S = 3600
 
@@ -103,7 +103,7 @@ class FiguresOfTask:
     @property
     def best(self) -> PublishedFigure:
         """The entry with the highest mean."""
-        return max(self.figures, key=lambda one: one.score)
+        return max(self.figures, key=lambda figure: figure.score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +130,12 @@ class OtherFigures:
 
     def of_game(self, gymnasium_id: str) -> FiguresOfTask | None:
         """Return what was published of an environment; None where nothing was."""
-        return next((one for one in self.tasks if one.id and one.id == gymnasium_id), None)
+        return next((task for task in self.tasks if task.id and task.id == gymnasium_id), None)
 
     def narrowed(self, gymnasium_ids: Iterable[str]) -> "OtherFigures":
         """Return the figures of some environments alone."""
         wanted = set(gymnasium_ids)
-        kept = tuple(one for one in self.tasks if one.id and one.id in wanted)
+        kept = tuple(task for task in self.tasks if task.id and task.id in wanted)
         return OtherFigures(self.source, self.date, self.version, kept)
 
 
@@ -200,7 +200,7 @@ class PublishedTable:
 
     def scores(self, environment: str) -> dict[str, float]:
         """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
-        return {one.name: one.scores[environment] for one in self.entries if environment in one.scores}
+        return {entry.name: entry.scores[environment] for entry in self.entries if environment in entry.scores}
 
     def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
         """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
@@ -247,10 +247,10 @@ def _files() -> dict[str, Traversable]:
 
 def _of_means(document: Mapping[str, Any]) -> PublishedTable:
     tasks = {
-        task: PublishedTask(one["family"], TaskKind(one["kind"]), game_named(task))
-        for task, one in document["tasks"].items()
+        task: PublishedTask(figures["family"], TaskKind(figures["kind"]), game_named(task))
+        for task, figures in document["tasks"].items()
     }
-    entries = tuple(PublishedEntry(**one) for one in document["entries"])
+    entries = tuple(PublishedEntry(**entry) for entry in document["entries"])
     return PublishedTable(document["source"], entries, tasks, text=document.get("text", ""))
 
 

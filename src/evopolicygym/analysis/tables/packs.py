@@ -54,18 +54,18 @@ def tasks_table(pack: Pack) -> Table:
 
 def ledger_table(packs: Iterable[Pack]) -> Table:
     """Return what of each family can't be had, and why."""
-    rows = ((pack.name, one.what, one.tasks, one.reason) for pack in packs for one in pack.unavailable)
+    rows = ((pack.name, item.what, item.tasks, item.reason) for pack in packs for item in pack.unavailable)
     return table_of("What can't be had", LEDGER, rows)
 
 
 def _pack_row(pack: Pack, record: PackRecord) -> tuple[Cell, ...]:
-    speeds = [one.steps_per_second for one in record.tasks if one.steps_per_second] or [0]
+    speeds = [task.steps_per_second for task in record.tasks if task.steps_per_second] or [0]
     return (
         pack.name,
         len(pack.tasks),
         len(record.tasks),
-        sum(one.ok for one in record.tasks),
-        sum(bool(one.repeats) for one in record.tasks),
+        sum(task.ok for task in record.tasks),
+        sum(bool(task.repeats) for task in record.tasks),
         *(round(part(speeds)) for part in (min, median, max)),
         ", ".join(f"{name} {version}" for name, version in record.versions.items()),
         record.date,

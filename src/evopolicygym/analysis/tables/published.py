@@ -16,7 +16,7 @@ LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --with publ
 
 def figures_table(found: OtherFigures) -> Table:
     """Return tasks by entries: their means, in no order of merit, and how each task's protocol differs from ours."""
-    labels = list(dict.fromkeys(one.label for task in found.tasks for one in task.figures))
+    labels = list(dict.fromkeys(figure.label for task in found.tasks for figure in task.figures))
     columns = (
         Column("task", "task", is_text=True),
         Column("suite", "suite", is_text=True),
@@ -26,7 +26,7 @@ def figures_table(found: OtherFigures) -> Table:
     )
     rows = []
     for task in found.tasks:
-        means = {one.label: Number(one.score, None) for one in task.figures}
+        means = {figure.label: Number(figure.score, None) for figure in task.figures}
         how = ", ".join(task.protocol.differences)
         rows.append((task.name, task.suite, task.metric, *(means.get(label) for label in labels), how))
     return Table(TITLE, columns, tuple(rows), found.notes)
@@ -37,21 +37,28 @@ def figures_in_long(found: OtherFigures) -> Table:
     names = ("task", "suite", "metric", "entry", "score", "protocol")
     columns = tuple(Column(name, name, is_text=name != "score") for name in names)
     rows = tuple(
-        (task.name, task.suite, task.metric, one.label, Number(one.score, None), ", ".join(task.protocol.differences))
+        (
+            task.name,
+            task.suite,
+            task.metric,
+            figure.label,
+            Number(figure.score, None),
+            ", ".join(task.protocol.differences),
+        )
         for task in found.tasks
-        for one in task.figures
+        for figure in task.figures
     )
     return Table(TITLE, columns, rows, found.notes)
 
 
 def with_note_of_figures(table: Table, figures: Sequence[OtherFigures]) -> Table:
     """Return a table with a note where CSV leaves out what others published."""
-    return replace(table, notes=(*table.notes, LEFT_OUT)) if any(one.tasks for one in figures) else table
+    return replace(table, notes=(*table.notes, LEFT_OUT)) if any(published.tasks for published in figures) else table
 
 
 def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str, FiguresOfTask]) -> list[Table]:
     """Return the tables of a leaderboard's tasks, with a note where figures of a task were published elsewhere."""
-    notes = {task.name: (figures_note(one),) for task in board.tasks if (one := found.get(task.name))}
+    notes = {task.name: (figures_note(figures),) for task in board.tasks if (figures := found.get(task.name))}
     return [
         replace(table, notes=(*table.notes, *notes.get(task.name, ())))
         for table, task in zip(tables, board.tasks, strict=True)
@@ -60,7 +67,7 @@ def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str
 
 def figures_note(found: FiguresOfTask) -> str:
     """Return what was published of a task, in a sentence that says that its protocol is another."""
-    figures = "; ".join(f"{one.label}: {one.score:,.4g}" for one in found.figures)
+    figures = "; ".join(f"{figure.label}: {figure.score:,.4g}" for figure in found.figures)
     how = ", ".join(found.protocol.differences)
     return f"Published elsewhere, under another protocol ({how}), and not ranked: {figures}."
 
@@ -79,7 +86,9 @@ def figures_document(found: OtherFigures) -> dict[str, Any]:
                 "id": task.id or None,
                 "metric": task.metric,
                 "protocol_differs": list(task.protocol.differences),
-                "figures": [{"entry": one.entry, "effort": one.effort, "score": one.score} for one in task.figures],
+                "figures": [
+                    {"entry": figure.entry, "effort": figure.effort, "score": figure.score} for figure in task.figures
+                ],
             }
             for task in found.tasks
         ],
@@ -97,12 +106,12 @@ def harness_tables(board: Leaderboard) -> list[Table]:
     """Return normalised scores and rank scores of harnesses (rows) by models with their efforts (columns)."""
     grid = _grid(board)
     tables = [
-        _table("Normalised score, harness by model", grid, lambda one: one.normalised),
-        _table("Rank score, harness by model", grid, lambda one: one.rank_score),
+        _table("Normalised score, harness by model", grid, lambda standing: standing.normalised),
+        _table("Rank score, harness by model", grid, lambda standing: standing.rank_score),
     ]
     notes = [*board.notes]
     notes += [SEVERAL] if any(len(cell) > 1 for cell in grid.values()) else []
-    bare = [one for one in board.standings if one.entry.kind != ANCHOR and not one.entry.runs]
+    bare = [standing for standing in board.standings if standing.entry.kind != ANCHOR and not standing.entry.runs]
     notes += [MEANS_ALONE] if bare else []
     return [*tables[:-1], replace(tables[-1], notes=tuple(notes))]
 
@@ -115,8 +124,8 @@ def harnesses_table(board: Leaderboard) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            harness, model, len(cell), _cell(cell, lambda one: one.normalised),
-            _cell(cell, lambda one: one.rank_score),
+            harness, model, len(cell), _cell(cell, lambda standing: standing.normalised),
+            _cell(cell, lambda standing: standing.rank_score),
         )
         for (harness, model), cell in sorted(_grid(board).items())
     )  # fmt: skip
@@ -125,10 +134,10 @@ def harnesses_table(board: Leaderboard) -> Table:
 
 def _grid(board: Leaderboard) -> Grid:
     found: dict[tuple[str, str], list[Standing]] = defaultdict(list)
-    for one in board.standings:
-        if one.entry.harness:
-            effort = f"@{one.entry.effort}" if one.entry.effort else ""
-            found[one.entry.harness, (one.entry.model or NO_MODEL) + effort].append(one)
+    for standing in board.standings:
+        if standing.entry.harness:
+            effort = f"@{standing.entry.effort}" if standing.entry.effort else ""
+            found[standing.entry.harness, (standing.entry.model or NO_MODEL) + effort].append(standing)
     return found
 
 
@@ -141,7 +150,7 @@ def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) ->
 
 def _cell(standings: Sequence[Standing], score: Callable[[Standing], Score | None]) -> Cell:
     """Return what the entries of a cell have; nothing where no such entry was played."""
-    found = [known for one in standings if one.has_score and (known := score(one)) is not None]
+    found = [known for standing in standings if standing.has_score and (known := score(standing)) is not None]
     if not found:
         return None
-    return Number(fmean(one.value for one in found), interval=found[0].interval if len(found) == 1 else None)
+    return Number(fmean(score.value for score in found), interval=found[0].interval if len(found) == 1 else None)

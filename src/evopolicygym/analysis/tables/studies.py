@@ -31,22 +31,24 @@ def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ())
         "knobs": {knob: list(levels) for knob, levels in found.knobs.items()},
         "means": [
             {
-                "knob": one.knob, "level": one.level, "environments": one.environments, "runs": one.runs,
-                "normalised": one.mean.value, "interval": _ends(one.mean), "interval_from": one.mean.spread.value,
+                "knob": mean.knob, "level": mean.level, "environments": mean.environments, "runs": mean.runs,
+                "normalised": mean.mean.value, "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
             }
-            for one in found.means
+            for mean in found.means
         ],
         "differences": [
             {
-                "knob": one.knob, "level": one.level, "over": one.over, "environment": one.environment or None,
-                "environments": one.environments, "pairs": one.pairs,
-                "difference": one.difference.value, "interval": _ends(one.difference),
-                "interval_from": one.difference.spread.value, "p": one.difference.p, "p_holm": one.p_adjusted,
-                "difference_of_returns": one.returns,
+                "knob": contrast.knob, "level": contrast.level, "over": contrast.over,
+                "environment": contrast.environment or None,
+                "environments": contrast.environments, "pairs": contrast.pairs,
+                "difference": contrast.difference.value, "interval": _ends(contrast.difference),
+                "interval_from": contrast.difference.spread.value,
+                "p": contrast.difference.p, "p_holm": contrast.p_adjusted,
+                "difference_of_returns": contrast.returns,
             }
-            for one in found.differences
+            for contrast in found.differences
         ],
-        "scales": {name: {"random": one.low, "best": one.best} for name, one in found.scales.items()},
+        "scales": {name: {"random": scale.low, "best": scale.best} for name, scale in found.scales.items()},
         "notes": list(found.notes),
         "problems": list(problems),
     }  # fmt: skip
@@ -64,7 +66,14 @@ def _means_table(found: Effects) -> Table:
         Column("normalised", "normalised score [95 %]"),
     )  # fmt: skip
     rows = tuple(
-        (one.knob, level_text(one.level), one.environments, one.runs, _number(one.mean)) for one in found.means
+        (
+            mean.knob,
+            level_text(mean.level),
+            mean.environments,
+            mean.runs,
+            _number(mean.mean),
+        )
+        for mean in found.means
     )
     return Table("Means of levels", columns, rows)
 
@@ -79,12 +88,13 @@ def _differences_table(title: str, found: Iterable[LevelDifference]) -> Table:
     )  # fmt: skip
     rows = tuple(
         (
-            one.knob, level_text(one.level), level_text(one.over),
-            one.environment or (f"all {one.environments}" if one.environments > 1 else None),
-            one.pairs, _number(one.difference), one.difference.spread.value, _p(one.difference.p), _p(one.p_adjusted),
-            None if one.returns is None else Number(one.returns, None),
+            contrast.knob, level_text(contrast.level), level_text(contrast.over),
+            contrast.environment or (f"all {contrast.environments}" if contrast.environments > 1 else None),
+            contrast.pairs, _number(contrast.difference), contrast.difference.spread.value,
+            _p(contrast.difference.p), _p(contrast.p_adjusted),
+            None if contrast.returns is None else Number(contrast.returns, None),
         )
-        for one in found
+        for contrast in found
     )  # fmt: skip
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     return Table(title, tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows))
@@ -124,7 +134,7 @@ COLUMNS = (
 
 def headroom_table(found: Headroom) -> Table:
     """Return a row for each task, without columns that nobody has anything in."""
-    rows = [_row(one) for one in found.tasks]
+    rows = [_row(row) for row in found.tasks]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
     return Table("Headroom", tuple(COLUMNS[at] for at in kept), shown, found.notes)
@@ -135,21 +145,21 @@ def headroom_document(found: Headroom) -> dict[str, Any]:
     return {
         "tasks": [
             {
-                "task": one.task.name,
-                "family": one.task.family,
-                "random": one.random,
-                "best": _known(one.best),
-                "scale": one.scale,
-                "best_agent": _known(one.agent),
-                "left": one.left,
-                "agents": list(one.entries),
-                "runs": one.runs,
-                "at_best": one.at_best,
-                "spread": _spread(one.spread),
-                "p_holm": one.p,
-                "verdict": one.verdict.value,
+                "task": row.task.name,
+                "family": row.task.family,
+                "random": row.random,
+                "best": _known(row.best),
+                "scale": row.scale,
+                "best_agent": _known(row.agent),
+                "left": row.left,
+                "agents": list(row.entries),
+                "runs": row.runs,
+                "at_best": row.at_best,
+                "spread": _spread(row.spread),
+                "p_holm": row.p,
+                "verdict": row.verdict.value,
             }
-            for one in found.tasks
+            for row in found.tasks
         ],
         "suite": {
             "verdict": found.verdict.value,
@@ -164,32 +174,32 @@ def headroom_document(found: Headroom) -> dict[str, Any]:
 
 def headrooms_document(found: Mapping[str, Headroom], problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return headrooms for programs: one alone as it is; several, by what sets their runs apart, under ``tables``."""
-    documents = [{"title": title, **headroom_document(one)} for title, one in found.items()]
+    documents = [{"title": title, **headroom_document(headroom)} for title, headroom in found.items()]
     if len(documents) == 1:
         del documents[0]["title"]
         return {**documents[0], "problems": list(problems)}
     return {"tables": documents, "problems": list(problems)}
 
 
-def _row(one: TaskHeadroom) -> tuple[Cell, ...]:
-    spread, best, agent = one.spread, one.best, one.agent
+def _row(row: TaskHeadroom) -> tuple[Cell, ...]:
+    spread, best, agent = row.spread, row.best, row.agent
     return (
-        one.task.name,
-        None if one.random is None else Number(one.random, None),
+        row.task.name,
+        None if row.random is None else Number(row.random, None),
         Number(best.score, None, best.standard_error) if best else None,
         best.holder if best else None,
         best.kind if best else None,
         agent.holder if agent else None,
         Number(agent.score, None) if agent else None,
-        _percent(one.left),
-        len(one.entries) or None,
-        one.runs or None,
-        _share(spread.between, one.scale) if spread else None,
-        _share(spread.noise, one.scale) if spread else None,
+        _percent(row.left),
+        len(row.entries) or None,
+        row.runs or None,
+        _share(spread.between, row.scale) if spread else None,
+        _share(spread.noise, row.scale) if spread else None,
         Number(spread.ratio, 1) if spread and spread.ratio is not None else None,
-        None if one.p is None else Number(max(one.p, SMALLEST_SHOWN), 4),
-        _percent(one.at_best),
-        one.verdict.value,
+        None if row.p is None else Number(max(row.p, SMALLEST_SHOWN), 4),
+        _percent(row.at_best),
+        row.verdict.value,
     )
 
 
@@ -201,13 +211,19 @@ def _percent(share: float | None) -> Cell:
     return None if share is None else Number(share, percent=True)
 
 
-def _known(one: KnownScore | None) -> dict[str, Any] | None:
-    if one is None:
+def _known(score: KnownScore | None) -> dict[str, Any] | None:
+    if score is None:
         return None
-    return {"score": one.score, "standard_error": one.standard_error, "holder": one.holder, "kind": one.kind}
+    return {"score": score.score, "standard_error": score.standard_error, "holder": score.holder, "kind": score.kind}
 
 
-def _spread(one: EntrySpread | None) -> dict[str, Any] | None:
-    if one is None:
+def _spread(spread: EntrySpread | None) -> dict[str, Any] | None:
+    if spread is None:
         return None
-    return {"between": one.between, "noise": one.noise, "ratio": one.ratio, "p": one.p, "noise_covers": one.covers}
+    return {
+        "between": spread.between,
+        "noise": spread.noise,
+        "ratio": spread.ratio,
+        "p": spread.p,
+        "noise_covers": spread.covers,
+    }

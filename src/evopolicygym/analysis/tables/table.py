@@ -60,7 +60,7 @@ class Table:
 
 def side_by_side(table: Table, other: Table, key: str) -> Table:
     """Return a table with the columns of another one, whose rows are of the same things by a column that both have."""
-    own, others = ([column.key for column in one.columns] for one in (table, other))
+    own, others = ([column.key for column in each.columns] for each in (table, other))
     known = {row[others.index(key)]: row for row in other.rows}
     added = [at for at, name in enumerate(others) if name not in own]
     rows = tuple(

@@ -59,8 +59,8 @@ def tables(tree: ast.Module) -> Mapping[str, AnswerTable]:
                 assigned, table = [target], _table(value)
             case _:
                 continue
-        for one in assigned:
-            if table and (name := name_of(one)) and not isinstance(one, ast.Subscript):
+        for bound in assigned:
+            if table and (name := name_of(bound)) and not isinstance(bound, ast.Subscript):
                 found[name] = table
     return found
 
@@ -86,8 +86,8 @@ def is_plan(node: ast.expr) -> bool:
 def case_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that hold the index of the episode, or are made of it."""
     found = {"episode_index"}
-    for one in ast.walk(tree):
-        if isinstance(one, ast.ClassDef) and (reset := method(one, "reset")):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and (reset := method(node, "reset")):
             arguments = [argument.arg for argument in reset.args.args]
             found |= set(arguments[1:2])
     return _made_of(tree, found, lambda _value: False)
@@ -102,8 +102,8 @@ def start_names(tree: ast.Module) -> frozenset[str]:
 def observation_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that policies give to an observation."""
     found = {"obs", "observation"}
-    for one in ast.walk(tree):
-        if isinstance(one, ast.ClassDef) and (act := method(one, "act")):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and (act := method(node, "act")):
             found |= {argument.arg for argument in act.args.args[1:2]}
     return frozenset(found)
 
@@ -120,10 +120,12 @@ def exact_tests(test: ast.expr) -> bool:
     """Return whether a condition compares observations with recorded numbers."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and called_name(node) in {"allclose", "array_equal", "isclose", "array_equiv"}:
-            return any(_is_precise(one) for one in ast.walk(node))
-        if isinstance(node, ast.Compare) and any(_is_precise(one) for one in ast.walk(node)):
-            tolerances = [one for one in node.comparators if isinstance(one, ast.Constant)]
-            is_near = any(isinstance(one.value, float) and 0 < one.value <= NEAR for one in tolerances)
+            return any(_is_precise(part) for part in ast.walk(node))
+        if isinstance(node, ast.Compare) and any(_is_precise(part) for part in ast.walk(node)):
+            tolerances = [comparator for comparator in node.comparators if isinstance(comparator, ast.Constant)]
+            is_near = any(
+                isinstance(tolerance.value, float) and 0 < tolerance.value <= NEAR for tolerance in tolerances
+            )
             if is_near or any(isinstance(op, ast.Eq) for op in node.ops):
                 return True
     return False
@@ -149,9 +151,9 @@ def _is_scalar(value: ast.expr) -> bool:
 def _table(value: ast.expr) -> AnswerTable | None:
     match value:
         case ast.Dict(values=values) if values:
-            return AnswerTable(len(values), all(is_plan(one) for one in values))
+            return AnswerTable(len(values), all(is_plan(entry) for entry in values))
         case ast.List(elts=parts) | ast.Tuple(elts=parts) if len(parts) > 1:
-            return AnswerTable(len(parts), all(is_plan(one) for one in parts))
+            return AnswerTable(len(parts), all(is_plan(entry) for entry in parts))
         case ast.Call(args=[first, *_]) if called_name(value) in {"array", "asarray", "dict"}:
             return _table(first)
         case ast.Call() if called_name(value) in LOADING:

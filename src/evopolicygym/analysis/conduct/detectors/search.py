@@ -156,8 +156,8 @@ def look(material: Material) -> Iterator[ConductFinding]:
     """Yield every search of what isn't shown."""
     for command in material.commands:
         yield from _command(command, material.roots)
-    for one in called(material):
-        yield from _python(one, material.roots)
+    for call in called(material):
+        yield from _python(call, material.roots)
     for tool in material.tools:
         yield from _tool(tool, material.roots)
 
@@ -228,31 +228,31 @@ def _is_path(word: str) -> bool:
     return word.startswith(("/", "..", "~", "$")) or "/.." in word or word == ".."
 
 
-def _python(one: Called, roots: Iterable[str]) -> Iterator[ConductFinding]:
-    if one.name.startswith(INSPECTING):
-        simulator = named([*one.texts, *one.names])
+def _python(call: Called, roots: Iterable[str]) -> Iterator[ConductFinding]:
+    if call.name.startswith(INSPECTING):
+        simulator = named([*call.texts, *call.names])
         if simulator:
-            yield _finding(Grade.SERIOUS, f"looks for the source of {simulator}", one.place, one.words)
+            yield _finding(Grade.SERIOUS, f"looks for the source of {simulator}", call.place, call.words)
         return
-    if "__file__" in one.words and named([one.words]):
-        yield _finding(Grade.SERIOUS, "looks where a simulator lies", one.place, one.words)
+    if "__file__" in call.words and named([call.words]):
+        yield _finding(Grade.SERIOUS, "looks where a simulator lies", call.place, call.words)
         return
-    if one.name in {"site.getsitepackages", "sysconfig.get_paths", "site.getusersitepackages"}:
-        yield _finding(Grade.LOOK, "asks where packages lie", one.place, one.words)
+    if call.name in {"site.getsitepackages", "sysconfig.get_paths", "site.getusersitepackages"}:
+        yield _finding(Grade.LOOK, "asks where packages lie", call.place, call.words)
         return
-    if one.name not in LISTING | OPENING:
+    if call.name not in LISTING | OPENING:
         return
-    for text in one.paths[:2]:
+    for text in call.paths[:2]:
         met = where(text, "", roots) if _is_path(text) else Where.OWN
-        is_walk = one.name == "os.walk" or "**" in text or one.name.endswith(("rglob", "glob"))
+        is_walk = call.name == "os.walk" or "**" in text or call.name.endswith(("rglob", "glob"))
         if RECORD_PATTERN.search(text) and text.startswith("/"):
             met = Where.RECORD
-        if met not in GRADES or (one.program.use is Use.POLICY and met is Where.OUTSIDE):
+        if met not in GRADES or (call.program.use is Use.POLICY and met is Where.OUTSIDE):
             continue
         grade = GRADES[met]
         if is_walk and met in {Where.WHOLE, Where.OUTSIDE}:
-            grade = Grade.SERIOUS if HIDDEN.search(one.program.text) or named([one.program.text]) else Grade.LOOK
-        yield _finding(grade, f"reads {met}: {text}", one.place, one.words)
+            grade = Grade.SERIOUS if HIDDEN.search(call.program.text) or named([call.program.text]) else Grade.LOOK
+        yield _finding(grade, f"reads {met}: {text}", call.place, call.words)
         return
 
 
