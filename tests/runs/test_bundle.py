@@ -221,7 +221,11 @@ def test_an_archive_that_claims_any_size_is_refused(claimed: str, tmp_path: Path
         extract(tmp_path / "bomb.tar.gz", tmp_path / "into")
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"no archive"), gzip.compress(b"0" * 5000)[:9]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no archive", gzip.compress(b"no archive"), gzip.compress(b"0" * 5000)[:9]],
+    ids=["empty", "text", "compressed text", "cut off"],
+)
 def test_what_is_no_archive_is_refused(content: bytes, tmp_path: Path, shell: Shell) -> None:
     """The message names the file."""
     file = tmp_path / "none.tar.gz"
