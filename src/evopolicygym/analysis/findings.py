@@ -86,14 +86,14 @@ def find(
     """
     table = score_table(results.runs, shipped, choice)
     board = leaderboard(table)
-    named = {name: DIAGNOSTICS.load(name) for name in diagnostics}
+    loaded = {name: DIAGNOSTICS.load(name) for name in diagnostics}
     runs, problems = [], list(results.problems)
     distinct, _ = distinct_runs(results.runs)
     for result in follow(distinct):
         measured: dict[str, Any] = {}
         try:
-            record = read_run(result.root) if named else None
-            measured = {name: diagnostic.measure(record) for name, diagnostic in named.items()}
+            record = read_run(result.root) if loaded else None
+            measured = {name: diagnostic.measure(record) for name, diagnostic in loaded.items()}
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
         runs.append(RunFindings(result, measured))

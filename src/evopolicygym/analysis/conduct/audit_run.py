@@ -302,9 +302,9 @@ def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]])
     """Return the findings by grade of each entry of a leaderboard that has runs which were audited."""
     rows: list[tuple[Cell, ...]] = []
     for standing in board.standings:
-        audited = [found[run.root][1] for run in standing.entry.runs if run.root in found]
-        if audited:
-            counts = [sum(conduct.counts[grade] for conduct in audited) for grade in GRAVEST_FIRST]
-            rows.append((standing.entry.shown, len(audited), *counts))
+        conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
+        if conducts:
+            counts = [sum(conduct.counts[grade] for conduct in conducts) for grade in GRAVEST_FIRST]
+            rows.append((standing.entry.shown, len(conducts), *counts))
     names = ("entry", "runs audited", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

@@ -65,8 +65,8 @@ class PythonProgram:
         if name in module.functions:
             return [(module, module.functions[name])]
         if name in module.classes and not is_policy_class(module.classes[name]):
-            made = find_method(module.classes[name], "__init__")
-            return [(module, made)] if made else []
+            constructor = find_method(module.classes[name], "__init__")
+            return [(module, constructor)] if constructor else []
         whole = module.imported.get(name, "")
         from_module, _, own = whole.rpartition(".")
         other = self.modules.get(from_module.rpartition(".")[2]) if from_module else None
@@ -84,10 +84,10 @@ def read_program(program: AgentProgram) -> PythonProgram | None:
             for name in whole.split("."):
                 text = program.modules.get(name)
                 if text is not None and name not in modules and text != program.text:
-                    made = _module(name, text)
-                    if made is not None:
-                        modules[name] = made
-                        waiting.append(made)
+                    imported = _module(name, text)
+                    if imported is not None:
+                        modules[name] = imported
+                        waiting.append(imported)
     return PythonProgram(main, modules)
 
 

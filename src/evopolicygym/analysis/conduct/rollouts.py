@@ -333,10 +333,10 @@ def _acting_call(write: LoopWrite) -> str:
         name = called_name(node)
         if name in ACTING:
             return f"{name}(…)"
-        given = frozenset().union(*map(names_in, node.args)) if node.args else frozenset()
-        if len(node.args) > 1 and STEPS.search(name) and write.target in given:
+        argument_names = frozenset().union(*map(names_in, node.args)) if node.args else frozenset()
+        if len(node.args) > 1 and STEPS.search(name) and write.target in argument_names:
             return f"{name}(…)"
-        if name in STEPPING and node.args and any(is_long_action(argument) for argument in given):
+        if name in STEPPING and node.args and any(is_long_action(argument) for argument in argument_names):
             return f"{name}(…)"
     return ""
 

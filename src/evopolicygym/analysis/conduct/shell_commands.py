@@ -271,24 +271,24 @@ def _groups(tokens: Iterator[Token]) -> Iterator[tuple[list[Token], str]]:
 
 def _command(text: str, tokens: Sequence[Token], directory: str, piped: str | None) -> SimpleCommand:
     words, targets = list[str](), list[str]()
-    given, writes = piped, ""
+    standard_input, writes = piped, ""
     waiting = iter(tokens)
     for token in waiting:
         if token.here is not None:
-            given = token.here
+            standard_input = token.here
         elif token.is_redirection:
             target = next(waiting, None)
             if target is None or (token.text.endswith("&") and target.text.isdigit()):
                 continue
             if token.text == "<<<":
-                given = target.text
+                standard_input = target.text
                 continue
             targets.append(target.text)
             writes = target.text if ">" in token.text and not token.text.startswith("2") else writes
         else:
             words.append(token.text)
     shown = text[tokens[0].start : tokens[-1].start + len(tokens[-1].text)] if tokens else ""
-    return SimpleCommand(tuple(_strip_prefixes(words)), shown, directory, given, writes, tuple(targets))
+    return SimpleCommand(tuple(_strip_prefixes(words)), shown, directory, standard_input, writes, tuple(targets))
 
 
 def _strip_prefixes(words: list[str]) -> list[str]:

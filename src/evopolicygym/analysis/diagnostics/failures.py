@@ -120,7 +120,7 @@ def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
     """Return counts over all submissions and episodes of all runs, and the shares that failed or were mended."""
     submissions = [submission for run in runs for submission in run.submissions]
     reasons = _sum_counts(run.reasons for run in runs)
-    judged = [submission.mended for submission in submissions if submission.mended is not None]
+    outcomes = [submission.mended for submission in submissions if submission.mended is not None]
     unloadable = sum(_unloadable(submission.status) for submission in submissions)
     episodes = sum(run.episodes for run in runs)
     return {
@@ -131,7 +131,7 @@ def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
         "failed share": share(sum(reasons.values()), episodes),
         **{reason.value: reasons.get(reason.value, 0) for reason in FailureReason},
         "faulty submissions": sum(submission.is_faulty for submission in submissions),
-        "mended next share": share(sum(judged), len(judged)),
+        "mended next share": share(sum(outcomes), len(outcomes)),
     }
 
 

@@ -104,11 +104,11 @@ def with_style(draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figur
     """Return a function that draws in our style."""
 
     @wraps(draw)
-    def drawn(findings: Findings) -> Figure:
+    def draw_with_style(findings: Findings) -> Figure:
         with _style():
             return draw(findings)
 
-    return drawn
+    return draw_with_style
 
 
 def figure_bytes(figure: Figure, form: str) -> bytes:
@@ -201,9 +201,9 @@ def add_legend(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, sid
     longest = max((len(key.get_label()) for key in keys), default=0)
     columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
     below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
-    taken = below + (LABEL_HEIGHT if label else 0.0)
-    height = figure.get_figheight() + taken
-    part = taken / height
+    extra = below + (LABEL_HEIGHT if label else 0.0)
+    height = figure.get_figheight() + extra
+    part = extra / height
     figure.set_figheight(height)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, part, RIGHT, 1 - part)))
     if keys:

@@ -47,21 +47,21 @@ def agent_of(run: RunResult, knobs: Iterable[str]) -> tuple[Hashable, ...]:
     """Return the identity of a run's agent without the knobs that are compared."""
     own = {HARNESS: run.agent, MODEL: run.model, "effort": run.effort}
     own |= {name: level_of(run, name) for name in ALLOWANCE}
-    named = run.options_text, *run.command, *run.programs, run.given_label
-    return (*(own[name] for name in own if name not in set(knobs)), *named)
+    identity = run.options_text, *run.command, *run.programs, run.given_label
+    return (*(own[name] for name in own if name not in set(knobs)), *identity)
 
 
-def knobs_that_differ(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
     """Return the levels of each requested knob, or of each knob that differs between runs of an agent on a task.
 
     Raises ``UsageError`` for an unknown knob, or if nothing differs.
     """
-    if unknown := [name for name in asked if name not in KNOBS]:
+    if unknown := [name for name in requested if name not in KNOBS]:
         raise UnknownName("knob", unknown[0], KNOBS)
-    found = {name: _levels(runs, name) for name in asked or KNOBS if asked or _differs(runs, name)}
+    found = {name: _levels(runs, name) for name in requested or KNOBS if requested or _differs(runs, name)}
     several = {name: levels for name, levels in found.items() if len(levels) > 1}
-    if not several or len(several) < len(asked):
-        alike = ", ".join(name for name in asked if name not in several) or "every knob"
+    if not several or len(several) < len(requested):
+        alike = ", ".join(name for name in requested if name not in several) or "every knob"
         raise UsageError(
             f"All {len(runs)} runs have the same level of {alike}; effects are of runs whose knobs differ. What works: "
             f"a suite that crosses one, such as evopolicygym suite NAME --cross budget=8,32, or several directories."
@@ -74,9 +74,9 @@ def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) ->
     by = {OF_TASK[name] for name in knobs if name in OF_TASK}
     if found := differences(runs, by):
         listed = "\n- ".join(found.values())
-        named = [name for name, recorded in OF_TASK.items() if recorded in found]
+        also = [name for name, recorded in OF_TASK.items() if recorded in found]
         ways = ["name only the runs of one suite (one directory or several)"]
-        ways += [f"compare these levels too, with --knobs {','.join([*knobs, *named])}"] if named else []
+        ways += [f"compare these levels too, with --knobs {','.join([*knobs, *also])}"] if also else []
         raise UsageError(
             f"These runs differ in more than {', '.join(knobs)}:\n- {listed}\nWhat works: {', or '.join(ways)}."
         )
@@ -182,12 +182,12 @@ class ScoredRun:
         return (self.environment, self.agent, self.seed, others)
 
 
-def effects(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> Effects:
+def effects(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> Effects:
     """Return the effects of the requested knobs, or of all that differ; raise ``UsageError`` for other differences.
 
     Agents' names and models are knobs only on request.
     """
-    knobs = knobs_that_differ(runs, asked)
+    knobs = knobs_that_differ(runs, requested)
     refuse_other_differences(runs, list(knobs))
     runs, repeated = distinct_runs(runs)
     scales, notes = _scales(runs, knobs)
@@ -205,7 +205,7 @@ def effects_of(
     notes: Sequence[str] = (),
 ) -> Effects:
     """Return the effects of knobs on the scores of runs; raise ``UsageError`` if no two of them are a pair."""
-    means, found, said = [], [], list(notes)
+    means, found, all_notes = [], [], list(notes)
     for knob, levels in knobs.items():
         blocks = _blocks(runs, knob)
         if any(len(block) > 1 for block in blocks):
@@ -213,12 +213,12 @@ def effects_of(
             for over, level in combinations(levels, 2):
                 found += _differences(knob, over, level, blocks, scales)
         else:
-            said.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
+            all_notes.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
     if not found:
         raise UsageError(_no_pairs(knobs))
     levels_of = {knob: tuple(levels) for knob, levels in knobs.items()}
     adjusted = tuple(_adjust_p_values(found))
-    return Effects(levels_of, tuple(means), adjusted, (*said, *_notes(found, means)), scales)
+    return Effects(levels_of, tuple(means), adjusted, (*all_notes, *_notes(found, means)), scales)
 
 
 def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:

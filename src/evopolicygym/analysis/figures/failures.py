@@ -49,12 +49,12 @@ def draw(findings: Findings) -> Figure:
         episodes = sum(found.episodes for found in own)
         _draw_shares(left, row, _sum_counts(found.statuses for found in own), STATUSES, submissions)
         _draw_shares(right, row, _sum_counts(found.reasons for found in own), REASONS, episodes)
-        judged = [
+        outcomes = [
             submission.mended for found in own for submission in found.submissions if submission.mended is not None
         ]
-        if judged:
+        if outcomes:
             right.text(
-                1.02, row, f"{sum(judged)}/{len(judged)}", transform=right.get_yaxis_transform(), va="center",
+                1.02, row, f"{sum(outcomes)}/{len(outcomes)}", transform=right.get_yaxis_transform(), va="center",
                 fontsize=SMALL,
             )  # fmt: skip
     right.text(1.02, 1.02, "mended", transform=right.transAxes, fontsize=SMALL)

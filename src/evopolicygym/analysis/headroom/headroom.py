@@ -262,7 +262,7 @@ def sentence(found: Headroom) -> str:
     counts = Counter(result.verdict for result in found.tasks)
     known = sum(count for verdict, count in counts.items() if verdict.is_known)
     does, nearly, spent = (counts[verdict] for verdict in (DISTINGUISHES, NEARLY_SPENT, SPENT))
-    said = {
+    sentences = {
         DISTINGUISHES: f"These tasks distinguish agents: {does} of {known} with a verdict do.",
         NEARLY_SPENT: (
             f"These tasks hardly distinguish agents any more: {does} of {known} with a verdict do, {nearly} are nearly "
@@ -284,7 +284,7 @@ def sentence(found: Headroom) -> str:
         "Whether these tasks distinguish agents is not known: that takes runs of three agents on a task, with two runs "
         "of one of them at least."
     )
-    return f"{said.get(found.verdict, unknown)}{_over_all(found)}"
+    return f"{sentences.get(found.verdict, unknown)}{_over_all(found)}"
 
 
 def _over_all(found: Headroom) -> str:

@@ -88,18 +88,18 @@ def _p_value(differences: Floats) -> float:
     sizes = np.abs(differences[differences != 0])
     if not sizes.size:
         return 1.0
-    due = math.fsum(differences.tolist()) - ROUNDING * float(sizes.sum())
+    threshold = math.fsum(differences.tolist()) - ROUNDING * float(sizes.sum())
     if sizes.size <= MOST_EXACT:
-        return float(_sums_at_least(due, sizes) / 2**sizes.size)
+        return float(_sums_at_least(threshold, sizes) / 2**sizes.size)
     flips = np.random.default_rng(0).integers(0, 2, (DRAWN, sizes.size))
-    return float(1 + np.count_nonzero((2 * flips - 1) @ sizes >= due)) / (DRAWN + 1)
+    return float(1 + np.count_nonzero((2 * flips - 1) @ sizes >= threshold)) / (DRAWN + 1)
 
 
-def _sums_at_least(due: float, sizes: Floats) -> int:
+def _sums_at_least(threshold: float, sizes: Floats) -> int:
     """Return the number of signed sums of sizes that are at least ``due``: each is a sum of the halves' sums."""
     halves = [_signed_sums(half) for half in np.array_split(sizes, 2)]
     first, second = halves[0], np.sort(halves[1])
-    return int((len(second) - np.searchsorted(second, due - first, side="left")).sum())
+    return int((len(second) - np.searchsorted(second, threshold - first, side="left")).sum())
 
 
 def _signed_sums(sizes: Floats) -> Floats:
@@ -145,8 +145,8 @@ class Family:
         own = self.program(index)
         declared = self._submissions[index].charged.parent
         if declared is not None:
-            said = self.program(declared)
-            return Parent(declared, difference(said, own), is_declared=True) if said and own else None
+            program = self.program(declared)
+            return Parent(declared, difference(program, own), is_declared=True) if program and own else None
         if own is None:
             return None
         nearest = min(self.loadable_before(index), key=lambda earlier: self.difference(earlier, index))
@@ -378,8 +378,8 @@ def _attach_gains(descent: Descent, family: Family, worth: Worth, found: Sequenc
     own, above = worth.returns(played), worth.returns(descent.parent)
     best = worth.returns(worth.best_before(descent.submit_index))
     gains = [gain(before, own) if before and own else None for before in (above, best)]
-    asked = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
+    can_be_hit = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
     is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
     if family.never_loaded(played):
         is_hit = False
-    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)
+    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if can_be_hit else None)

@@ -96,7 +96,7 @@ class _Place:
 
 def names_in(tree: ast.Module) -> FileNames:
     """Return the names of a file, by their use."""
-    bound, passed, taken = set(bound_names(tree.body)), set[str](), set[str]()
+    bound, passed, parameter_names = set(bound_names(tree.body)), set[str](), set[str]()
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name, body=body):
@@ -108,8 +108,8 @@ def names_in(tree: ast.Module) -> FileNames:
             case ast.keyword(arg=str(name)):
                 passed.add(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                taken.update(argument.arg for argument in parameters(node))
-    return FileNames(frozenset(bound), frozenset(passed), frozenset(taken))
+                parameter_names.update(argument.arg for argument in parameters(node))
+    return FileNames(frozenset(bound), frozenset(passed), frozenset(parameter_names))
 
 
 def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
@@ -245,8 +245,8 @@ class NormalForm:
 
 def normal_form(units: Sequence[Outline]) -> NormalForm:
     """Return the normal form of a project's programs."""
-    met = Counter(name for unit in units for name in unit.names)
-    kept = [unit for unit in units if not (unit.serves_annotations and met[unit.names[-1]] == 1)]
+    occurrences = Counter(name for unit in units for name in unit.names)
+    kept = [unit for unit in units if not (unit.serves_annotations and occurrences[unit.names[-1]] == 1)]
     return NormalForm(
         topology=_form(kept, [unit.topology for unit in kept]),
         content=_form(kept, [unit.content for unit in kept]),
@@ -267,14 +267,14 @@ def _form(units: Sequence[Outline], outlines: Sequence[str]) -> str:
 
 def _refine_colours(units: Sequence[Outline], hashes: Sequence[str], colours: Mapping[str, str]) -> dict[str, str]:
     """Return a new colour for each name, from the units that it is in and its places among the names there."""
-    met: dict[str, list[str]] = defaultdict(list)
+    occurrences: dict[str, list[str]] = defaultdict(list)
     for unit, its_hash in zip(units, hashes, strict=True):
         places: dict[str, list[int]] = defaultdict(list)
         for place, name in enumerate(unit.names):
             places[name].append(place)
-        for name, where in places.items():
-            met[name].append(f"{its_hash} {where}")
-    return {name: hash_of([colour, *sorted(met[name])]) for name, colour in colours.items()}
+        for name, positions in places.items():
+            occurrences[name].append(f"{its_hash} {positions}")
+    return {name: hash_of([colour, *sorted(occurrences[name])]) for name, colour in colours.items()}
 
 
 def _hashes(units: Sequence[Outline], outlines: Sequence[str], colours: Mapping[str, str]) -> list[str]:

@@ -67,8 +67,8 @@ class Scopes:
 
 def parameters(function: Function) -> list[ast.arg]:
     """Return a function's parameters, in their order."""
-    taken = function.args
-    several = [*taken.posonlyargs, *taken.args, taken.vararg, *taken.kwonlyargs, taken.kwarg]
+    arguments = function.args
+    several = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return [argument for argument in several if argument is not None]
 
 
@@ -264,16 +264,21 @@ class Tokenizer:
 
     def _called(self, node: Function) -> list[Any]:
         """Return a function's defaults, its parameters and its body, which have a scope of their own."""
-        taken = node.args
-        kinds = [len(taken.posonlyargs), len(taken.args), taken.vararg is not None, len(taken.kwonlyargs)]
+        arguments = node.args
+        kinds = [
+            len(arguments.posonlyargs),
+            len(arguments.args),
+            arguments.vararg is not None,
+            len(arguments.kwonlyargs),
+        ]
         body = node.body if isinstance(node.body, list) else [node.body]
         scope = scope_of(node, self._passed_by_name)
         own = [Bound(argument.arg) for argument in parameters(node)]
-        return [taken.defaults, taken.kw_defaults, str(kinds), scope, *own, body, _LEAVE]
+        return [arguments.defaults, arguments.kw_defaults, str(kinds), scope, *own, body, _LEAVE]
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> list[Any]:
-        made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        return [scope_of(node, self._passed_by_name), node.generators, *made, _LEAVE]
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        return [scope_of(node, self._passed_by_name), node.generators, *elements, _LEAVE]
 
     @staticmethod
     def _text(values: list[ast.expr]) -> Literal:

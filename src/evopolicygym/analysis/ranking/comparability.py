@@ -83,8 +83,8 @@ def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
 def facts_of(run: RunResult) -> str:
     """Return all properties and results of a run, without its id, its path and what it used."""
     settings = [property_of(run, name) for name in (*COMPARED, "effort", "program_sha256", "options_text")]
-    came = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
-    return repr((run.label, run.task, run.seed, settings, came))
+    results = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
+    return repr((run.label, run.task, run.seed, settings, results))
 
 
 def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
@@ -144,13 +144,11 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
         if name in by:
             continue
         pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
-        together = defaultdict(list)
+        groups = defaultdict(list)
         for run in runs:
             shown = property_of(run, "text") if name == "spec_sha256" else ""  # another text is a difference of its own
-            together[run.task, shown, run.label if pooled else ""].append(run)
-        different = {
-            task: values for (task, *_), group in together.items() if len(values := _distinct(group, name)) > 1
-        }
+            groups[run.task, shown, run.label if pooled else ""].append(run)
+        different = {task: values for (task, *_), group in groups.items() if len(values := _distinct(group, name)) > 1}
         if different:
             task, values = next(iter(different.items()))
             shown = "; ".join(f"{_shown(name, value, values)} ({run.label}, {run.root})" for value, run in values[:3])
@@ -182,9 +180,9 @@ def _cases(run: RunResult) -> tuple[str, str]:
 def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> str:
     """Return the value of a property in a group, as a part of the group's title."""
     if name == "commitment":
-        split, of = _cases(group[0])
-        several = of and len({_cases(run) for run in runs if run.split == split}) > 1
-        return f"{split} split" + (f" of experiment {group[0].experiment_name or of[:8]}" if several else "")
+        split, experiment = _cases(group[0])
+        several = experiment and len({_cases(run) for run in runs if run.split == split}) > 1
+        return f"{split} split" + (f" of experiment {group[0].experiment_name or experiment[:8]}" if several else "")
     if name == "revealed":
         return "cases revealed before" if group[0].revealed else "cases not revealed before"
     found = _distinct(group, name)

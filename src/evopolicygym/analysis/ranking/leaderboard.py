@@ -238,8 +238,8 @@ class _LeaderboardBuilder:
     def _without_scale(self) -> list[str]:
         """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
         anchor = self._table.anchor
-        able = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
-        names = [task.name for task in self._table.tasks if anchor and task.name in able & anchor.cells.keys()]
+        possible = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
+        names = [task.name for task in self._table.tasks if anchor and task.name in possible & anchor.cells.keys()]
         return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
@@ -256,10 +256,10 @@ class _LeaderboardBuilder:
         if not entry.cells[task].has_score:
             return self._no_score(entry, task, len(rivals))
         means = {entry.label: entry.cells[task].mean for entry in rivals}
-        drawn = np.array([_worth(self._replicates[entry.label, task]) for entry in rivals])
-        ahead = (drawn > drawn[0]).sum(axis=0)
+        replicates = np.array([_worth(self._replicates[entry.label, task]) for entry in rivals])
+        ahead = (replicates > replicates[0]).sum(axis=0)
         count = len(rivals)
-        over = np.ones(drawn.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
+        over = np.ones(replicates.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]

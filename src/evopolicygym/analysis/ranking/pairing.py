@@ -216,8 +216,8 @@ def _normalised(entry: Entry, other: Entry, scales: Mapping[str, TaskScale], res
     for name, scale in scales.items():
         mine, theirs = entry.cells[name], other.cells[name]
         values.append(_norm_difference(mine, theirs, scale))
-        drawn = [_over(scale, cell, resampler) for cell in (mine, theirs)]
-        over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
+        replicates = [_over(scale, cell, resampler) for cell in (mine, theirs)]
+        over.append(np.nan_to_num(replicates[0]) - np.nan_to_num(replicates[1]))
     value = float(np.mean(values))
     samples = [sample for name in scales for cell in (entry.cells[name], other.cells[name]) if (sample := cell.sample)]
     if not samples or not all(sample.is_estimable for sample in samples):
@@ -233,5 +233,5 @@ def _norm_difference(cell: Cell, other: Cell, scale: TaskScale) -> float:
 
 def _over(scale: TaskScale, cell: Cell, resampler: Resampler) -> Floats:
     """Return a cell's place on the scale over replicates; not clipped."""
-    drawn = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
-    return (drawn - scale.low) / (scale.best - scale.low)
+    replicates = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
+    return (replicates - scale.low) / (scale.best - scale.low)

@@ -264,13 +264,15 @@ def label_runs(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
     for name in by:
         if name not in SPLIT_BY:
             raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
-    named = {run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)}
-    experiments = _experiments_shown(named)
+    experiment_names = {
+        run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
+    }
+    experiments = _experiments_shown(experiment_names)
 
-    def described(run: RunResult, name: str) -> str:
+    def describe(run: RunResult, name: str) -> str:
         return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
 
-    return [replace(run, label=", ".join([run.label, *(described(run, name) for name in by)])) for run in runs]
+    return [replace(run, label=", ".join([run.label, *(describe(run, name) for name in by)])) for run in runs]
 
 
 def group_comparable(
@@ -296,10 +298,10 @@ def _of_the_same_games(
     runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
 ) -> tuple[tuple[RunResult, ...], list[str]]:
     """Return the runs of the games that the shipped tables mean, and notes on the runs that are left out."""
-    meant = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
+    games = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
     kept, notes = [], []
     for run in runs:
-        game, source = meant.get(run.task, (run.game, ""))
+        game, source = games.get(run.task, (run.game, ""))
         if game.is_same(run.game):
             kept.append(run)
         else:
@@ -358,15 +360,15 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
-    taken, found = {run.label for run in runs}, []
+    labels, found = {run.label for run in runs}, []
     for table in shipped:
         means = [Entry(entry.name, entry.kind, _means(entry, names), table.source) for entry in table.entries]
         played = _pool_entries([run for run in table.runs if run.task in names], table.kind, table.source)
         for entry in (*means, *played):
             if entry.kind == ANCHOR or not entry.cells:
                 continue
-            label = f"{entry.label} [{table.source}]" if entry.label in taken else entry.label
-            taken.add(label)
+            label = f"{entry.label} [{table.source}]" if entry.label in labels else entry.label
+            labels.add(label)
             found.append(replace(entry, label=label))
     return found
 
@@ -400,9 +402,9 @@ def _anchor_cells(runs: Iterable[RunResult]) -> dict[str, Cell]:
 
 def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
     """Return the names of experiments in a table, by identity: the name alone if it is unique."""
-    borne = Counter(names.values())
+    counts = Counter(names.values())
     return {
-        identity: name if name and borne[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
+        identity: name if name and counts[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
         for identity, name in names.items()
     }
 

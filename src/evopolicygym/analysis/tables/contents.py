@@ -38,10 +38,10 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
     took = {"harness", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
-    named = {"place", "entry"}
+    identifying = {"place", "entry"}
     tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
-        table = _select_columns(whole, title, lambda key, keys=keys: key in keys | named)  # type: ignore[misc]
+        table = _select_columns(whole, title, lambda key, keys=keys: key in keys | identifying)  # type: ignore[misc]
         if any(column.key in keys for column in table.columns):
             tables.append(table)
     return [*tables[:-1], replace(tables[-1], notes=whole.notes)]
@@ -77,11 +77,11 @@ def task_tables(board: Leaderboard) -> list[Table]:
     """Return a table for each task, the best first."""
     tables = []
     for task in board.tasks:
-        having = [standing for standing in board.standings if task.name in standing.tasks]
-        having.sort(key=lambda standing: _merit(standing.tasks[task.name]))
-        rows = [_task_line(standing, task.name) for standing in having]
+        standings = [standing for standing in board.standings if task.name in standing.tasks]
+        standings.sort(key=lambda standing: _merit(standing.tasks[task.name]))
+        rows = [_task_line(standing, task.name) for standing in standings]
         rows += [_idle_line(task)] if task.idle else []
-        notes = () if all(standing.tasks[task.name].is_counted for standing in having) else (IN_BRACKETS,)
+        notes = () if all(standing.tasks[task.name].is_counted for standing in standings) else (IN_BRACKETS,)
         table = _drop_empty_columns(f"{task.name} ({task.family}, {task.kind.value})", _task_columns(), rows, notes)
         tables.append(_mark_best_columns(table, _BEST_OF_TASK))
     return tables
@@ -100,8 +100,8 @@ def task_scores_table(board: Leaderboard) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for task in board.tasks:
         of_task = (task.name, task.family, task.kind.value)
-        having = [standing for standing in board.standings if task.name in standing.tasks]
-        for standing in sorted(having, key=lambda standing: _merit(standing.tasks[task.name])):
+        standings = [standing for standing in board.standings if task.name in standing.tasks]
+        for standing in sorted(standings, key=lambda standing: _merit(standing.tasks[task.name])):
             score = standing.tasks[task.name]
             line = _task_line(standing, task.name)
             rows.append((*of_task, score.rank, *line[1:], "yes" if score.is_counted else "no"))
@@ -374,12 +374,12 @@ def _mark_best(cells: Sequence[Cell]) -> list[Cell]:
     ]
     best = max((value for value in numbers if not math.isnan(value)), default=math.nan)
 
-    def marked(cell: Cell) -> Cell:
+    def mark(cell: Cell) -> Cell:
         if isinstance(cell, int) and cell == best:
             return Number(cell, 0, is_best=True)
         return replace(cell, is_best=True) if isinstance(cell, Number) and cell.value == best else cell
 
-    return [marked(cell) for cell in cells]
+    return [mark(cell) for cell in cells]
 
 
 def _drop_empty_columns(
