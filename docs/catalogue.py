@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from evopolicygym.analysis.tables.packs import ledger_table, tasks_table
-from evopolicygym.analysis.tables.table import Table, in_markdown, written
+from evopolicygym.analysis.tables.table import Table, format_tables, in_markdown
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.text import counted
 from evopolicygym.specs import pack_catalog
@@ -84,7 +84,7 @@ def _gallery(shown: list[tuple[str, Path]]) -> str:
 
 def _bare(table: Table) -> str:
     """Return a table without its title."""
-    return written([table], "markdown").partition("\n\n")[2]
+    return format_tables([table], "markdown").partition("\n\n")[2]
 
 
 def draw(pack: Pack) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
-from evopolicygym.analysis.tables.table import Table, in_markdown, shown, written
+from evopolicygym.analysis.tables.table import Table, cell_text, format_tables, in_markdown
 from evopolicygym.api.results import headroom
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
@@ -77,7 +77,7 @@ def suite_table(name: str) -> str:
 
 def whole(make: Callable[..., Table], *asked: object) -> str:
     """Return all columns of a table, without its title."""
-    return written([make(*asked)], "markdown").partition("\n\n")[2]
+    return format_tables([make(*asked)], "markdown").partition("\n\n")[2]
 
 
 def catalogue_table() -> str:
@@ -132,7 +132,7 @@ def with_tables(text: str) -> str:
 def _narrowed(table: Table, headings: Sequence[str]) -> str:
     """Return some columns of a table."""
     places = [next(at for at, one in enumerate(table.columns) if one.heading == name) for name in headings]
-    rows = ([shown(row[place]) for place in places] for row in table.rows)
+    rows = ([cell_text(row[place]) for place in places] for row in table.rows)
     return "".join(f"| {' | '.join(row)} |\n" for row in [headings, ["---"] * len(headings), *rows])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from diagnosed import ACROBOT, FROM_NOTHING, USAGE, closing, known_run, recorded, submitted, unwritten
-from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group, in_short, over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, Group, summary_table, table_over_runs
 from evopolicygym.analysis.diagnostics import (
     budget,
     code,
@@ -41,7 +41,7 @@ def test_a_run_without_submissions_is_diagnosed() -> None:
         diagnostic = DIAGNOSTICS.load(name)
         found = diagnostic.measure(record)
         assert len(diagnostic.table(found).rows) == (4 if name == "cost" else 0)
-        assert in_short(name, diagnostic, found).rows
+        assert summary_table(name, diagnostic, found).rows
 
 
 def test_the_budget(record: RunRecord) -> None:
@@ -264,7 +264,7 @@ def test_many_runs_are_told_by_entry_and_kind(record: RunRecord) -> None:
     found = edits.measure(record)
     groups = [Group("one", "tuning"), Group("one", "synthesis"), Group("one", "tuning"), Group("other", "tuning")]
 
-    table = over_runs("edits", edits.DIAGNOSTIC, [(group, found) for group in groups])
+    table = table_over_runs("edits", edits.DIAGNOSTIC, [(group, found) for group in groups])
     column = [one.heading for one in table.columns].index("paper structural hits")
 
     assert [(*row[:3], row[column]) for row in table.rows] == [

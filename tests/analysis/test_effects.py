@@ -16,11 +16,11 @@ from evopolicygym.analysis.effects.estimate import (
     SMALLEST,
     MeasuredGroup,
     Spread,
+    half_width_at,
     holm,
     mean_estimate,
     p_value,
     quantiles,
-    reach_at,
 )
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample, t_quantile
 from evopolicygym.core.errors import UnknownName, UsageError
@@ -247,8 +247,8 @@ def test_quantiles(freedom: float) -> None:
     """The table of quantiles has the leaderboard's at 95 %, and p-values are its inverse."""
     table = quantiles(freedom)
 
-    assert reach_at(0.05, table) == pytest.approx(t_quantile(freedom), rel=2e-3)
-    assert p_value(reach_at(0.01, table), table) == pytest.approx(0.01, rel=1e-3)
+    assert half_width_at(0.05, table) == pytest.approx(t_quantile(freedom), rel=2e-3)
+    assert p_value(half_width_at(0.01, table), table) == pytest.approx(0.01, rel=1e-3)
     assert p_value(0.0, table) == 1
     assert p_value(1e12, table) == pytest.approx(SMALLEST)
 

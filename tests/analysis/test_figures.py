@@ -10,8 +10,8 @@ import pytest
 from matplotlib.text import Text
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.analysis.drawing.canvas import SMALL, band, saved
-from evopolicygym.analysis.drawing.figure import FIGURES, LONGEST, look, names, shortened
+from evopolicygym.analysis.drawing.canvas import SMALL, band, figure_bytes
+from evopolicygym.analysis.drawing.figure import FIGURES, LONGEST, entry_style, short_names, shorten
 from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.results import Results, load_results
@@ -70,7 +70,7 @@ def texts_of(svg: bytes) -> list[str]:
 def test_names_and_labels_are_texts(name: str, findings: Findings) -> None:
     """An SVG holds names and labels as text that can be read in print, and asks nobody for anything."""
     figure = FIGURES.load(name).draw(findings)
-    svg = saved(figure, "svg")
+    svg = figure_bytes(figure, "svg")
     found = texts_of(svg)
     shown = [one for one in figure.findobj(Text) if isinstance(one, Text) and one.get_text()]
 
@@ -84,7 +84,7 @@ def test_names_and_labels_are_texts(name: str, findings: Findings) -> None:
 @each
 def test_a_figure_of_nothing_says_so(name: str) -> None:
     """Without runs a figure is words."""
-    found = texts_of(saved(FIGURES.load(name).draw(Findings()), "svg"))
+    found = texts_of(figure_bytes(FIGURES.load(name).draw(Findings()), "svg"))
 
     assert any(text.startswith("No ") for text in found)
 
@@ -95,10 +95,10 @@ def test_a_figure_of_nothing_says_so(name: str) -> None:
 def test_bytes_are_the_same(name: str, findings: Findings) -> None:
     """The same findings give the same files, whatever a user has set for matplotlib, which stays as it was."""
     before = dict(mpl.rcParams)
-    first = [saved(FIGURES.load(name).draw(findings), form) for form in ("svg", "png", "pdf")]
+    first = [figure_bytes(FIGURES.load(name).draw(findings), form) for form in ("svg", "png", "pdf")]
     with mpl.rc_context({"font.size": 20, "axes.grid": False, "svg.fonttype": "path"}):
         figure = FIGURES.load(name).draw(findings)
-        second = [saved(figure, form) for form in ("svg", "png", "pdf")]
+        second = [figure_bytes(figure, form) for form in ("svg", "png", "pdf")]
 
     assert first == second
     assert first[1].startswith(b"\x89PNG")
@@ -110,7 +110,7 @@ def test_no_name_breaks_a_figure(name: str, hostile: Findings) -> None:
     """Names are shown as they are: no formula, no line break, no escape sequence, and short."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = texts_of(saved(FIGURES.load(name).draw(hostile), "svg"))
+        found = texts_of(figure_bytes(FIGURES.load(name).draw(hostile), "svg"))
 
     assert not any("\x1b" in text or "nnnn" * 10 in text for text in found)
     assert any("_hidden" in text for text in found) or name == "cost"
@@ -121,7 +121,7 @@ def test_no_name_breaks_a_figure(name: str, hostile: Findings) -> None:
 @each
 def test_the_papers_table_alone(name: str) -> None:
     """Published means without cases or runs can be drawn, or words are."""
-    found = texts_of(saved(FIGURES.load(name).draw(find(Results(), [paper()])), "svg"))
+    found = texts_of(figure_bytes(FIGURES.load(name).draw(find(Results(), [paper()])), "svg"))
 
     assert any("GPT-5.5 (Codex)" in text or text.startswith("No ") for text in found)
 
@@ -136,7 +136,8 @@ def test_scores_that_are_no_numbers(findings: Findings) -> None:
         warnings.filterwarnings("ignore", category=RuntimeWarning)
         odd = find(Results(tuple(runs)))
     shown = {
-        name: texts_of(saved(FIGURES.load(name).draw(odd), "svg")) for name in ("leaderboard", "tasks", "families")
+        name: texts_of(figure_bytes(FIGURES.load(name).draw(odd), "svg"))
+        for name in ("leaderboard", "tasks", "families")
     }
 
     assert "no number" in shown["tasks"]
@@ -145,15 +146,15 @@ def test_scores_that_are_no_numbers(findings: Findings) -> None:
 
 def test_looks_and_names_differ() -> None:
     """Entries are told apart by more than their colours, and names that are shortened stay different."""
-    looks = [look(place) for place in range(280)]
-    long = names(["a" * 100 + "1" + "b" * 100, "a" * 100 + "2" + "b" * 100, "short"])
+    looks = [entry_style(place) for place in range(280)]
+    long = short_names(["a" * 100 + "1" + "b" * 100, "a" * 100 + "2" + "b" * 100, "short"])
 
     assert len(set(looks)) == 280
     assert len({(one.marker, one.line) for one in looks[:40]}) == 40
     assert len(set(long.values())) == 3
     assert max(map(len, long.values())) <= LONGEST
     assert long["short"] == "short"
-    assert shortened("a\nb") == "a\\nb"
+    assert shorten("a\nb") == "a\\nb"
 
 
 def test_a_band_of_repeats() -> None:
@@ -171,4 +172,4 @@ def test_a_band_of_repeats() -> None:
 def test_formats(findings: Findings) -> None:
     """A format that isn't there is named with those that are."""
     with pytest.raises(UnknownName, match="pdf, png, svg"):
-        saved(FIGURES.load("cost").draw(findings), "gif")
+        figure_bytes(FIGURES.load("cost").draw(findings), "gif")

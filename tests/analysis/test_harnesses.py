@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.tables.table import shown
+from evopolicygym.analysis.tables.table import cell_text
 from records_of_runs import changed, real_document, write
 
 PLAYED = {("codex", "m", "low"): 0.2, ("codex", "n", ""): 0.5, ("neutral", "m", "low"): 0.9, ("tuner", "", ""): 1.0}
@@ -28,7 +28,7 @@ def test_the_grid(runs: Path) -> None:
     """Each harness is a row, each model with its effort a column; a pair that was not played is an empty cell."""
     table = evopolicygym.leaderboard(runs).arranged(harnesses=True)[0]
     rows = {
-        row[0]: dict(zip([one.heading for one in table.columns[1:]], map(shown, row[1:]), strict=True))
+        row[0]: dict(zip([one.heading for one in table.columns[1:]], map(cell_text, row[1:]), strict=True))
         for row in table.rows
     }
 

@@ -9,7 +9,7 @@ import pytest
 import evopolicygym
 from evopolicygym.analysis.published.score_tables import (
     OtherProtocol,
-    beside,
+    load_published,
     other_figures,
     other_names,
     shipped,
@@ -119,7 +119,7 @@ def test_figures_are_refused_where_entries_are_compared() -> None:
     with pytest.raises(UsageError, match="other protocols"):
         evopolicygym.compare("tuner", "random", [], ["published"])
     with pytest.raises(UnknownName, match="published"):
-        beside(["publishd"])
+        load_published(["publishd"])
 
 
 def test_what_is_the_same_is_no_difference() -> None:

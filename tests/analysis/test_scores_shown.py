@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.diagnostic import Group, over_runs
+from evopolicygym.analysis.diagnostic import Group, table_over_runs
 from evopolicygym.analysis.diagnostics.generalisation import DIAGNOSTIC, CheckpointMeans, Generalisation
 from evopolicygym.analysis.ranking.bootstrap import Interval, held_out_sample
 from evopolicygym.analysis.ranking.leaderboard import Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.tables.table import Column, Ends, Number, Table, written
+from evopolicygym.analysis.tables.table import Column, Ends, Number, Table, format_tables
 from evopolicygym.cli.suite_view import score_table as suite_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate
@@ -213,8 +213,8 @@ def measured(mean: float) -> Generalisation:
 def test_returns_of_different_tasks_are_not_averaged() -> None:
     """A row over two tasks has no mean return; one over two runs of a task has."""
     runs = [(Group("a", "tuning", task), measured(mean)) for task, mean in (("x", 1.0), ("y", 1000.0))]
-    unlike = over_runs("generalisation", DIAGNOSTIC, runs)
-    alike = over_runs("generalisation", DIAGNOSTIC, [(Group("a", "tuning", "x"), one) for _, one in runs])
+    unlike = table_over_runs("generalisation", DIAGNOSTIC, runs)
+    alike = table_over_runs("generalisation", DIAGNOSTIC, [(Group("a", "tuning", "x"), one) for _, one in runs])
     at = [column.heading for column in unlike.columns].index("held-out")
 
     assert (unlike.rows[0][at], alike.rows[0][at]) == (None, 500.5)
@@ -267,12 +267,12 @@ def test_cells_with_two_ends() -> None:
     columns = (Column("entry", "entry", is_text=True), Column("interval", "interval"))
     table = Table("t", columns, (("a-b", Ends(-1.5, 2.5, 1)), ("-c", None)))
 
-    assert rows(written([table], "csv")) == [
+    assert rows(format_tables([table], "csv")) == [
         {"entry": "a-b", "interval_low": "-1.5", "interval_high": "2.5"},
         {"entry": "'-c", "interval_low": "", "interval_high": ""},
     ]
-    assert r"a-b & $-$1.5 to 2.5 \\" in written([table], "latex")
-    assert "-- \\\\" in written([table], "latex")
+    assert r"a-b & $-$1.5 to 2.5 \\" in format_tables([table], "latex")
+    assert "-- \\\\" in format_tables([table], "latex")
 
 
 def test_several_tables_are_one_csv() -> None:
@@ -280,7 +280,7 @@ def test_several_tables_are_one_csv() -> None:
     one = Table("one", (Column("a", "a"),), ((1,),))
     other = Table("other", (Column("b", "b"),), ((Number(2.0, interval=Interval(1.0, 3.0)),),))
 
-    assert rows(written([one, other], "csv")) == [
+    assert rows(format_tables([one, other], "csv")) == [
         {"table": "one", "a": "1", "b": "", "b_low": "", "b_high": ""},
         {"table": "other", "a": "", "b": "2.0", "b_low": "1.0", "b_high": "3.0"},
     ]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
-from evopolicygym.analysis.tables.table import Column, Number, Table, written
+from evopolicygym.analysis.tables.table import Column, Number, Table, format_tables
 from evopolicygym.core.errors import UnknownName
 from records_of_runs import changed, real_document, write, write_many
 from shell import ESCAPE, Shell
@@ -57,7 +57,7 @@ def runs(tmp_path: Path) -> Path:
 
 def test_csv() -> None:
     """CSV has numbers in full, in columns of their own, and no text that a spreadsheet would compute."""
-    rows = list(csv.reader(io.StringIO(written([TABLE], "csv"))))
+    rows = list(csv.reader(io.StringIO(format_tables([TABLE], "csv"))))
 
     assert rows[0] == ["entry", "score", "score_standard_error", "score_low", "score_high"]
     assert rows[1][1:] == ["0.5", "0.1", "0.25", "0.75"]
@@ -67,7 +67,7 @@ def test_csv() -> None:
 
 def test_markdown() -> None:
     """Markdown holds neither HTML nor a bar that isn't a column's."""
-    text = written([TABLE], "markdown")
+    text = format_tables([TABLE], "markdown")
 
     assert "<" not in text
     assert "\x1b" not in text
@@ -77,7 +77,7 @@ def test_markdown() -> None:
 
 def test_latex() -> None:
     """LaTeX is told no command by a name."""
-    text = written([TABLE], "latex")
+    text = format_tables([TABLE], "latex")
 
     assert r"\input" not in text
     assert r"\textbar{}\_\$\&\%\textbackslash{}input\{x\}" in text
@@ -87,7 +87,7 @@ def test_latex() -> None:
 def test_a_format_that_there_is_not() -> None:
     """Another format is refused by name."""
     with pytest.raises(UnknownName, match="'word'"):
-        written([TABLE], "word")
+        format_tables([TABLE], "word")
 
 
 def test_the_papers_figures_through_the_command(shell: Shell) -> None:

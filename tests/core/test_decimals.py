@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.tables.table import Number, shown
+from evopolicygym.analysis.tables.table import Number, cell_text
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run
@@ -45,7 +45,7 @@ def test_the_viewer_shows_as_many_decimals() -> None:
 
 def test_tables_and_lines_agree() -> None:
     """A line of the program and a table's cell show a mean alike; an unknown error is a dash."""
-    assert plus_minus(0.985681, 0.000213) == shown(Number(0.985681, None, 0.000213)) == "0.98568 ± 0.00021"
+    assert plus_minus(0.985681, 0.000213) == cell_text(Number(0.985681, None, 0.000213)) == "0.98568 ± 0.00021"
     assert (number(0.9871), plus_minus(2.0, None)) == ("0.9871", "2.000 ± -")
 
 

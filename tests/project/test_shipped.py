@@ -13,7 +13,7 @@ import evopolicygym
 from evopolicygym import references
 from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
 from evopolicygym.analysis.results import RunResult, load_results
-from evopolicygym.analysis.tables.table import written
+from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.executor import is_pinned
@@ -115,7 +115,7 @@ def test_anchors_ship_as_the_specs_have_them() -> None:
 def test_tables_say_what_is_ours() -> None:
     """What ships as runs of this program is marked in every table, and what others published is not."""
     board = evopolicygym.leaderboard([], ["paper", "references"])
-    printed = written(board.arranged(per_task=True), "csv")
+    printed = format_tables(board.arranged(per_task=True), "csv")
 
     assert printed.count("reference (ours)") > len(RECORDS)
     assert printed.count("(ours)") == printed.count("reference (ours)")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, named_detectors
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, load_detectors
 from evopolicygym.analysis.conduct.detector import Grade
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.records.paths import RunPaths
@@ -18,7 +18,7 @@ from fakes import opening
 EXAMPLES = Path(__file__).parent / "conduct"
 HALVES = ("development", "test")
 KINDS = ("own_simulator", "search", "install", "network", "case_answers")
-DETECTORS = named_detectors(KINDS)
+DETECTORS = load_detectors(KINDS)
 
 
 @dataclass(frozen=True, slots=True)

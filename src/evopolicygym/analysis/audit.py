@@ -1,6 +1,6 @@
-"""The audit of a record: recomputes all that can be from the journal and names what doesn't agree.
+"""The audit of a record: recomputes it from the journal and reports every difference.
 
-Playing held-out cases again is described in ``runs/replay.py``; it takes simulators, this takes only the files.
+It reads files only; ``runs/replay.py`` plays held-out cases again, which takes simulators.
 """
 
 import json
@@ -32,9 +32,9 @@ MOST_NAMED = 8
 
 
 def audit(root: Path) -> Iterator[Finding]:
-    """Yield what was checked of a run's record; a broken journal ends it, as all else hangs on that.
+    """Yield the findings of a run's audit; a broken journal is the last finding, as all others depend on it.
 
-    Raises ``UsageError`` where there is no run.
+    Raises ``UsageError`` if there is no run.
     """
     try:
         record = read_run(root)
@@ -61,7 +61,7 @@ def audit(root: Path) -> Iterator[Finding]:
 
 
 def _journal(record: RunRecord) -> Finding:
-    """Return what is found of a journal that can be read: it lacks no end that ``run.json`` has seen."""
+    """Return the finding about a readable journal: it includes the end of the run if ``run.json`` does."""
     state, torn = record.state, f"; {record.torn} bytes at its end are no line" if record.torn else ""
     detail = f"{len(record.events)} events, chain unbroken, every rule kept{torn}"
     if state.stage is Stage.FINISHED:
@@ -83,7 +83,7 @@ def _evaluation(state: RunState, expected: str, paths: RunPaths) -> Finding:
 
 
 def _returns(state: RunState, paths: RunPaths) -> Finding:
-    """Return whether the hidden episodes' rewards are those of which their returns were made."""
+    """Return whether the hidden episodes' returns are the sums of their rewards."""
     space = from_schema(state.opened.action_schema)
     wrong: list[str] = []
     for rollout in state.hidden:
@@ -104,7 +104,7 @@ def _returns(state: RunState, paths: RunPaths) -> Finding:
 
 
 def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[Finding]:
-    """Yield whether the agent's logs are as they were when the run ended; a log may be left out whole."""
+    """Yield whether the agent's logs are unchanged since the run ended; a record may lack a log."""
     for path in paths.agent_logs:
         expected, there = finished.logs_sha256.get(path.name, ""), os.path.lexists(path)
         if there:
@@ -115,7 +115,7 @@ def _logs(finished: RunFinished, paths: RunPaths) -> Iterator[Finding]:
 
 
 def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
-    """Yield whether what was played post hoc is what the journal has hashes of; it may be left out."""
+    """Yield whether the post-hoc results match the journal's hashes; a record may lack them."""
     what = paths.post_hoc.name
     try:
         known = read_post_hoc(paths) or {}
@@ -133,7 +133,7 @@ def _post_hoc(state: RunState, paths: RunPaths) -> Iterator[Finding]:
 
 
 def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Finding:
-    """Return whether what is found is what was expected, or why it can't be found."""
+    """Return whether the value is the expected one, or why it can't be read."""
     try:
         intact = found() == expected
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def _feedback(state: RunState, paths: RunPaths) -> Iterator[Finding]:
 
 
 def _summary(what: str, submission: SubmissionState, file: Path, root: Path) -> Finding:
-    """Return whether the returns that the agent was shown are those of the journal."""
+    """Return whether the agent was shown the returns of the journal."""
     if submission.status is not SubmissionStatus.OK:
         return Finding(what, ok=True)
     try:

@@ -1,8 +1,7 @@
-"""What a diagnostic is, how it is found, and how those of many runs become one table.
+"""A diagnostic, the registry of diagnostics, and their tables over runs.
 
-A diagnostic is one file of this room that defines ``DIAGNOSTIC``, an entry point of the group
-``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. What is measured is described in each file, and with its
-formulas in docs/measure/diagnostics.md.
+A diagnostic is a file of ``diagnostics/`` that defines ``DIAGNOSTIC``, an entry point of the group
+``evopolicygym.diagnostics``, or ``package.module:ATTRIBUTE``. ``docs/measure/diagnostics.md`` has the formulas.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,40 +34,40 @@ class Diagnostic(Generic[Measured]):
     measure: Callable[[RunRecord], Measured]
     """Returns a frozen dataclass."""
     table: Callable[[Measured], Table]
-    """One run's table, where it can be with a row for each submission."""
+    """Returns a run's table, with a row for each submission if possible."""
     summary: Callable[[Sequence[Measured]], Mapping[str, Cell]]
-    """What is said of some runs together, or of one, under the same names for any runs."""
+    """Returns the same named summaries for any number of runs."""
     in_returns: frozenset[str] = frozenset()
     """Names in the summary that are in the environment's own returns: their means over unlike tasks mean nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a run is counted under."""
+    """The group that a run is counted in."""
 
     entry: str
     """The agent with its model."""
     kind: str
-    """Of the task."""
+    """The kind of the task."""
     task: str = ""
 
 
 def group_of(state: RunState) -> Group:
-    """Return what a run is counted under."""
+    """Return the group that a run is counted in."""
     environment = state.opened.task.environment
     return Group(state.opened.agent.entry, environment.kind.value, environment.name)
 
 
-def in_short(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
+def summary_table(name: str, diagnostic: Diagnostic[Any], measured: object) -> Table:
     """Return the summary of one run as a table."""
     rows = tuple(diagnostic.summary([measured]).items())
     return table_of(f"{name}, in short", ("measure", "value"), rows)
 
 
-def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group, Any]]) -> Table:
+def table_over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group, Any]]) -> Table:
     """Return one row for each entry and kind of task, and one for all kinds where an entry has several.
 
-    What is in returns is there for runs of one task alone; a note says so where it is left out.
+    Columns in returns are empty for runs of several tasks, with a note.
     """
     left_out = False
     rows: list[tuple[Cell, ...]] = []
@@ -89,10 +88,10 @@ def over_runs(name: str, diagnostic: Diagnostic[Any], runs: Sequence[tuple[Group
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of what is known; None where nothing is."""
+    """Return the mean of the known values; None if there are none."""
     return score.mean(values, add=sum)  # one after the other: the last digits are those that were published
 
 
 def share(part: int, whole: int) -> float | None:
-    """Return a part of a whole; None of nothing."""
+    """Return a part of a whole; None if the whole is 0."""
     return part / whole if whole else None

@@ -1,7 +1,4 @@
-"""All that a report tells of some runs, computed once: the leaderboard, and what each diagnostic measured of each run.
-
-How it is drawn is described in ``figures/``, and where it is written, in the room ``report/``.
-"""
+"""The findings of a report about some runs: the leaderboard, and each diagnostic's measurement of each run."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,17 +23,17 @@ class RunFindings:
 
     result: RunResult
     measured: Mapping[str, Any]
-    """By diagnostic; empty where its journal could not be read, or no diagnostic was asked for."""
+    """The measurements by diagnostic; empty if the journal could not be read, or no diagnostic was requested."""
 
     @property
     def group(self) -> Group:
-        """What it is counted under, by the label that it has in the leaderboard."""
+        """The group of the run, under its label in the leaderboard."""
         return Group(self.result.label, self.result.kind.value, self.result.task)
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What was found in some runs; nothing at all is a finding too."""
+    """The findings about some runs, possibly empty."""
 
     table: ScoreTable | None = None
     board: Leaderboard | None = None
@@ -45,7 +42,7 @@ class Findings:
     problems: tuple[Problem, ...] = field(default=())
     """Runs that are left out of everything, or of the diagnostics, and why."""
     around: Surroundings = field(default_factory=Surroundings)
-    """What is known besides, by which headroom is measured."""
+    """Other tables and figures for the best known scores."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -62,11 +59,11 @@ class Findings:
         return tuple(dict.fromkeys([*known, *sorted(played)]))
 
     def measured(self, diagnostic: str) -> list[tuple[RunFindings, Any]]:
-        """Return what a diagnostic measured, by run; runs of which it could not be measured are left out."""
+        """Return the measurements of a diagnostic by run, without the runs that could not be measured."""
         return [(run, run.measured[diagnostic]) for run in self.runs if diagnostic in run.measured]
 
     def by_task_and_entry(self, diagnostic: str) -> Mapping[str, Mapping[str, Sequence[Any]]]:
-        """Return what a diagnostic measured of each entry's repeats on each task, in the order of both."""
+        """Return the measurements of a diagnostic by task and entry, in the order of both."""
         found: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for run, measured in self.measured(diagnostic):
             found[run.result.task, run.result.label].append(measured)
@@ -83,20 +80,20 @@ def find(
     diagnostics: Iterable[str] = (),
     follow: Callable[[Sequence[RunResult]], Iterable[RunResult]] = lambda runs: runs,
 ) -> Findings:
-    """Return what is found in runs; ``follow`` is handed the runs as they are gone through, to show how far it is.
+    """Return the findings about runs; ``follow`` wraps the iteration over runs, to show progress.
 
-    Raises ``UsageError`` where there is nothing to show, or where runs are not comparable.
+    Raises ``UsageError`` if there is nothing to show, or where runs are not comparable.
     """
     table = score_table(results.runs, shipped, choice)
     board = leaderboard(table)
-    named = {name: DIAGNOSTICS.load(name) for name in diagnostics}
+    loaded = {name: DIAGNOSTICS.load(name) for name in diagnostics}
     runs, problems = [], list(results.problems)
     distinct, _ = distinct_runs(results.runs)
     for result in follow(distinct):
         measured: dict[str, Any] = {}
         try:
-            record = read_run(result.root) if named else None
-            measured = {name: diagnostic.measure(record) for name, diagnostic in named.items()}
+            record = read_run(result.root) if loaded else None
+            measured = {name: diagnostic.measure(record) for name, diagnostic in loaded.items()}
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
         runs.append(RunFindings(result, measured))

@@ -1,7 +1,7 @@
-"""What tables want of a run, read from its ``run.json``; many of them at once, with what could not be read.
+"""The results of runs, read from each ``run.json``; runs that can't be read are reported as problems.
 
-A run's episodes and submissions aren't read here; ``records/reader.py`` reads a whole journal. What ``run.json`` says
-is believed: ``verify`` is what checks it.
+``run.json`` is trusted: ``verify`` checks it. Episodes and submissions are not read; ``records/reader.py`` reads a
+whole journal.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
 from evopolicygym.specs.catalog import GameIdentity, game_of
 
 FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
-"""Options that runs must agree in and that a result holds among its choices."""
+"""Options that runs must agree in and that a result has among its choices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RunResult:
     run_id: str
     task: str
     game: GameIdentity
-    """What the task's name stood for in this run."""
+    """The game that the task's name stood for in this run."""
     family: str
     kind: TaskKind
     agent: str
@@ -55,7 +55,7 @@ class RunResult:
     status: str
     """``scored``, or ``no_ok_submit`` where nothing could be scored."""
     held_out_returns: tuple[float, ...]
-    """In the split's order; empty where nothing was scored."""
+    """The returns in the split's order; empty without a score."""
     success_rate: float | None
     budget: int
     spent: int
@@ -67,9 +67,9 @@ class RunResult:
     policy_packages: str = ""
     """Distributions that policies may import besides those that all may, with spaces between."""
     finish: str = ""
-    """``allowed`` or ``refused``: whether the agent could end the run early; empty where it always can, as outside."""
+    """``allowed`` or ``refused``: whether the agent could end the run early; empty if it always can, as outside."""
     choices: Mapping[str, Setting] = field(default_factory=dict)
-    """What was chosen in the other options that runs must agree in, by name, where it isn't the default."""
+    """The values of the other options that runs must agree in, by name, unless they are the default."""
     tokens: float | None = None
     """As ``RunSummary.tokens``."""
     cost: float | None = None
@@ -79,27 +79,27 @@ class RunResult:
     random_anchor: Anchor | None = None
     idle_anchor: Anchor | None = None
     experiment_name: str = ""
-    """As the directory tells it that the run lies in; empty where none does."""
+    """The name from the experiment's directory; empty without one."""
     simulator_code: Mapping[str, str] = field(default_factory=dict)
-    """The modules that make the environment, each with a hash of its files; empty where the record doesn't tell."""
+    """The modules that make the environment, each with a hash of its files; empty if the record doesn't tell."""
     program_sha256: str = ""
-    """Of the agent's program when the run began; empty where it has none, or the record doesn't tell."""
+    """The hash of the agent's program at the start; empty without a program, or if the record lacks it."""
     program_changes: tuple[str, ...] = ()
-    """The same of each program with which the run was resumed in place of that one."""
+    """The hash of each program that replaced it when the run was resumed."""
     allowance: Allowance = field(default_factory=Allowance)
-    """What the agent may use."""
+    """The agent's allowance."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The agent's extra options."""
     given_label: str = ""
-    """What its user calls the agent; empty where that was not said."""
+    """The user's label for the agent; empty if none was given."""
     held_out_cases: int = 0
-    """How many it was to be scored on."""
+    """The number of cases that were to score the run."""
     checkpoints: tuple[str, ...] = ()
-    """Of its submissions, in order; empty where the record doesn't tell."""
+    """The checkpoints of its submissions, in order; empty if the record lacks them."""
     revealed: bool = False
     """Whether its cases were revealed before it began."""
     label: str = field(default="", compare=False)
-    """Of the entry that this run belongs to."""
+    """The label of the run's entry."""
 
     @property
     def programs(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class RunResult:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What a run shares with its copies alone; ids are drawn apart, so more is looked at than the id."""
+        """The properties that only copies of a run share; ids are drawn independently, so an id is not enough."""
         played = (self.experiment, self.task, self.agent, self.model, self.effort, *self.command, str(self.seed))
         return (self.run_id, *played)
 
@@ -119,13 +119,13 @@ class RunResult:
 
     @property
     def fingerprint(self) -> str:
-        """Short for the versions of packages that the numbers depend on; specs, which tasks differ in, aside."""
+        """A short hash of the versions of packages that the numbers depend on, without the tasks' specs."""
         text = json.dumps([self.protocol_version, sorted(self.versions.items())])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     @property
     def score(self) -> float | None:
-        """Mean of the held-out returns; None where nothing was scored."""
+        """Mean of the held-out returns; None if nothing was scored."""
         return estimate(self.held_out_returns).mean if self.held_out_returns else None
 
     @property
@@ -143,7 +143,7 @@ class Problem:
 
     @property
     def document(self) -> dict[str, str]:
-        """The same as JSON has it."""
+        """The same as a JSON document."""
         return {"run": str(self.root), "reason": self.reason}
 
 
@@ -156,9 +156,9 @@ class Results:
 
 
 def load_results(paths: Iterable[Path]) -> Results:
-    """Return the results of all runs at or below some places, each once; raise ``UsageError`` where a place isn't.
+    """Return the results of all runs at or below some places, each once; raise ``UsageError`` if a place isn't.
 
-    A copy of a run is a problem, and no repeat.
+    A copy of a run is a problem, not a repeat.
     """
     found: dict[tuple[str, ...], list[RunResult]] = {}
     problems = []
@@ -177,12 +177,12 @@ def load_results(paths: Iterable[Path]) -> Results:
 
 
 def _original(copies: Sequence[RunResult]) -> RunResult:
-    """Return the one whose directory is still called as a run's is, where there is such a one, else the first."""
+    """Return the run whose directory still has the run's id as its name, else the first."""
     return next((run for run in copies if run.root.name == run.run_id), copies[0])
 
 
 def load_result(root: Path) -> RunResult:
-    """Return the result of a finished run; raise ``RecordError`` where it isn't finished or can't be read."""
+    """Return the result of a finished run; raise ``RecordError`` if it isn't finished or can't be read."""
     run = result_of(read_summary(RunPaths(root)), root)
     return replace(run, experiment_name=printable(experiment_name(root, run.experiment)))
 

@@ -21,12 +21,12 @@ class Scale:
     best: float
 
     def value(self, score: float) -> float:
-        """Return where a return stands on the scale, clipped to [0, 1]."""
+        """Return the position of a return on the scale, clipped to [0, 1]."""
         return normalised(score, self.random, self.best)
 
 
 def scale_of(environment: EnvironmentSpec) -> Scale | None:
-    """Return an environment's scale; None where its random anchor or a published score is not known."""
+    """Return an environment's scale; None if its random anchor or a published score is not known."""
     published = paper().scores_on(environment)
     if environment.random_anchor is None or not published:
         return None
@@ -40,9 +40,9 @@ class Row:
     name: str
     mean: float
     standard_error: float | None
-    """None where it was not published."""
+    """None if it was not published."""
     origin: str
-    """Where the number comes from."""
+    """The source of the number."""
     is_run: bool = False
 
 
@@ -71,21 +71,21 @@ def compare(state: RunState) -> list[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """One submission, and where the run stood after it."""
+    """A submission, and the state of the run after it."""
 
     submission: SubmissionState
     spent: int
     """Episodes charged up to and with it."""
     validation: Estimate | None
-    """None where it is no candidate, or its validation is not complete."""
+    """None if it is not a candidate, or its validation is not complete."""
     best: float | None
-    """The best validation mean up to and with it; None where there is none yet."""
+    """The best validation mean up to and with it; None without a candidate so far."""
     is_new_best: bool | None
-    """Whether it is better than all before; None where that is not known yet."""
+    """Whether it is better than all before; None if that is not known yet."""
 
 
 def submission_history(state: RunState) -> tuple[Milestone, ...]:
-    """Return where a run stood after each of its submissions."""
+    """Return the state of a run after each of its submissions."""
     validations = [validation_of(state, submission) for submission in state.submissions]
     bests = best_so_far(validation.mean if validation else None for validation in validations)
     found: list[Milestone] = []
@@ -99,7 +99,7 @@ def submission_history(state: RunState) -> tuple[Milestone, ...]:
 
 
 def validation_of(state: RunState, submission: SubmissionState) -> Estimate | None:
-    """Return a candidate's validation; None where it is no candidate or has not played all its cases."""
+    """Return a candidate's validation; None if it is not a candidate or has not played all its cases."""
     if submission.status is not SubmissionStatus.OK:
         return None
     rollout = state.rollout(Split.VALIDATION, submission.charged.checkpoint)

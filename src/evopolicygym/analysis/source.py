@@ -2,7 +2,7 @@
 
 A Python file has a fingerprint of its structure, a fingerprint of its literals, and counts. It is parsed if it is small
 enough, and its tree is walked without recursion. A *literal* is a constant, a number with its sign, or a list, tuple,
-set or dict of literals only. Docstrings, and all other strings that are statements by themselves, are passed over.
+set or dict of literals only. Docstrings, and all other strings that are statements by themselves, are skipped.
 """
 
 import ast
@@ -22,7 +22,7 @@ from evopolicygym.core.errors import RecordError
 MOST_BYTES = 1 << 20
 """A larger file is not parsed."""
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What the parser raises at what it can't or won't read: broken syntax, null bytes, nesting without end."""
+"""Errors of the parser: broken syntax, null bytes, unlimited nesting."""
 BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.match_case)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LITERAL = "literal"
@@ -35,9 +35,9 @@ class Source:
     """One Python file."""
 
     lines: int
-    """That are not blank; all of them in a file that is too large to be parsed."""
+    """Lines that are not blank; all lines of a file that is too large to parse."""
     structure: str = ""
-    """SHA-256 of the syntax tree without literals and docstrings; empty where the file can't be parsed."""
+    """SHA-256 of the syntax tree without literals and docstrings; empty if the file can't be parsed."""
     literals: str = ""
     """SHA-256 of the values of its literals, in their order."""
     functions: int = 0
@@ -55,11 +55,11 @@ class Source:
 
 
 def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
-    """Return what a file is like; of one that can't be parsed, or has more than ``most`` bytes, only its lines."""
+    """Return the properties of a file; only its lines if it can't be parsed, or has more than ``most`` bytes."""
     if len(content) > min(most, MOST_BYTES):
         return Source(content.count(b"\n"))
     lines = sum(not line.isspace() for line in content.splitlines() if line)
-    tree = parsed(content)
+    tree = parse_module(content)
     if tree is None:
         return Source(lines)
     nodes = list(ast.walk(tree))
@@ -77,8 +77,8 @@ def read_source(content: bytes, most: int = MOST_BYTES) -> Source:
     )
 
 
-def parsed(content: bytes) -> ast.Module | None:
-    """Return the tree of a file, which is never imported or run; None where it can't be parsed or is too large."""
+def parse_module(content: bytes) -> ast.Module | None:
+    """Return the tree of a file, which is never imported or run; None if it can't be parsed or is too large."""
     if len(content) > MOST_BYTES:
         return None
     try:
@@ -126,24 +126,24 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
         item = waiting.pop()
         kind = type(item)
         if kind is list:
-            kept = [statement for statement in item if not stands_alone(statement)]
+            kept = [statement for statement in item if not is_string_statement(statement)]
             structure.append(f"[{len(kept)}")
             waiting += reversed(kept)
         elif not isinstance(item, ast.AST):
             structure.append(repr(item))
         elif isinstance(item, ast.Constant):
             structure.append(LITERAL)
-            values.append(spelled(item.value))
+            values.append(constant_text(item.value))
         elif id(item) in literals:
             structure.append(LITERAL)
-            values += values_of(item)
+            values += literal_values(item)
         elif isinstance(item, ast.MatchSingleton):
             structure.append(LITERAL)
             values.append(repr(item.value))
         elif isinstance(item, ast.JoinedStr):
             structure.append(kind.__name__)
             for part in item.values:
-                values += values_of(part) if isinstance(part, ast.Constant) else ["{}"]
+                values += literal_values(part) if isinstance(part, ast.Constant) else ["{}"]
             waiting.append([part for part in item.values if not isinstance(part, ast.Constant)])
         elif not isinstance(item, ast.expr_context):
             structure.append(kind.__name__)
@@ -151,20 +151,20 @@ def _fingerprints(tree: ast.AST, literals: set[int]) -> tuple[str, str]:
     return hash_of(structure), hash_of(values)
 
 
-def stands_alone(item: object) -> bool:
+def is_string_statement(item: object) -> bool:
     """Return whether a statement is a string and nothing else, as docstrings are."""
     return isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant) and isinstance(item.value.value, str)
 
 
-def values_of(literal: ast.AST) -> Iterable[str]:
-    """Yield the values of a literal, in their order, with the shape of what holds them."""
+def literal_values(literal: ast.AST) -> Iterable[str]:
+    """Yield the values of a literal, in order, with the shapes of its containers."""
     waiting: list[ast.AST | None] = [literal]
     while waiting:
         match waiting.pop():
             case ast.Constant(value=value):
-                yield spelled(value)
+                yield constant_text(value)
             case ast.UnaryOp(op=sign, operand=ast.Constant(value=int() | float() | complex() as value)):
-                yield spelled(-value if isinstance(sign, ast.USub) else +value)
+                yield constant_text(-value if isinstance(sign, ast.USub) else +value)
             case ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts) as display:
                 yield f"{type(display).__name__}[{len(parts)}"
                 waiting.extend(reversed(parts))
@@ -173,7 +173,7 @@ def values_of(literal: ast.AST) -> Iterable[str]:
                 waiting.extend(reversed([*keys, *values]))
 
 
-def spelled(value: object) -> str:
+def constant_text(value: object) -> str:
     """Return a constant as text; integers in hexadecimal, as Python won't spell very long ones in decimal."""
     if isinstance(value, int) and not isinstance(value, bool):
         return f"int {value:x}"
@@ -188,11 +188,11 @@ def hash_of(parts: Iterable[str]) -> str:
 
 
 MOST_PARSED_BYTES = 4 * MOST_BYTES
-"""Of one bundle; Python files beyond, in the order of their paths, count as such that can't be parsed."""
+"""Limit on the parsed bytes of a bundle; Python files beyond, in the order of their paths, count as unparsable."""
 OTHER_CODE = frozenset({".c", ".cpp", ".h", ".pth", ".pyx", ".sh", ".so"})
 """Suffixes of files that are code but no Python."""
 MOST_KNOWN = 100_000
-"""Files of which is remembered what they are like."""
+"""Limit on the cached files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class File:
     size: int
     is_code: bool
     source: Source | None = None
-    """None where it is no Python."""
+    """None if it is not Python."""
 
 
 Bundle = Mapping[str, File]
@@ -214,9 +214,9 @@ _known: dict[str, Source] = {}
 
 
 def read_bundle(directory: Path, root: Path | None = None) -> Bundle | None:
-    """Return the files below a directory; None where there is no such directory, or it is no checkpoint.
+    """Return the files below a directory; None if it is missing, or is not a checkpoint.
 
-    That is where anything but files and directories lies there, or a link below ``root`` leads there.
+    A checkpoint has only files and directories, and no link below ``root`` leads to it.
     """
     try:
         paths = sorted(path for path, _ in regular_file.below(directory, root))

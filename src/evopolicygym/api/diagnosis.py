@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import GRAVEST_FIRST, Conduct, audit_run, audited_runs, named_detectors
+from evopolicygym.analysis.conduct.audit_run import GRAVEST_FIRST, Conduct, audit_run, audit_runs, load_detectors
 from evopolicygym.analysis.conduct.detector import ConductFinding, Grade
-from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, summary_table, table_over_runs
 from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import Problem, result_of
 from evopolicygym.analysis.tables.table import Cell, Column, Number, Table, table_of
@@ -78,13 +78,15 @@ def diagnose(
         groups.append(group_of(record.state))
         measured[record.paths.root] = {name: diagnostic.measure(record) for name, diagnostic in diagnostics.items()}
     together = [
-        over_runs(name, diagnostic, [(group, one[name]) for group, one in zip(groups, measured.values(), strict=True)])
+        table_over_runs(
+            name, diagnostic, [(group, one[name]) for group, one in zip(groups, measured.values(), strict=True)]
+        )
         for name, diagnostic in diagnostics.items()
     ]
     if len(roots) > 1:
         return Diagnosis(measured, [(table, None) for table in together], together, problems)
     alone = [(name, one, measured[roots[0]][name]) for name, one in diagnostics.items()]
-    parts = [(one.table(found), in_short(name, one, found)) for name, one, found in alone]
+    parts = [(one.table(found), summary_table(name, one, found)) for name, one, found in alone]
     return Diagnosis(measured, parts, together, problems)
 
 
@@ -209,13 +211,13 @@ def audit(runs: Places = "latest", only: Sequence[str] = (), *, runs_directory: 
         UsageError: A run is not there, or a detector is not known.
         RecordError: The only run's record is damaged.
     """
-    detectors = named_detectors(only)
+    detectors = load_detectors(only)
     roots = runs_meant(named_places(runs, runs_directory))
     if len(roots) == 1:
         record = read_run(roots[0])
         alone = {roots[0]: (record.state.opened.agent.entry, audit_run(record, detectors))}
         return Audit(alone, (), one=True)
-    found, problems = audited_runs(roots, detectors)
+    found, problems = audit_runs(roots, detectors)
     return Audit(found, problems, one=False)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.agents.builtin import reference
-from evopolicygym.analysis.published.score_tables import beside, shipped_names
+from evopolicygym.analysis.published.score_tables import load_published, shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.api.argument_names import renamed
@@ -159,7 +159,7 @@ def write_report(  # noqa: PLR0913 - each is an argument of its own
     Example:
         >>> evopolicygym.write_report("runs", "report", published=["paper"]).contents.parts
     """
-    target, shipped = Path(directory), beside(published)
+    target, shipped = Path(directory), load_published(published)
     found = named_places(runs, runs_directory, needed=not shipped.tables)
     parts = select_parts(only, formats, figures=figures, pages=pages)
     choice = TableFilter(mix=allow_incomparable)

@@ -8,19 +8,20 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, audited_runs, conduct_table, named_detectors
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_runs, conduct_table, load_detectors
 from evopolicygym.analysis.effects.effects import Effects
 from evopolicygym.analysis.effects.effects import effects as effects_of_runs
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
 from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
 from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
-from evopolicygym.analysis.published.score_tables import beside as shipped_beside
+from evopolicygym.analysis.published.score_tables import load_published as shipped_beside
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import TableFilter, TaskRow, score_table, score_tables
 from evopolicygym.analysis.results import Problem, Results, RunResult, load_results
 from evopolicygym.analysis.tables.contents import (
+    add_title,
     leaderboards_document,
     overall_table,
     pairing_document,
@@ -31,7 +32,6 @@ from evopolicygym.analysis.tables.contents import (
     standings_tables,
     task_scores_table,
     task_tables,
-    titled,
 )
 from evopolicygym.analysis.tables.published import (
     figures_document,
@@ -49,7 +49,16 @@ from evopolicygym.analysis.tables.studies import (
     headroom_table,
     headrooms_document,
 )
-from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, joined, shown, side_by_side, written
+from evopolicygym.analysis.tables.table import (
+    Cell,
+    Ends,
+    Number,
+    Table,
+    cell_text,
+    format_tables,
+    join_tables,
+    side_by_side,
+)
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
@@ -93,7 +102,7 @@ class TableSet:
 
     def written(self, form: str = "markdown") -> str:
         """Return the tables as ``markdown``, ``latex`` or ``csv`` (one table); raise ``UnknownName`` for another."""
-        return written(self.csv_tables if form == "csv" else self.tables, form)
+        return format_tables(self.csv_tables if form == "csv" else self.tables, form)
 
     def to_markdown(self) -> str:
         """Return the tables as Markdown."""
@@ -133,7 +142,7 @@ def _value(cell: Cell) -> str | float | list[float] | None:
 
 def _html(table: Table) -> str:
     head = "".join(f"<th>{escape(column.heading)}</th>" for column in table.columns)
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(shown(cell))}</td>' for cell in row)}</tr>" for row in table.rows)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(cell_text(cell))}</td>' for cell in row)}</tr>" for row in table.rows)
     notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     html = f"<table><caption>{escape(table.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return f"{html}<ul>{notes}</ul>" if notes else html
@@ -190,7 +199,9 @@ class Leaderboards(TableSet):
     @cached_property
     def tables(self) -> tuple[Table, ...]:
         """A table of ranks for each group, then what others published."""
-        ranks = [table for group in self.groups for table in titled(group.title, [standings_table(group.leaderboard)])]
+        ranks = [
+            table for group in self.groups for table in add_title(group.title, [standings_table(group.leaderboard)])
+        ]
         return (*ranks, *map(figures_table, self.figures))
 
     @cached_property
@@ -223,17 +234,17 @@ class Leaderboards(TableSet):
             first = (harness_tables if harnesses else scores_tables if scores else standings_tables)(board)
             tables = [*first, *(self._by_task(board) if per_task else [])]
             tables += [] if self._conduct is None else [conduct_table(board, self._conduct)]
-            arranged += titled(title, tables)
+            arranged += add_title(title, tables)
         return [*arranged, *map(figures_table, self.figures)]
 
     def _as_one(self, *, scores: bool, per_task: bool, harnesses: bool) -> list[Table]:
         if not self.groups:
-            return [joined([figures_in_long(one) for one in self.figures])]
+            return [join_tables([figures_in_long(one) for one in self.figures])]
         of = (
             harnesses_table if harnesses else scores_table if scores else task_scores_table if per_task
             else self._with_findings
         )  # fmt: skip
-        whole = joined([replace(of(board), title=title) for title, board in self.boards.items()])
+        whole = join_tables([replace(of(board), title=title) for title, board in self.boards.items()])
         return [with_note_of_figures(whole, self.figures)]
 
     @property
@@ -314,7 +325,7 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         figures = tuple(one for one in narrowed if one.tasks)
     if not audit:
         return Leaderboards(groups, results.problems, figures=figures, ids=ids)
-    conduct, unread = audited_runs([run.root for run in results.runs], named_detectors())
+    conduct, unread = audit_runs([run.root for run in results.runs], load_detectors())
     return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids)
 
 
@@ -492,10 +503,10 @@ class HeadroomTables(TableSet):
         """
         if one_each:
             of_groups = [replace(headroom_table(one), title=title) for title, one in self.found.items()]
-            return [with_note_of_figures(joined(of_groups), self.figures)]
+            return [with_note_of_figures(join_tables(of_groups), self.figures)]
         tables: list[Table] = []
         for title, one in self.found.items():
-            tables += titled(title, [headroom_table(one)])
+            tables += add_title(title, [headroom_table(one)])
         return [*tables, *map(figures_table, self.figures)]
 
     @property

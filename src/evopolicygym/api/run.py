@@ -151,14 +151,14 @@ class Run:
         """Return the run's learning curve as inline SVG; empty without matplotlib, or where the run is not finished."""
         if not self.is_finished or find_spec("matplotlib") is None:
             return ""
-        from evopolicygym.analysis.drawing.canvas import saved
+        from evopolicygym.analysis.drawing.canvas import figure_bytes
         from evopolicygym.analysis.drawing.figure import FIGURES
         from evopolicygym.analysis.findings import find
         from evopolicygym.analysis.results import Results, result_of
 
         drawing = FIGURES.load(FIGURE)
         results = Results((result_of(summary_of(self._run.record), self.path),))
-        svg = saved(drawing.draw(find(results, diagnostics=drawing.needs)), "svg").decode()
+        svg = figure_bytes(drawing.draw(find(results, diagnostics=drawing.needs)), "svg").decode()
         return svg[svg.index("<svg") :]
 
 

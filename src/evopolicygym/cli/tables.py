@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def print_table(console: Console, table: "Table") -> None:
     """Print a table; no text in it is taken for markup. It is as wide as it needs to be when piped."""
-    from evopolicygym.analysis.tables.table import shown
+    from evopolicygym.analysis.tables.table import cell_text
 
     grid = Grid(box=None, padding=(0, 1), header_style="dim", title=Text(table.title, "bold"), title_justify="left")
     for column in table.columns:
@@ -28,7 +28,7 @@ def print_table(console: Console, table: "Table") -> None:
             Text(column.heading), justify="left" if column.is_text else "right", overflow="fold", no_wrap=column.is_text
         )
     for row in table.rows:
-        grid.add_row(*(Text(shown(cell)) for cell in row))
+        grid.add_row(*(Text(cell_text(cell)) for cell in row))
     wide = PrintingConsole(file=console.file, highlight=False, width=10_000)
     console = console if console.is_terminal else wide
     console.print(grid)
@@ -60,13 +60,13 @@ def chosen_format(named: str, *, as_json: bool) -> str:
 
 def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" = ()) -> None:
     """Print tables in any format but JSON; as CSV, the notes of these and of ``noted`` go to the error stream."""
-    from evopolicygym.analysis.tables.table import written
+    from evopolicygym.analysis.tables.table import format_tables
 
     if form == "table":
         for table in tables:
             print_table(out(), table)
         return
-    print_text(written(tables, form), end="")
+    print_text(format_tables(tables, form), end="")
     if form == "csv":
         print_notes(err(), [*tables, *noted])
 

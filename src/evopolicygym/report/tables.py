@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from evopolicygym.analysis.diagnostic import DIAGNOSTICS, over_runs
+from evopolicygym.analysis.diagnostic import DIAGNOSTICS, table_over_runs
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.headroom.headroom import headroom
 from evopolicygym.analysis.published.score_tables import ANCHOR
@@ -20,7 +20,7 @@ from evopolicygym.analysis.tables.contents import (
 )
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
 from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
-from evopolicygym.analysis.tables.table import written
+from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]
@@ -43,9 +43,9 @@ def _leaderboard(findings: Findings) -> Mapping[str, str]:
         return {}
     problems = [{"run": str(problem.root), "reason": problem.reason} for problem in findings.problems]
     return {
-        "md": written(standings_tables(board), "markdown"),
-        "csv": written([standings_table(board)], "csv"),
-        "tex": written(standings_tables(board), "latex"),
+        "md": format_tables(standings_tables(board), "markdown"),
+        "csv": format_tables([standings_table(board)], "csv"),
+        "tex": format_tables(standings_tables(board), "latex"),
         "json": dumps(leaderboard_document(board, problems), indent=2) + "\n",
     }
 
@@ -57,9 +57,9 @@ def _tasks(findings: Findings) -> Mapping[str, str]:
     tables = task_tables(board)
     noted = [*tables[:-1], replace(tables[-1], notes=(*tables[-1].notes, *board.notes))]
     return {
-        "md": written(noted, "markdown"),
-        "csv": written([task_scores_table(board)], "csv"),
-        "tex": written(noted, "latex"),
+        "md": format_tables(noted, "markdown"),
+        "csv": format_tables([task_scores_table(board)], "csv"),
+        "tex": format_tables(noted, "latex"),
     }
 
 
@@ -69,9 +69,9 @@ def _compare(findings: Findings) -> Mapping[str, str]:
         return {}
     tables = [pairing_table(pair), overall_table(pair)]
     return {
-        "md": written(tables, "markdown"),
-        "csv": written(tables[:1], "csv"),
-        "tex": written(tables, "latex"),
+        "md": format_tables(tables, "markdown"),
+        "csv": format_tables(tables[:1], "csv"),
+        "tex": format_tables(tables, "latex"),
         "json": dumps(pairing_document(pair), indent=2) + "\n",
     }
 
@@ -96,8 +96,8 @@ def _headroom(findings: Findings) -> Mapping[str, str]:
         return {}
     table = headroom_table(found)
     return {
-        "md": written([table], "markdown"),
-        "csv": written([table], "csv"),
+        "md": format_tables([table], "markdown"),
+        "csv": format_tables([table], "csv"),
         "json": dumps(headroom_document(found), indent=2) + "\n",
     }
 
@@ -107,7 +107,10 @@ def _published(findings: Findings) -> Mapping[str, str]:
     found = [figures_table(of_task) for of_task in of_tasks]
     if not found:
         return {}
-    return {"md": written(found, "markdown"), "csv": written([figures_in_long(of_task) for of_task in of_tasks], "csv")}
+    return {
+        "md": format_tables(found, "markdown"),
+        "csv": format_tables([figures_in_long(of_task) for of_task in of_tasks], "csv"),
+    }
 
 
 def _diagnostic(name: str) -> Writer:
@@ -115,8 +118,8 @@ def _diagnostic(name: str) -> Writer:
         runs = [(run.group, measured) for run, measured in findings.measured(name)]
         if not runs:
             return {}
-        table = over_runs(name, DIAGNOSTICS.load(name), runs)
-        return {"md": written([table], "markdown"), "csv": written([table], "csv")}
+        table = table_over_runs(name, DIAGNOSTICS.load(name), runs)
+        return {"md": format_tables([table], "markdown"), "csv": format_tables([table], "csv")}
 
     return write
 

@@ -14,7 +14,7 @@ from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.headroom.headroom import Surroundings
-from evopolicygym.analysis.published.score_tables import Beside, PublishedTable
+from evopolicygym.analysis.published.score_tables import PublishedData, PublishedTable
 from evopolicygym.analysis.ranking.score_table import TableFilter, group_comparable
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION
@@ -99,7 +99,7 @@ def select_parts(
 def write_report(
     directory: Path,
     results: Results,
-    shipped: Beside,
+    shipped: PublishedData,
     parts: ReportSelection,
     *,
     command: str = "",
@@ -137,7 +137,7 @@ def write_report(
     return contents
 
 
-def _with_surroundings(groups: Sequence[ReportGroup], shipped: Beside) -> Iterator[ReportGroup]:
+def _with_surroundings(groups: Sequence[ReportGroup], shipped: PublishedData) -> Iterator[ReportGroup]:
     """Yield each group with its surroundings: other groups, and figures of other protocols."""
     ids = {**shipped.ids, **{run.result.task: run.result.game.id for group in groups for run in group.findings.runs}}
     for group in groups:
@@ -156,12 +156,12 @@ def _write_table(directory: Path, name: str, table: ReportTable, apart: ReportGr
 
 
 def _draw_figure(directory: Path, name: str, drawing: Drawing, apart: ReportGroup, formats: Sequence[str]) -> Part:
-    from evopolicygym.analysis.drawing.canvas import saved
+    from evopolicygym.analysis.drawing.canvas import figure_bytes
 
     figure, files, stem = drawing.draw(apart.findings), [], _stem(name) + apart.stem
     for form in formats:
         files.append(f"{FIGURES}/{stem}.{form}")
-        (directory / files[-1]).write_bytes(saved(figure, form))
+        (directory / files[-1]).write_bytes(figure_bytes(figure, form))
     return Part(stem, "figure", apart.titled(drawing.title), drawing.says, drawing.computed, tuple(files))
 
 

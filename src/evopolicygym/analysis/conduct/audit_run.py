@@ -49,7 +49,7 @@ DIRECTORY = ("workdir", "cwd", "directory", "dir_path")
 
 
 def follow_transcript(steps: Iterable[ConversationStep], history: ShellHistory, file: str) -> None:
-    """Add what an agent's calls did, in their order."""
+    """Add the effects of an agent's calls, in order."""
     for step in steps:
         for call in step.calls:
             _follow(call, history, Place(file, call.line))
@@ -91,11 +91,11 @@ def _first(arguments: Mapping[str, Any], names: Iterable[str]) -> str:
 
 
 MOST_ENTRIES = 20_000
-"""Of a directory, with all below it."""
+"""Limit on the entries of a directory, subdirectories included."""
 MOST_DEPTH = 12
 """Directories within directories."""
 MOST_BYTES = 32 << 20
-"""Of all that is read of one directory."""
+"""Limit on the bytes read from a directory."""
 MOST_DATA = 64 << 10
 """Bytes of a data file that are read."""
 DATA = frozenset({".json", ".jsonl", ".csv", ".txt", ".toml", ".yaml", ".yml"})
@@ -106,7 +106,7 @@ SKIPPED = frozenset({".git", "__pycache__", "node_modules"})
 def left_files(directory: Path, root: Path, skipped: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
     """Yield programs and data below a directory by their POSIX paths; ``skipped`` are names at its top.
 
-    Links, devices and what can't be read are passed over: what lies there is the agent's.
+    Links, devices and unreadable files are skipped: the agent controls the directory.
     """
     left = MOST_BYTES
     for path in sorted(_below(directory, skipped)):
@@ -151,7 +151,7 @@ MOST_PATH = 4096
 
 
 def gather(record: RunRecord) -> Material:
-    """Return what an agent did and left, as far as its record holds it."""
+    """Return the material of a run: what the agent did and left, as far as the record has it."""
     paths, root = record.paths, record.paths.root
     material = Material(roots=tuple(_roots(record)))
     left = dict(left_files(paths.workspace, root, OURS))
@@ -197,7 +197,7 @@ def _transcript(record: RunRecord, history: ShellHistory) -> None:
 
 
 def _projects(record: RunRecord, left: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield every policy project: each checkpoint in the order of submissions, and what lies in ``system/``."""
+    """Yield every policy project: each checkpoint in the order of submissions, then ``system/``."""
     root = record.paths.root
     for name in dict.fromkeys(submission.charged.checkpoint for submission in record.state.submissions):
         try:
@@ -224,36 +224,36 @@ def _add_project(material: Material, name: str, files: dict[str, str], seen: set
 
 
 MOST_FINDINGS = 200
-"""Of one detector in one run; what follows is counted in a note."""
+"""Limit on the findings of a detector in a run; a note counts the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conduct:
-    """What was found in what one agent did."""
+    """The findings about an agent in a run."""
 
     findings: tuple[ConductFinding, ...]
     """The gravest first."""
     commands: int
-    """Of shells, that were read."""
+    """Number of shell commands that were read."""
     programs: int
-    """That were read; those of the policy included."""
+    """Number of programs that were read, the policy's included."""
     notes: tuple[str, ...] = ()
-    """What could not be read."""
+    """Notes on material that could not be read."""
 
     @property
     def counts(self) -> Mapping[Grade, int]:
-        """How many findings there are of each grade."""
+        """The number of findings by grade."""
         counted = Counter(finding.grade for finding in self.findings)
         return {grade: counted[grade] for grade in Grade}
 
 
-def named_detectors(names: Sequence[str] = ()) -> Mapping[str, Detector]:
-    """Return detectors by their names, all where none is named; raise ``UnknownName`` for one that isn't there."""
+def load_detectors(names: Sequence[str] = ()) -> Mapping[str, Detector]:
+    """Return detectors by name, all by default; raise ``UnknownName`` for an unknown one."""
     return {name: DETECTORS.load(name) for name in names or DETECTORS.names()}
 
 
 def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
-    """Return what detectors find in an agent's conduct, as far as a run's record holds it."""
+    """Return the detectors' findings about an agent, as far as the run's record has the material."""
     material = gather(record)
     add_nested_commands(material)
     unread = sum(program.language == "python" and read_program(program) is None for program in material.programs)
@@ -283,10 +283,10 @@ GRAVEST_FIRST: Sequence[Grade] = (Grade.SERIOUS, Grade.LOOK, Grade.NOTE)
 """The order in which tables count findings."""
 
 
-def audited_runs(
+def audit_runs(
     roots: Iterable[Path], detectors: Mapping[str, Detector]
 ) -> tuple[dict[Path, tuple[str, Conduct]], list[Problem]]:
-    """Return what was found in each run, with its entry, and the runs that can't be read."""
+    """Return the findings and the entry of each run, and the runs that can't be read."""
     found: dict[Path, tuple[str, Conduct]] = {}
     problems: list[Problem] = []
     for root in roots:
@@ -302,9 +302,9 @@ def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]])
     """Return the findings by grade of each entry of a leaderboard that has runs which were audited."""
     rows: list[tuple[Cell, ...]] = []
     for standing in board.standings:
-        audited = [found[run.root][1] for run in standing.entry.runs if run.root in found]
-        if audited:
-            counts = [sum(conduct.counts[grade] for conduct in audited) for grade in GRAVEST_FIRST]
-            rows.append((standing.entry.shown, len(audited), *counts))
+        conducts = [found[run.root][1] for run in standing.entry.runs if run.root in found]
+        if conducts:
+            counts = [sum(conduct.counts[grade] for conduct in conducts) for grade in GRAVEST_FIRST]
+            rows.append((standing.entry.shown, len(conducts), *counts))
     names = ("entry", "runs audited", *(grade.value for grade in GRAVEST_FIRST))
     return table_of("What agents did: findings by grade", names, rows)

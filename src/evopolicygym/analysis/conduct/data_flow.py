@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from evopolicygym.analysis.conduct.python_program import Function, PythonModule, PythonProgram
 
 STEPPING = frozenset({"step", "Step", "mj_step", "step_simulation", "stepSimulation", "tick", "advance", "update"})
-"""Methods that change their object, whatever they return."""
+"""Methods that change their object."""
 Loop = ast.For | ast.AsyncFor | ast.While
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 MOST_STATEMENTS = 400
-"""Of one loop; a longer one is not looked at."""
+"""Limit on the statements of a loop; a longer loop is skipped."""
 MOST_READS = 5_000
-"""Of all statements of one loop together."""
+"""Limit on the names that the statements of a loop read."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class LoopWrite:
 
     target: str
     reads: frozenset[str]
-    """What the value is made of."""
+    """The names in the value."""
     control: frozenset[str]
-    """What decides whether it is done: names in conditions around it, inside of the loop."""
+    """The names in the conditions around the statement, inside the loop."""
     value: ast.expr | None
     statement: ast.stmt
     is_added: bool = False
@@ -37,21 +37,21 @@ class LoopWrite:
 
 @dataclass(slots=True)
 class LoopFlow:
-    """What flows through a loop."""
+    """The flow of values through a loop."""
 
     loop: Loop
     targets: frozenset[str] = frozenset()
-    """What the loop's head gives a value."""
+    """The names that the head of the loop assigns."""
     source: frozenset[str] = frozenset()
-    """What its head reads."""
+    """The names that the head reads."""
     writes: list[LoopWrite] = field(default_factory=list)
     carried: frozenset[str] = frozenset()
     """Names whose value of the turn before is read."""
     ends_on: frozenset[str] = frozenset()
-    """Names that decide whether the loop ends early: those of its condition, and of what leads to ``break``."""
+    """The names that decide whether the loop ends early: those of its condition and of conditions around ``break``."""
     calls: list[ast.Call] = field(default_factory=list)
     _made_of: dict[str, frozenset[str]] = field(default_factory=dict)
-    """What each name that is written is made of, or decided by, directly."""
+    """The names that each assigned name directly depends on, by value or by control."""
 
     def add(self, writes: Iterable[LoopWrite]) -> None:
         """Add what a statement writes."""
@@ -65,7 +65,7 @@ class LoopFlow:
         return frozenset(write.target for write in self.writes)
 
     def origins(self, name: str, without: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Return all names of the loop, or read by it, that a value is made of, itself included where it is carried."""
+        """Return all names that a value depends on, itself included if the loop carries it."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -80,7 +80,7 @@ class LoopFlow:
 
 
 def loop_flow(loop: Loop) -> LoopFlow | None:
-    """Return what flows through a loop; None where it is too long."""
+    """Return the flow of a loop; None if the loop is too long."""
     flow = LoopFlow(loop)
     exposed: set[str] = set()
     written: set[str] = set()
@@ -89,7 +89,7 @@ def loop_flow(loop: Loop) -> LoopFlow | None:
         exposed |= names_in(loop.test)
         flow.ends_on |= names_in(loop.test)
     else:
-        flow.targets, flow.source = frozenset(written_names(loop.target)), names_in(loop.iter)
+        flow.targets, flow.source = frozenset(target_names(loop.target)), names_in(loop.iter)
         written |= flow.targets
     for number, (statement, control) in enumerate(statements(loop.body)):
         if number > MOST_STATEMENTS or read > MOST_READS:
@@ -109,7 +109,7 @@ def loop_flow(loop: Loop) -> LoopFlow | None:
 def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, frozenset[str]]]:
     """Yield all statements of a body in their order, each with the names in the conditions around it.
 
-    Bodies of functions and classes that are defined there are left out.
+    Bodies of inner functions and classes are left out.
     """
     waiting: list[tuple[ast.stmt, frozenset[str]]] = [(statement, frozenset()) for statement in reversed(body)]
     while waiting:
@@ -131,7 +131,7 @@ def statements(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, frozenset[str]]
 
 
 def name_of(node: ast.expr) -> str:
-    """Return the name that an expression stands for or is part of; empty where it is something else."""
+    """Return the name that an expression is or is a part of; empty if it is something else."""
     while True:
         match node:
             case ast.Name(id=name):
@@ -159,8 +159,8 @@ def names_in(node: ast.AST) -> frozenset[str]:
     return frozenset(found)
 
 
-def written_names(node: ast.expr) -> Iterator[str]:
-    """Yield the names that a target writes, those within tuples and lists too."""
+def target_names(node: ast.expr) -> Iterator[str]:
+    """Yield the names that a target writes, including those in tuples and lists."""
     waiting = [node]
     while waiting:
         part = waiting.pop()
@@ -171,28 +171,31 @@ def written_names(node: ast.expr) -> Iterator[str]:
 
 
 def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[str], list[LoopWrite]]:
-    """Return what a statement reads, that of its head where it has blocks, and what it writes."""
+    """Return the names that a statement reads (its head, if it has blocks) and its writes."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             reads = names_in(value) | _indices(targets)
             return reads, [
-                write for target in targets for write in _assigned(target, value, control, statement)
-            ] + _moved(statement, control)
+                write for target in targets for write in _assignment_writes(target, value, control, statement)
+            ] + _side_effects(statement, control)
         case ast.AnnAssign(target=target, value=ast.expr() as value):
-            return names_in(value), [*_assigned(target, value, control, statement), *_moved(statement, control)]
+            return names_in(value), [
+                *_assignment_writes(target, value, control, statement),
+                *_side_effects(statement, control),
+            ]
         case ast.AugAssign(target=target, value=value):
             name, reads = name_of(target), names_in(value) | _indices([target])
             write = LoopWrite(name, reads | {name}, control, value, statement, is_added=True)
-            return reads | {name}, [write, *_moved(statement, control)]
+            return reads | {name}, [write, *_side_effects(statement, control)]
         case ast.If(test=test) | ast.While(test=test):
             return names_in(test), []
         case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
             reads = names_in(source)
-            return reads, [LoopWrite(name, reads, control, None, statement) for name in written_names(target)]
+            return reads, [LoopWrite(name, reads, control, None, statement) for name in target_names(target)]
         case ast.With(items=items) | ast.AsyncWith(items=items):
             return frozenset().union(*(names_in(item.context_expr) for item in items)), []
         case ast.Expr(value=value):
-            return names_in(value), _moved(statement, control)
+            return names_in(value), _side_effects(statement, control)
         case ast.Return(value=ast.expr() as value):
             return names_in(value), []
         case ast.Match(subject=subject):
@@ -203,23 +206,25 @@ def _effects(statement: ast.stmt, control: frozenset[str]) -> tuple[frozenset[st
 
 
 def _indices(targets: list[ast.expr]) -> frozenset[str]:
-    """Return what the indices of targets read."""
+    """Return the names in the indices of targets."""
     return frozenset().union(*(names_in(target.slice) for target in targets if isinstance(target, ast.Subscript)))
 
 
-def _assigned(target: ast.expr, value: ast.expr, control: frozenset[str], statement: ast.stmt) -> Iterator[LoopWrite]:
+def _assignment_writes(
+    target: ast.expr, value: ast.expr, control: frozenset[str], statement: ast.stmt
+) -> Iterator[LoopWrite]:
     sequences = ast.Tuple | ast.List
     if isinstance(target, sequences) and isinstance(value, sequences) and len(target.elts) == len(value.elts):
         for element, part in zip(target.elts, value.elts, strict=True):
-            yield from (LoopWrite(name, names_in(part), control, part, statement) for name in written_names(element))
+            yield from (LoopWrite(name, names_in(part), control, part, statement) for name in target_names(element))
         return
-    for name in written_names(target):
+    for name in target_names(target):
         old = frozenset({name}) if isinstance(target, ast.Subscript) else frozenset()
         yield LoopWrite(name, names_in(value) | old, control, value, statement)
 
 
-def _moved(statement: ast.stmt, control: frozenset[str]) -> list[LoopWrite]:
-    """Return what calls of a statement change besides: an object that is stepped, what a statement alone hands over."""
+def _side_effects(statement: ast.stmt, control: frozenset[str]) -> list[LoopWrite]:
+    """Return the side effects of a statement's calls: on an object that is stepped, or on the first argument."""
     found: list[LoopWrite] = []
     for call in _calls(statement):
         match call.func:
@@ -239,7 +244,7 @@ def _steps(called: str) -> bool:
 
 
 def _calls(statement: ast.stmt) -> list[ast.Call]:
-    """Return the calls in a statement; in the head alone of one that has blocks."""
+    """Return the calls in a statement; only those in the head if it has blocks."""
     match statement:
         case ast.If(test=head) | ast.While(test=head) | ast.For(iter=head) | ast.AsyncFor(iter=head):
             heads: list[ast.AST] = [head]
@@ -253,30 +258,30 @@ def _calls(statement: ast.stmt) -> list[ast.Call]:
 
 
 MOST_FUNCTIONS = 400
-"""That are followed from one program."""
+"""Limit on the functions that are followed from a program."""
 
 
-def reached(program: PythonProgram, body: list[ast.stmt]) -> Iterator[tuple[PythonModule, list[ast.stmt]]]:
-    """Yield the bodies that run: the given one, and those of all functions that it calls or hands on.
+def reachable_bodies(program: PythonProgram, body: list[ast.stmt]) -> Iterator[tuple[PythonModule, list[ast.stmt]]]:
+    """Yield the bodies that run: the given one, and those of all functions that it calls or passes on.
 
-    Policies are not gone into: how they plan is their own.
+    Policies are skipped: their planning is their own.
     """
     yield program.main, body
     seen: set[int] = set()
     waiting: list[tuple[PythonModule, list[ast.stmt]]] = [(program.main, body)]
     while waiting and len(seen) < MOST_FUNCTIONS:
         module, part = waiting.pop()
-        for where, function in _called(program, module, part):
+        for where, function in _called_functions(program, module, part):
             if id(function) not in seen:
                 seen.add(id(function))
                 yield where, function.body
                 waiting.append((where, function.body))
 
 
-def _called(
+def _called_functions(
     program: PythonProgram, module: PythonModule, body: list[ast.stmt]
 ) -> Iterator[tuple[PythonModule, Function]]:
-    for node in nodes(body):
+    for node in nodes_of(body):
         if isinstance(node, ast.Call):
             yield from program.function(module, node.func)
             for argument in node.args:  # a function that is handed on, as to an optimiser
@@ -284,8 +289,8 @@ def _called(
                     yield from program.function(module, argument)
 
 
-def nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """Yield all nodes of a body, without those of functions and classes that are defined in it; lambdas included."""
+def nodes_of(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield all nodes of a body, lambdas included, without those of its functions and classes."""
     waiting: list[ast.AST] = list(body)
     while waiting:
         node = waiting.pop()
@@ -294,15 +299,15 @@ def nodes(body: list[ast.stmt]) -> Iterator[ast.AST]:
             waiting += ast.iter_child_nodes(node)
 
 
-def loops(body: list[ast.stmt]) -> Iterator[Loop]:
-    """Yield all loops of a body, those within others included."""
+def loops_of(body: list[ast.stmt]) -> Iterator[Loop]:
+    """Yield all loops of a body, nested ones included."""
     for statement, _ in statements(body):
         if isinstance(statement, Loop):
             yield statement
 
 
 def main_block(tree: ast.Module) -> list[ast.stmt]:
-    """Return the statements that run only where a file is started by itself."""
+    """Return the statements that run only if the file is run as a script."""
     found: list[ast.stmt] = []
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in {

@@ -21,12 +21,12 @@ MOST_WORDS = 160
 
 
 class Grade(StrEnum):
-    """How much a finding deserves a person's reading. None of them says that a rule was broken."""
+    """How much a finding deserves a person's attention; no grade says that a rule was broken."""
 
     NOTE = "note"
     """Agents that keep the rules do this too."""
     LOOK = "look"
-    """It could break a rule: whether it did depends on what stands around it."""
+    """It may break a rule, depending on its context."""
     SERIOUS = "serious"
     """The words show something being done or tried that the rules forbid."""
 
@@ -38,14 +38,14 @@ class Grade(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in a run's directory."""
+    """A position in a run directory."""
 
     file: str
-    """Below the run's directory."""
+    """The path of the file in the run directory."""
     line: int
     """Counted from 1; of a transcript, the line of its event."""
     within: str = ""
-    """Of what is held by that line: the name of a program and so on."""
+    """The part of that line, such as the name of a program."""
 
     def at(self, line: int) -> "Place":
         """Return the place of a line, counted from 1, of the program that begins here."""
@@ -64,16 +64,16 @@ class ConductFinding:
     detector: str
     grade: Grade
     what: str
-    """What was seen, in a sentence's part."""
+    """A description of the finding, as a part of a sentence."""
     place: Place
     words: str
-    """The words that show it, as they stand there, in one printable line."""
+    """The evidence, verbatim, in one printable line."""
     times: int = 1
-    """How often the same was found."""
+    """The number of identical findings."""
 
 
-def shortened(text: str) -> str:
-    """Return words as evidence has them: one line, printable, not longer than ``MOST_WORDS``."""
+def shorten_evidence(text: str) -> str:
+    """Return a text as evidence: one printable line of at most ``MOST_WORDS`` characters."""
     line = printable(" ".join(text[: 8 * MOST_WORDS].split()))
     return line if len(line) <= MOST_WORDS else f"{line[: MOST_WORDS - 1]}…"
 
@@ -97,16 +97,16 @@ LANGUAGES: Mapping[str, str] = {
     ".java": "c",
     ".pl": "perl",
 }
-"""By the suffix of a file's name; languages with braces and the words of C are one."""
+"""The language by file suffix; languages with braces and C's keywords count as C."""
 
 
 class Use(StrEnum):
-    """What an agent did with a program."""
+    """The use that an agent made of a program."""
 
     RUN = "run"
     """A command of the transcript runs it outside the judge."""
     LEFT = "left"
-    """It was written or lies in the workspace; no command is known that runs it."""
+    """It is in the workspace, or was written there, and no known command runs it."""
     POLICY = "policy"
     """It is part of the policy project, which the judge plays."""
 
@@ -124,16 +124,16 @@ class AgentProgram:
 
     @property
     def is_outside(self) -> bool:
-        """Whether it is no part of what the judge plays."""
+        """Whether it is not a part of the policy project."""
         return self.use is not Use.POLICY
 
     def line(self, number: int) -> str:
-        """Return one of its lines, counted from 1; empty where there is none."""
+        """Return one of its lines, counted from 1; empty if it is missing."""
         return line_of(self.text, number)
 
 
 def line_of(text: str, number: int) -> str:
-    """Return a line of a text, counted from 1; empty where there is none."""
+    """Return a line of a text, counted from 1; empty if it is missing."""
     lines = _lines(text)
     return lines[number - 1] if 0 < number <= len(lines) else ""
 
@@ -144,12 +144,12 @@ def _lines(text: str) -> list[str]:
 
 
 def language_of(path: str) -> str:
-    """Return the language of a file by its name; empty where it is none that is read."""
+    """Return the language of a file by its suffix; empty for other files."""
     return LANGUAGES.get(PurePosixPath(path).suffix.lower(), "")
 
 
 MOST_PROGRAM_BYTES_IN_ALL = 4 << 20
-"""Of one run."""
+"""Limit on the bytes of all programs of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +157,12 @@ class AgentCommand:
     """One simple command of a shell, as an agent's tool was given it or a program of the agent's passes it on."""
 
     words: tuple[str, ...]
-    """The program's name and its arguments, without quotes; what a shell would put in stays as it is written."""
+    """The program's name and its arguments, without quotes; nothing is expanded."""
     place: Place
     text: str
-    """As it was written."""
+    """The verbatim text."""
     directory: str = ""
-    """In which it runs: below the workspace, or absolute; empty for the workspace itself."""
+    """The working directory: below the workspace, or absolute; empty for the workspace itself."""
 
     @property
     def name(self) -> str:
@@ -171,13 +171,13 @@ class AgentCommand:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What follows the name."""
+        """The words after the name."""
         return self.words[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A call of a tool that is no shell: reading a file, fetching a page."""
+    """A call of a tool that is not a shell, such as one that reads a file or fetches a page."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -186,7 +186,7 @@ class ToolUse:
 
 @dataclass(slots=True)
 class Material:
-    """What an agent did and left, as far as the record holds it."""
+    """The actions of an agent and the files that it left, as far as the record has them."""
 
     commands: list[AgentCommand] = field(default_factory=list)
     tools: list[ToolUse] = field(default_factory=list)
@@ -194,14 +194,14 @@ class Material:
     data: dict[str, str] = field(default_factory=dict)
     """Data files of the policy project, by their paths in it: the beginnings of their texts."""
     roots: tuple[str, ...] = ("/workspace",)
-    """Under which names the workspace was known to the agent."""
+    """The paths by which the agent knew the workspace."""
     notes: list[str] = field(default_factory=list)
-    """What could not be read, and why."""
+    """Notes on material that could not be read, with the reason."""
     _known: set[tuple[str, str, str]] = field(default_factory=set)
     _left: int = MOST_PROGRAM_BYTES_IN_ALL
 
     def add(self, program: AgentProgram) -> None:
-        """Add a program; one that is known with the same use, or is beyond what is read of a run, is left out."""
+        """Add a program, unless it is known with the same use or exceeds the limit of a run."""
         key = (program.text, program.use, program.language)
         if key in self._known:
             return
@@ -213,12 +213,12 @@ class Material:
             self.programs.append(program)
 
     def note(self, text: str) -> None:
-        """Note once what could not be read."""
+        """Add a note, once, on material that could not be read."""
         if text not in self.notes:
             self.notes.append(text)
 
 
-PACKAGES = frozenset(
+SIMULATOR_PACKAGES = frozenset(
     {
         "gymnasium",
         "gym",
@@ -234,22 +234,22 @@ PACKAGES = frozenset(
     | {"pybullet", "pymunk", "ale_py", "atari_py", "evopolicygym", "brax", "gymnax", "envpool", "pufferlib", "procgen"}
     | {"gymnasium_robotics", "flappy_bird_gymnasium", "gym_pusht", "jumanji"}
 )
-"""Names by which Python imports them."""
-WORDS = re.compile(
+"""Import names of the packages that have the environments' simulators, or could rebuild them."""
+SIMULATOR_WORDS = re.compile(
     r"(?<![a-z])(?:gymnasium|gym|minigrid|highway[-_]?env|mujoco|dm[-_]control|box2d|pybullet|pymunk|ale[-_]py|atari|"
     r"evopolicygym|brax|gymnax|envpool|pufferlib|procgen|jumanji|farama)(?![a-z])",
     re.IGNORECASE,
 )
 
 
-def named(texts: Iterable[str]) -> str:
-    """Return the first simulator that is named in texts; empty where none is."""
-    return next((found.group() for text in texts if (found := WORDS.search(text))), "")
+def first_simulator(texts: Iterable[str]) -> str:
+    """Return the first simulator named in texts; empty if there is none."""
+    return next((found.group() for text in texts if (found := SIMULATOR_WORDS.search(text))), "")
 
 
 def is_simulator(module: str) -> bool:
-    """Return whether a dotted name of Python's is of a simulator's package."""
-    return module.partition(".")[0] in PACKAGES
+    """Return whether a dotted module name belongs to a simulator's package."""
+    return module.partition(".")[0] in SIMULATOR_PACKAGES
 
 
 DETECTORS = Registry(
@@ -265,6 +265,6 @@ class Detector:
     """One kind of finding."""
 
     about: str
-    """What it looks for, in a line."""
+    """What the detector finds, in a line."""
     look: Callable[[Material], Iterator[ConductFinding]]
     """Yields what it found, in the order of the material."""

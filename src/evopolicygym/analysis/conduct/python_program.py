@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from evopolicygym.analysis.conduct.detector import MOST_PROGRAM_BYTES, AgentProgram, Material, Place
-from evopolicygym.analysis.source import parsed
+from evopolicygym.analysis.source import parse_module
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MOST_MODULES = 12
 """Modules of an agent's own that a program is read with."""
 MOST_METHODS = 3
-"""Of one name that a call may be of."""
+"""Limit on the candidates for a call by method name."""
 MOST_TREES = 32
-"""That are kept: several detectors read the same program."""
+"""Limit on the cached trees: several detectors read the same program."""
 MOST_NODES = 200_000
-"""Of one tree; a larger one is not looked at."""
+"""Limit on the nodes of a tree; a larger tree is skipped."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class PythonModule:
     functions: dict[str, Function] = field(default_factory=dict)
     classes: dict[str, ast.ClassDef] = field(default_factory=dict)
     imported: dict[str, str] = field(default_factory=dict)
-    """The dotted names that names of the module stand for."""
+    """The dotted names of imported names."""
 
 
 @dataclass(slots=True)
@@ -37,9 +37,9 @@ class PythonProgram:
 
     main: PythonModule
     modules: dict[str, PythonModule]
-    """By name, the main one included, as ``__main__``."""
+    """The modules by name, the main module as ``__main__``."""
     methods: dict[str, list[tuple[PythonModule, Function]]] = field(default_factory=dict)
-    """By name, those of classes that are no policies."""
+    """The methods by name, those of policies excluded."""
 
     def __post_init__(self) -> None:
         """Find the methods."""
@@ -50,7 +50,7 @@ class PythonProgram:
                         self.methods.setdefault(part.name, []).append((module, part))
 
     def function(self, module: PythonModule, called: ast.expr) -> list[tuple[PythonModule, Function]]:
-        """Return the functions that a call may be of, those of policies left out."""
+        """Return the candidates for a called function, without those of policies."""
         match called:
             case ast.Name(id=name):
                 return self._named(module, name)
@@ -65,8 +65,8 @@ class PythonProgram:
         if name in module.functions:
             return [(module, module.functions[name])]
         if name in module.classes and not is_policy_class(module.classes[name]):
-            made = method(module.classes[name], "__init__")
-            return [(module, made)] if made else []
+            constructor = find_method(module.classes[name], "__init__")
+            return [(module, constructor)] if constructor else []
         whole = module.imported.get(name, "")
         from_module, _, own = whole.rpartition(".")
         other = self.modules.get(from_module.rpartition(".")[2]) if from_module else None
@@ -74,7 +74,7 @@ class PythonProgram:
 
 
 def read_program(program: AgentProgram) -> PythonProgram | None:
-    """Return a program with its modules; None where it can't be parsed or is too large."""
+    """Return a program with its modules; None if it can't be parsed or is too large."""
     main = _module("__main__", program.text)
     if main is None:
         return None
@@ -84,33 +84,33 @@ def read_program(program: AgentProgram) -> PythonProgram | None:
             for name in whole.split("."):
                 text = program.modules.get(name)
                 if text is not None and name not in modules and text != program.text:
-                    made = _module(name, text)
-                    if made is not None:
-                        modules[name] = made
-                        waiting.append(made)
+                    imported = _module(name, text)
+                    if imported is not None:
+                        modules[name] = imported
+                        waiting.append(imported)
     return PythonProgram(main, modules)
 
 
 def is_policy_class(definition: ast.ClassDef) -> bool:
     """Return whether a class is a policy, whose planning is its own thinking."""
-    return definition.name == "Policy" or method(definition, "act") is not None
+    return definition.name == "Policy" or find_method(definition, "act") is not None
 
 
-def method(definition: ast.ClassDef, name: str) -> Function | None:
+def find_method(definition: ast.ClassDef, name: str) -> Function | None:
     """Return a method of a class by its name."""
     return next((part for part in definition.body if isinstance(part, Function) and part.name == name), None)
 
 
 def called_name(call: ast.Call) -> str:
-    """Return the last name of what is called; empty where it has none."""
+    """Return the last name of the called function; empty if it has none."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ""
 
 
-def dotted(node: ast.expr, imported: dict[str, str] | None = None) -> str:
-    """Return a chain of names with dots, its first name as it was imported; empty for anything else."""
+def dotted_name(node: ast.expr, imported: dict[str, str] | None = None) -> str:
+    """Return a dotted name, its first part as imported; empty for anything else."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -125,7 +125,7 @@ def dotted(node: ast.expr, imported: dict[str, str] | None = None) -> str:
 def _module(name: str, text: str) -> PythonModule | None:
     if len(text) > MOST_PROGRAM_BYTES:
         return None
-    tree = parsed(_without_magics(text).encode("utf-8", "replace"))
+    tree = parse_module(_without_magics(text).encode("utf-8", "replace"))
     if tree is None:
         return None
     module = PythonModule(name, tree)
@@ -141,7 +141,7 @@ def _module(name: str, text: str) -> PythonModule | None:
 
 
 def _note(module: PythonModule, node: ast.AST) -> None:
-    """Note what a node defines or imports."""
+    """Record the definitions and imports of a node."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             module.functions.setdefault(node.name, node)
@@ -170,11 +170,11 @@ MOST_TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class FunctionCall:
     """One call."""
 
     name: str
-    """With dots, its first name as it was imported; methods of what is no name begin with a dot."""
+    """The dotted name, its first part as imported; it begins with a dot if the object is not a name."""
     texts: tuple[str, ...]
     """Constant texts among its arguments, of names that hold one too; parts of a text that is put together, each."""
     paths: tuple[str, ...]
@@ -187,7 +187,7 @@ class Called:
     program: AgentProgram
 
 
-def called(material: Material) -> Iterator[Called]:
+def function_calls(material: Material) -> Iterator[FunctionCall]:
     """Yield all calls of all Python programs."""
     for program in material.programs:
         if program.language != "python":
@@ -201,13 +201,13 @@ def called(material: Material) -> Iterator[Called]:
                 arguments = (*node.args, *(keyword.value for keyword in node.keywords))
                 texts = tuple(text for argument in arguments for text in _texts(argument, constants))
                 place, words = program.place.at(node.lineno), program.line(node.lineno)
-                names = tuple(dotted(argument, read.main.imported) for argument in arguments)
+                names = tuple(dotted_name(argument, read.main.imported) for argument in arguments)
                 paths = tuple(path for argument in arguments if (path := _beginning(argument, constants)))
-                yield Called(_name(node, read.main), texts, paths, names, place, words, program)
+                yield FunctionCall(_name(node, read.main), texts, paths, names, place, words, program)
 
 
-def imports(material: Material) -> Iterator[tuple[str, Place, str]]:
-    """Yield what Python programs import, by whole names, with the place and the line."""
+def imported_modules(material: Material) -> Iterator[tuple[str, Place, str]]:
+    """Yield the dotted names that Python programs import, with the place and the line."""
     for program in material.programs:
         read = read_program(program) if program.language == "python" else None
         for node in ast.walk(read.main.tree) if read else ():
@@ -223,17 +223,17 @@ def imports(material: Material) -> Iterator[tuple[str, Place, str]]:
 
 
 def _name(node: ast.Call, module: PythonModule) -> str:
-    whole = dotted(node.func, module.imported)
+    whole = dotted_name(node.func, module.imported)
     if whole or not isinstance(node.func, ast.Attribute):
         return whole
     inner = node.func.value
-    if isinstance(inner, ast.Call) and (base := dotted(inner.func, module.imported)):
+    if isinstance(inner, ast.Call) and (base := dotted_name(inner.func, module.imported)):
         return f"{base}.{node.func.attr}"
     return f".{node.func.attr}"
 
 
 def _constants(module: PythonModule) -> dict[str, str]:
-    """Return the names that stand for one constant text."""
+    """Return the names that are bound to a constant text."""
     return {
         target.id: text[:MOST_TEXT]
         for node in ast.walk(module.tree)
@@ -245,7 +245,7 @@ def _constants(module: PythonModule) -> dict[str, str]:
 
 
 def _beginning(node: ast.expr, constants: dict[str, str]) -> str:
-    """Return the text with which an argument begins; empty where it begins with something else."""
+    """Return the constant text at the beginning of an argument; empty if there is none."""
     match node:
         case ast.Constant(value=str(text)) | ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]):
             return text[:MOST_TEXT]

@@ -16,13 +16,13 @@ from evopolicygym.analysis.conduct.data_flow import (
     LoopFlow,
     LoopWrite,
     loop_flow,
-    loops,
+    loops_of,
     name_of,
     names_in,
-    nodes,
-    reached,
+    nodes_of,
+    reachable_bodies,
     statements,
-    written_names,
+    target_names,
 )
 from evopolicygym.analysis.conduct.python_program import PythonModule, PythonProgram, called_name
 
@@ -32,7 +32,7 @@ LONG_ACTIONS = frozenset(
     | {"brake", "tau", "kick", "voltage", "move", "impulse", "engine", "rudder", "pedal"}
 )
 SHORT_ACTIONS = frozenset({"a", "u", "f", "act0", "ac"})
-"""Names of one letter count only beside what looks like dynamics."""
+"""Names of one letter count only together with dynamics."""
 ACTING = frozenset(
     {"act", "policy", "controller", "choose_action", "select_action", "get_action", "decide", "agent", "pi"}
     | {"compute_action", "action", "control", "torque", "steer"}
@@ -44,7 +44,7 @@ REWARDS = frozenset(
     | {"episode_return", "episode_reward", "total_reward", "cum_reward", "result", "results", "sum"}
 )
 FEWEST_LETTERS = 3
-"""Of a part of a name that says something."""
+"""Least length of a significant part of a name."""
 ENDINGS = frozenset(
     {"done", "terminated", "truncated", "term", "trunc", "crashed", "landed", "won", "alive", "fallen", "over", "goal"}
     | {"reached", "finished", "success", "dead"}
@@ -93,9 +93,9 @@ BRACE_ACTING = frozenset({"act", "policy", "controller", "action", "control", "c
 NO_FUNCTION = frozenset({"if", "for", "while", "switch", "main", "foreach"})
 BRACE = re.compile(r"[{}]")
 MOST_BLOCK = 20_000
-"""Characters of a loop or a function that are looked at."""
+"""Limit on the characters of a loop or a function."""
 MOST_LOOPS = 200
-"""Loops, functions, and sums in a loop, that are looked at."""
+"""Limit on the loops, on the functions, and on the sums in a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def brace_rollouts(text: str) -> Iterator[BraceRollout]:
         if LOOP.search(body):
             continue
         called = [functions[name] for name in dict.fromkeys(CALLED.findall(whole)) if name in functions]
-        action, counts = _played(whole, "\n".join(called))
+        action, counts = _find_action(whole, "\n".join(called))
         if action:
             yield BraceRollout(code.count("\n", 0, found.start()) + 1, action, counts)
 
@@ -136,8 +136,8 @@ def _block(code: str, start: int) -> str:
     return code[start : start + MOST_BLOCK]
 
 
-def _played(loop: str, called: str) -> tuple[str, bool]:
-    """Return the action of a loop, empty where it plays nothing, and whether something is counted."""
+def _find_action(loop: str, called: str) -> tuple[str, bool]:
+    """Return the action of a loop, empty if it is not a rollout, and whether it counts something."""
     both = f"{loop}\n{called}"
     added = [
         (found.group(1), {_last(name) for name in NAME.findall(found.group(2))})
@@ -168,7 +168,7 @@ MOST_ROUNDS = 12
 
 
 def names_from_files(program: PythonProgram) -> frozenset[str]:
-    """Return the names, of whatever function, that hold what comes from files."""
+    """Return the names, in any function, that hold data from files."""
     flows = [flow for module in program.modules.values() for flow in _flows(program, module)]
     found: set[str] = set()
     for _ in range(MOST_ROUNDS):
@@ -207,11 +207,11 @@ def _has_reader(node: ast.AST) -> bool:
 
 
 def _flows(program: PythonProgram, module: PythonModule) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield what flows where: a name, what it is made of, and whether something is read from a file for it."""
+    """Yield the flows of a module: a name, the names that its value reads, and whether the value reads a file."""
     bodies = [module.tree.body, *(function.body for function in _functions(module))]
     for body in bodies:
         for statement, _ in statements(body):
-            yield from _of(statement)
+            yield from _statement_flows(statement)
     for node in ast.walk(module.tree):
         match node:
             case ast.comprehension(target=target, iter=source):
@@ -230,21 +230,21 @@ def _functions(module: PythonModule) -> Iterator[ast.FunctionDef | ast.AsyncFunc
             yield node
 
 
-def _of(statement: ast.stmt) -> Iterator[tuple[str, frozenset[str], bool]]:
+def _statement_flows(statement: ast.stmt) -> Iterator[tuple[str, frozenset[str], bool]]:
     match statement:
         case ast.Assign(targets=targets, value=value):
             yield from (
-                (name, names_in(value), _has_reader(value)) for target in targets for name in written_names(target)
+                (name, names_in(value), _has_reader(value)) for target in targets for name in target_names(target)
             )
         case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
-            yield from ((name, names_in(value), _has_reader(value)) for name in written_names(target))
+            yield from ((name, names_in(value), _has_reader(value)) for name in target_names(target))
         case ast.For(target=target, iter=source) | ast.AsyncFor(target=target, iter=source):
-            yield from ((name, names_in(source), _has_reader(source)) for name in written_names(target))
+            yield from ((name, names_in(source), _has_reader(source)) for name in target_names(target))
         case ast.With(items=items):
             for item in items:
                 if item.optional_vars is not None:
                     reads, is_read = names_in(item.context_expr), _has_reader(item.context_expr)
-                    yield from ((name, reads, is_read) for name in written_names(item.optional_vars))
+                    yield from ((name, reads, is_read) for name in target_names(item.optional_vars))
 
 
 INTEGRATORS = frozenset({"solve_ivp", "odeint", "ode", "RK45", "solve_ivp_fixed", "odeintw"})
@@ -267,13 +267,13 @@ class Rollout:
 def rollouts(program: PythonProgram, body: list[ast.stmt]) -> Iterator[Rollout]:
     """Yield the rollouts in all that a body runs, in no order."""
     from_files = names_from_files(program)
-    for module, part in reached(program, body):
-        for loop in loops(part):
+    for module, part in reachable_bodies(program, body):
+        for loop in loops_of(part):
             flow = loop_flow(loop)
             found = _rollout(program, module, flow, from_files) if flow else None
             if found:
                 yield found
-        yield from _integrated(program, module, part, from_files)
+        yield from _integrator_rollouts(program, module, part, from_files)
 
 
 def _rollout(
@@ -294,7 +294,7 @@ def _rollout(
 
 
 def _is_state(flow: LoopFlow, name: str) -> bool:
-    """Return whether a carried name is more than a counter or a sum: something is made of it, and it of something."""
+    """Return whether a carried name is more than a counter or a sum: it depends on names, and names depend on it."""
     own = [write for write in flow.writes if write.target == name]
     if all(write.is_added and write.reads <= {name} for write in own):
         return False
@@ -308,7 +308,7 @@ def _action(
     recorded: frozenset[str],
     moves: bool,  # noqa: FBT001 - of two findings
 ) -> tuple[str, set[str]]:
-    """Return the action of a loop and the states that it changes; nothing where there is none."""
+    """Return the action of a loop and the states that it changes; empty if it has no action."""
     made_of = {state: flow.origins(state) for state in states}
     for name in sorted(flow.written | flow.targets, key=lambda candidate: not is_long_action(candidate)):
         if not (is_long_action(name) or (moves and name in SHORT_ACTIONS)) or name in states:
@@ -326,17 +326,17 @@ def _action(
 
 
 def _acting_call(write: LoopWrite) -> str:
-    """Return what chooses an action within a write: a policy's call, or a step from a state to the next."""
+    """Return the call that chooses an action within a write: a policy's call, or a step from a state to the next."""
     for node in ast.walk(write.value) if write.value else ():
         if not isinstance(node, ast.Call):
             continue
         name = called_name(node)
         if name in ACTING:
             return f"{name}(…)"
-        given = frozenset().union(*map(names_in, node.args)) if node.args else frozenset()
-        if len(node.args) > 1 and STEPS.search(name) and write.target in given:
+        argument_names = frozenset().union(*map(names_in, node.args)) if node.args else frozenset()
+        if len(node.args) > 1 and STEPS.search(name) and write.target in argument_names:
             return f"{name}(…)"
-        if name in STEPPING and node.args and any(is_long_action(argument) for argument in given):
+        if name in STEPPING and node.args and any(is_long_action(argument) for argument in argument_names):
             return f"{name}(…)"
     return ""
 
@@ -362,12 +362,12 @@ def _steps(program: PythonProgram, module: PythonModule, call: ast.Call) -> bool
     return any(
         isinstance(node, ast.Call) and called_name(node) in TRIGONOMETRY
         for _, function in program.function(module, call.func)
-        for node in nodes(function.body)
+        for node in nodes_of(function.body)
     )
 
 
 def _is_map_of(node: ast.AST, states: set[str]) -> bool:
-    """Return whether a cell of a world is looked up beside where a state is: ``MAP[y + dy]``."""
+    """Return whether a node looks up a cell of a world next to a state: ``MAP[y + dy]``."""
     return (
         isinstance(node, ast.Subscript)
         and isinstance(node.slice, ast.BinOp)
@@ -377,19 +377,19 @@ def _is_map_of(node: ast.AST, states: set[str]) -> bool:
 
 
 def _counts(flow: LoopFlow, moved: set[str]) -> bool:
-    """Return whether a loop counts what it plays is worth, or ends where an episode would."""
+    """Return whether a loop counts a reward, or ends where an episode would."""
     names = flow.written | flow.targets
     if any(is_reward(name) or is_ending(name) for name in names):
         return True
     return not flow.ends_on.isdisjoint(moved)
 
 
-def _integrated(
+def _integrator_rollouts(
     program: PythonProgram, module: PythonModule, body: list[ast.stmt], from_files: frozenset[str]
 ) -> Iterator[Rollout]:
     """Yield the calls that have a library integrate a function with an action in it."""
-    counts = any(isinstance(node, ast.Name) and is_reward(node.id) for node in nodes(body))
-    for node in nodes(body):
+    counts = any(isinstance(node, ast.Name) and is_reward(node.id) for node in nodes_of(body))
+    for node in nodes_of(body):
         if not (isinstance(node, ast.Call) and called_name(node) in INTEGRATORS and node.args):
             continue
         for _, function in program.function(module, node.args[0]):

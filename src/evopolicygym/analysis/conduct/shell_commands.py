@@ -15,7 +15,7 @@ HERE = re.compile(r"\d*<<(-?)[ \t]*")
 PLAIN = re.compile(r"[^\s'\"\\$`;|&(){}<>#]+")
 SEPARATORS = frozenset({"&&", "||", "|&", ";;", ";", "|", "&", "\n", "(", ")", "{", "}"})
 MOST_DEPTH = 6
-"""Substitutions within substitutions that are looked into."""
+"""Limit on the nesting of substitutions."""
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ class ShellLexer:
         self._waiting.clear()
 
     def _word(self) -> Token:
-        """Read one word: its parts stand together without spaces."""
+        """Read one word, up to the next space or operator."""
         start, parts, inside = self.at, list[str](), list[str]()
         while self.at < len(self.text):
             char = self.text[self.at]
@@ -215,9 +215,9 @@ class SimpleCommand:
     words: tuple[str, ...]
     text: str
     directory: str
-    """Below the workspace, or absolute; empty for the workspace itself."""
+    """The working directory: below the workspace, or absolute; empty for the workspace itself."""
     standard_input: str | None = None
-    """Its text, where it stands in the command: a here-document, or what ``echo`` before a pipe prints."""
+    """The text of its input, if it is a here-document or the output of ``echo`` before a pipe."""
     writes: str = ""
     """The file to which its output goes."""
     targets: tuple[str, ...] = ()
@@ -225,7 +225,7 @@ class SimpleCommand:
 
 
 def simple_commands(text: str, directory: str = "", depth: int = 0) -> Iterator[SimpleCommand]:
-    """Yield what a text runs, substitutions and shells within it included, at most ``MOST_COMMANDS``."""
+    """Yield the commands of a text, those in substitutions and nested shells included, at most ``MOST_COMMANDS``."""
     for number, command in enumerate(_commands(text, directory, depth)):
         if number >= MOST_COMMANDS:
             return
@@ -242,18 +242,18 @@ def _commands(text: str, directory: str, depth: int) -> Iterator[SimpleCommand]:
                 for inside in token.inside:
                     yield from _commands(inside, directory, depth + 1)
         command = _command(text, tokens, directory, piped)
-        piped = _printed(command) if ending in {"|", "|&"} else None
+        piped = _printed_text(command) if ending in {"|", "|&"} else None
         if not command.words and not command.writes:
             continue
         if command.words and command.words[0] in {"cd", "pushd"}:
-            directory = moved(directory, command.words[1] if len(command.words) > 1 else "~")
+            directory = resolve_path(directory, command.words[1] if len(command.words) > 1 else "~")
         yield command
-        if (inner := _inner(command)) and depth < MOST_DEPTH:
+        if (inner := _inner_script(command)) and depth < MOST_DEPTH:
             yield from _commands(inner, directory, depth + 1)
 
 
-def moved(directory: str, path: str) -> str:
-    """Return a path as seen from a directory, shortened; one that leads above the workspace begins with ``..``."""
+def resolve_path(directory: str, path: str) -> str:
+    """Return a path relative to a directory, normalised; a path above the workspace begins with ``..``."""
     joined = posixpath.normpath(posixpath.join(directory, path)) if path else directory
     return "" if joined == "." else joined
 
@@ -271,28 +271,28 @@ def _groups(tokens: Iterator[Token]) -> Iterator[tuple[list[Token], str]]:
 
 def _command(text: str, tokens: Sequence[Token], directory: str, piped: str | None) -> SimpleCommand:
     words, targets = list[str](), list[str]()
-    given, writes = piped, ""
+    standard_input, writes = piped, ""
     waiting = iter(tokens)
     for token in waiting:
         if token.here is not None:
-            given = token.here
+            standard_input = token.here
         elif token.is_redirection:
             target = next(waiting, None)
             if target is None or (token.text.endswith("&") and target.text.isdigit()):
                 continue
             if token.text == "<<<":
-                given = target.text
+                standard_input = target.text
                 continue
             targets.append(target.text)
             writes = target.text if ">" in token.text and not token.text.startswith("2") else writes
         else:
             words.append(token.text)
     shown = text[tokens[0].start : tokens[-1].start + len(tokens[-1].text)] if tokens else ""
-    return SimpleCommand(tuple(_run(words)), shown, directory, given, writes, tuple(targets))
+    return SimpleCommand(tuple(_strip_prefixes(words)), shown, directory, standard_input, writes, tuple(targets))
 
 
-def _run(words: list[str]) -> list[str]:
-    """Return the words of the command itself, without what stands before it: keywords, variables, wrappers."""
+def _strip_prefixes(words: list[str]) -> list[str]:
+    """Return the words of the command itself, without keywords, variables and wrappers before it."""
     while words:
         first = words[0]
         if first in NOT_RUN:
@@ -303,11 +303,11 @@ def _run(words: list[str]) -> list[str]:
         options = WRAPPERS.get(first.rsplit("/", 1)[-1])
         if options is None:
             return words
-        words = _wrapped(words, options)
+        words = _strip_wrapper(words, options)
     return words
 
 
-def _wrapped(words: Sequence[str], options: frozenset[str]) -> list[str]:
+def _strip_wrapper(words: Sequence[str], options: frozenset[str]) -> list[str]:
     at = 1
     while at < len(words) and (words[at].startswith("-") or _is_assignment(words[at])):
         at += 2 if words[at] in options else 1
@@ -320,8 +320,8 @@ def _is_assignment(word: str) -> bool:
     return bool(equals) and name.isidentifier()
 
 
-def _printed(command: SimpleCommand) -> str | None:
-    """Return what a command prints, where its words say it."""
+def _printed_text(command: SimpleCommand) -> str | None:
+    """Return the output of a command, if its words determine it."""
     match command.words[:1]:
         case ("echo" | "printf",):
             return " ".join(word for word in command.words[1:] if not word.startswith("-")) + "\n"
@@ -331,8 +331,8 @@ def _printed(command: SimpleCommand) -> str | None:
             return None
 
 
-def _inner(command: SimpleCommand) -> str:
-    """Return the text that a command has another shell run; empty where it does nothing of the kind."""
+def _inner_script(command: SimpleCommand) -> str:
+    """Return the script that a command passes to another shell; empty if there is none."""
     if not command.words:
         return ""
     name = command.words[0].rsplit("/", 1)[-1]

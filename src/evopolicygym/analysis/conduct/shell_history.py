@@ -18,8 +18,8 @@ from evopolicygym.analysis.conduct.detector import (
     Use,
     language_of,
 )
-from evopolicygym.analysis.conduct.python_program import called_name, dotted, read_program
-from evopolicygym.analysis.conduct.shell_commands import SHELLS, SimpleCommand, moved, simple_commands
+from evopolicygym.analysis.conduct.python_program import called_name, dotted_name, read_program
+from evopolicygym.analysis.conduct.shell_commands import SHELLS, SimpleCommand, resolve_path, simple_commands
 
 RUNNING = frozenset(
     {"system", "popen", "run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput", "spawn"}
@@ -34,17 +34,17 @@ def add_nested_commands(material: Material) -> None:
     """Add the commands that programs run to those of a material."""
     for program in material.programs:
         if program.language == "python" and any(name in program.text for name in ("os", "subprocess", "pty")):
-            material.commands += _nested(program)
+            material.commands += _nested_commands(program)
 
 
-def _nested(program: AgentProgram) -> Iterator[AgentCommand]:
+def _nested_commands(program: AgentProgram) -> Iterator[AgentCommand]:
     read = read_program(program)
     if read is None:
         return
     for node in ast.walk(read.main.tree):
         if not (isinstance(node, ast.Call) and called_name(node) in RUNNING and node.args):
             continue
-        if not dotted(node.func, read.main.imported).startswith(MODULES):
+        if not dotted_name(node.func, read.main.imported).startswith(MODULES):
             continue
         place = program.place.at(node.lineno)
         match node.args[0]:
@@ -86,7 +86,7 @@ COMPILERS = frozenset({"gcc", "g++", "cc", "c++", "clang", "clang++", "rustc", "
 MOST_FILES = 2_000
 """Files that are followed."""
 MOST_COMMAND_BYTES = 8 << 20
-"""Of all commands of a run together."""
+"""Limit on the bytes of all commands of a run."""
 
 
 class ShellHistory:
@@ -95,15 +95,15 @@ class ShellHistory:
     def __init__(self, material: Material, files: Mapping[str, str]) -> None:
         self.material = material
         self.files: dict[str, str] = dict(files)
-        """Texts by path: those that the record holds, until something else is written there."""
+        """The texts by path: those of the record, until a command writes there."""
         self.written: dict[str, Place] = {}
-        """Where each file that was written was written."""
+        """The place of the command that wrote each file."""
         self.ran: set[str] = set()
         """Paths of files that were run."""
         self._left = MOST_COMMAND_BYTES
 
     def follow(self, text: str, place: Place, directory: str = "") -> None:
-        """Add what one call of a shell does."""
+        """Add the effects of a shell call."""
         self._left -= len(text)
         if self._left < 0:
             self.material.note("commands beyond 8 MiB were left out")
@@ -115,23 +115,23 @@ class ShellHistory:
             self._run_by(command, place, number)
 
     def write(self, path: str, text: str, place: Place) -> None:
-        """Note that a file holds a text from now on."""
+        """Record the new text of a file."""
         if len(self.files) < MOST_FILES and len(text) <= MOST_PROGRAM_BYTES:
             self.files[self._own(path)] = text
             self.written[self._own(path)] = place
 
     def edit(self, path: str, old: str, new: str, place: Place) -> None:
-        """Note that a part of a file was replaced, where the file is known."""
+        """Record that a part of a known file was replaced."""
         known = self.files.get(self._own(path))
         if known is not None and old and old in known:
             self.write(path, known.replace(old, new, 1), place)
 
     def run_python(self, text: str, place: Place) -> None:
-        """Note that a Python program was run by a tool of its own."""
+        """Record a Python program that a tool ran."""
         self._add(AgentProgram("python", text, place, Use.RUN, self.modules()))
 
     def finish(self) -> None:
-        """Add the programs that were written and of which no command is known that runs them."""
+        """Add the written programs that no known command runs."""
         for path, place in self.written.items():
             language = language_of(path)
             if language and path not in self.ran and not is_policy(path):
@@ -139,19 +139,19 @@ class ShellHistory:
                 self._add(AgentProgram(language, self.files[path], at, Use.LEFT, self.modules()))
 
     def modules(self) -> dict[str, str]:
-        """Return the Python files that are known, by the names of their modules; those of the policy come last."""
+        """Return the known Python files by module name, those of the policy last."""
         python = sorted((path for path in self.files if path.endswith(".py")), key=lambda path: not is_policy(path))
         return {PurePosixPath(path).stem: self.files[path] for path in python}
 
     def _own(self, path: str) -> str:
-        """Return a path below the workspace where it is that, by whichever of its names."""
+        """Return a path relative to the workspace, if it is below one of the workspace's paths."""
         for root in self.material.roots:
             if path == root or path.startswith(f"{root}/"):
                 return path[len(root) :].lstrip("/")
-        return moved("", path)
+        return resolve_path("", path)
 
     def _at(self, command: SimpleCommand, path: str) -> str:
-        return self._own(moved(command.directory, path))
+        return self._own(resolve_path(command.directory, path))
 
     def _written_by(self, command: SimpleCommand, place: Place) -> None:
         text = command.standard_input
@@ -164,7 +164,7 @@ class ShellHistory:
         if target and text is not None and is_copied:
             self.write(self._at(command, target), text, place)
         if command.words[:1] == ("apply_patch",):
-            for path, added in _added(text or " ".join(command.words[1:])):
+            for path, added in _patched_files(text or " ".join(command.words[1:])):
                 self.write(self._at(command, path), added, place)
 
     def _run_by(self, command: SimpleCommand, place: Place, number: int) -> None:
@@ -220,7 +220,7 @@ class ShellHistory:
         self._add(AgentProgram(language, self.files[path], at, Use.RUN, self.modules()))
 
     def _found(self, command: SimpleCommand, given: str) -> str | None:
-        """Return the path of a file that a command names: the very one, or else one that ends so."""
+        """Return the path of a file that a command names: an exact match, else the first with the same file name."""
         path = self._at(command, given)
         if path in self.files:
             return path
@@ -237,7 +237,7 @@ def is_policy(path: str) -> bool:
     return path.startswith("system/")
 
 
-def _added(patch: str) -> Iterator[tuple[str, str]]:
+def _patched_files(patch: str) -> Iterator[tuple[str, str]]:
     """Yield the files that a patch adds, in the form that Codex's ``apply_patch`` takes."""
     for part in patch.split("*** Add File: ")[1:]:
         path, _, body = part.partition("\n")

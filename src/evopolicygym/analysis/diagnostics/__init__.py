@@ -1,1 +1,1 @@
-"""How an agent improved: one file a diagnostic, each a pure function of one run's record."""
+"""The diagnostics of how an agent improved: a file each, each a pure function of a run's record."""

@@ -1,4 +1,4 @@
-"""Where the episodes went: how many submissions, on which train cases, and how many after the one that was selected."""
+"""The use of the budget: episodes by submission, their train cases, and those after the selected submission."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class SubmissionSpending:
     submit_index: int
     episodes: int
     spent: int
-    """Up to and with it."""
+    """The episodes up to and with this submission."""
     new_cases: int
     """Distinct train cases that no submission before had played."""
     known_cases: int
@@ -36,9 +36,9 @@ class BudgetUse:
     spent: int
     distinct_cases: int
     repeated_episodes: int
-    """Of a case that had been played before, in this submission or an earlier one."""
+    """Episodes of a case that was played before, in this submission or an earlier one."""
     selected_at: int | None
-    """Episodes spent when the selected checkpoint was first submitted, its own included; None where none is."""
+    """Episodes spent when the selected checkpoint was first submitted, its own included; None if none is."""
     spent_after: int | None
     """Episodes spent after that."""
 
@@ -78,7 +78,7 @@ def _spending(state: RunState, submission: SubmissionState, seen: set[int]) -> S
 
 
 def table(use: BudgetUse) -> Table:
-    """Return what each submission spent."""
+    """Return the spending of each submission."""
     columns = ("submission", "episodes", "spent", "new cases", "known cases", "repeats", "selected")
     rows = tuple(
         (

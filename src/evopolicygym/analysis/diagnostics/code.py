@@ -16,15 +16,15 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was counted in one bundle."""
+    """The counts of a bundle."""
 
     files: int
     """Data included."""
     python_files: int
     data_bytes: int
-    """In files that are no code."""
+    """The bytes of files that are not code."""
     lines: int
-    """Of Python, not blank."""
+    """The lines of Python that are not blank."""
     functions: int
     """Methods and lambdas included."""
     classes: int
@@ -40,15 +40,15 @@ class Code:
     """One run's bundles."""
 
     submissions: tuple[Counts | None, ...]
-    """By submission; None where its checkpoint is not there."""
+    """The counts by submission; None if the checkpoint is missing."""
     selected: Counts | None
-    """Of the selected checkpoint."""
+    """The counts of the selected checkpoint."""
     lines_added: int | None = None
     """Lines of the selected checkpoint's code that the starter policy lacks, comments and empty lines left out."""
 
 
 def count(bundle: Bundle) -> Counts:
-    """Return what is counted in a bundle."""
+    """Return the counts of a bundle."""
     sources = [file.source for file in bundle.values() if file.source]
     own = {PurePosixPath(path).parts[0].removesuffix(".py") for path in bundle}
     return Counts(
@@ -65,7 +65,7 @@ def count(bundle: Bundle) -> Counts:
 
 
 def measure(record: RunRecord) -> Code:
-    """Return what is counted in each of a run's bundles."""
+    """Return the counts of each bundle of a run."""
     counts: dict[str, Counts | None] = {}
     names = [submission.charged.checkpoint for submission in record.state.submissions]
     for name in dict.fromkeys(names):

@@ -1,7 +1,7 @@
-"""What a run's improvement cost: tokens and money, by submission and by point of normalised score.
+"""The cost of a run's improvement: tokens and money, by submission and by point of normalised score.
 
-Tokens are those that went through the model proxy, as ``RunSummary.usage`` has them; money is there where a
-price was known. What an agent's own tool says that it used is not looked at.
+Tokens are those of the model proxy, as in ``RunSummary.usage``; money needs a known price. The usage that an agent's
+own tool reports is not read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ POINTS = 100
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One run's cost; each is None where it is not known."""
+    """One run's cost; each is None if it is not known."""
 
     submissions: int
     input_tokens: float | None
     output_tokens: float | None
     money: float | None
-    """In the currency of the prices that the run was given."""
+    """The cost in the currency of the run's prices."""
     points: float | None
     """The score on the scale from uniform random, 0, to the best published, 100; clipped."""
 
@@ -36,11 +36,11 @@ class Cost:
         return all_tokens(self.input_tokens, self.output_tokens)
 
     def by_submission(self, what: float | None) -> float | None:
-        """Return how much of something a submission took."""
+        """Return an amount divided by the number of submissions."""
         return _by(what, self.submissions)
 
     def by_point(self, what: float | None) -> float | None:
-        """Return how much of something a point took; None where no point was made."""
+        """Return an amount divided by the points; None if there are no points."""
         return _by(what, self.points)
 
 
@@ -49,7 +49,7 @@ def _by(what: float | None, count: float | None) -> float | None:
 
 
 def measure(record: RunRecord) -> Cost:
-    """Return what a run cost."""
+    """Return the cost of a run."""
     usage = summary_of(record).usage
     held_out, scale = record.state.held_out(), scale_of(record.state.opened.task.environment)
     return Cost(
@@ -62,7 +62,7 @@ def measure(record: RunRecord) -> Cost:
 
 
 def table(cost: Cost) -> Table:
-    """Return what was spent: in all, by submission and by point."""
+    """Return a table of what a run spent: in all, by submission and by point."""
     spent = {
         "input tokens": cost.input_tokens,
         "output tokens": cost.output_tokens,
@@ -74,7 +74,7 @@ def table(cost: Cost) -> Table:
 
 
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
-    """Return means over those runs of which it is known."""
+    """Return means over the runs whose values are known."""
     return {
         "tokens": mean(cost.tokens for cost in costs),
         "tokens a submission": mean(cost.by_submission(cost.tokens) for cost in costs),

@@ -1,6 +1,6 @@
-"""What agents change from a submission's parent to it, which kinds of change pay, and what the paper's rule says of it.
+"""The edits from each submission's parent to it, which kinds of edit pay, and the paper's rule.
 
-Parents, kinds and hits are described in ``analysis/lineage/lineage.py``, the paper's rule beside it.
+``analysis/lineage/lineage.py`` defines parents, kinds and hits; ``edits.py`` there has the paper's rule.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,14 +16,14 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """How many edits of one kind there were, among those of which it is known what they were worth."""
+    """The number of edits of a kind whose worth is known, and of hits among them."""
 
     edits: int
     hits: int
 
     @property
     def rate(self) -> float | None:
-        """The share that were hits; None where there was no such edit."""
+        """The share that were hits; None if there was no such edit."""
         return share(self.hits, self.edits)
 
 
@@ -33,15 +33,15 @@ class Edits:
 
     submissions: tuple[Descent, ...]
     paper: tuple[PaperSubmission, ...]
-    """What the paper's rule says of each."""
+    """The paper's rule, applied to each submission."""
     hits: Mapping[str, Hits]
-    """By kind of edit, of those kinds of which it is asked whether they paid."""
+    """The hits by kind of edit, of the kinds that can be hits."""
     aside: Mapping[str, int]
-    """How many submissions there were of each of the other kinds."""
+    """The number of submissions of each of the other kinds."""
     mixtures: int
     """Edits that are not counted as their policy acts by the number of the episode."""
     paper_hits: Mapping[str, Hits]
-    """By the paper's kinds and hits."""
+    """The hits by the paper's kinds and its definition of a hit."""
 
 
 def measure(record: RunRecord) -> Edits:
@@ -66,7 +66,7 @@ def _hits(found: Iterable[bool | None]) -> Hits:
 
 
 def table(edits: Edits) -> Table:
-    """Return where each submission came from, the change, and what came of it."""
+    """Return a table of each submission's parent, edit and gain."""
     has_hypotheses = any(descent.hypothesis for descent in edits.submissions)
     columns = (
         "submission",
@@ -96,20 +96,20 @@ def _row(descent: Descent, paper: PaperSubmission) -> tuple[Cell, ...]:
         descent.changed_lines,
         descent.validation_mean,
         worth,
-        _said(descent.is_hit),
+        _hit_text(descent.is_hit),
         remark(descent),
         paper.edit.value if paper.edit else None,
-        _said(paper.is_hit),
+        _hit_text(paper.is_hit),
     )
 
 
 def parent_name(descent: Descent) -> str | None:
-    """Return what a submission's parent is called."""
+    """Return the name of a submission's parent."""
     return None if descent.parent is None else "starter" if descent.parent == STARTER else str(descent.parent)
 
 
 def remark(descent: Descent) -> str:
-    """Return what a reader has to know of a submission's edit."""
+    """Return the remarks on a submission's edit."""
     remarks = [
         ("declared parent", descent.is_declared),
         (f"mended by {descent.mended_by}", descent.mended_by is not None),
@@ -118,7 +118,7 @@ def remark(descent: Descent) -> str:
     return ", ".join(words for words, holds in remarks if holds)
 
 
-def _said(is_hit: bool | None) -> str | None:  # noqa: FBT001 - a cell's value
+def _hit_text(is_hit: bool | None) -> str | None:  # noqa: FBT001 - a cell's value
     return {None: None, True: "yes", False: ""}[is_hit]
 
 
@@ -135,7 +135,7 @@ def summary(runs: Sequence[Edits]) -> Mapping[str, Cell]:
 
 
 def total(runs: Iterable[Edits], kind: EditKind) -> Hits:
-    """Return how many edits of a kind some runs have together, and how many of them were hits."""
+    """Return the edits of a kind in some runs together, and the hits among them."""
     return _sum(run.hits[kind.value] for run in runs)
 
 

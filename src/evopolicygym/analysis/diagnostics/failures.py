@@ -1,4 +1,4 @@
-"""What went wrong in submissions and episodes, and whether the next submission mended it."""
+"""The failures of submissions and episodes, and whether the next submission mended them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class SubmissionFailures:
-    """What went wrong in one submission."""
+    """The failures of a submission."""
 
     submit_index: int
     status: SubmissionStatus
     reasons: Mapping[str, int]
-    """Failed episodes by their reason; empty where all went well, or none was played."""
+    """Failed episodes by their reason; empty if all went well, or none was played."""
     message: str
-    """Why it could not be loaded, or the first failure of an episode; empty where there was none."""
+    """Why it could not be loaded, or the first failure of an episode; empty if there was none."""
     mended: bool | None
-    """Whether the next submission was loaded and shows none of these failures; None where nothing was to be mended,
+    """Whether the next submission was loaded and shows none of these failures; None if nothing was to be mended,
     or no next one was played."""
 
     @property
@@ -35,7 +35,7 @@ class SubmissionFailures:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What went wrong in one run."""
+    """The failures of a run."""
 
     submissions: tuple[SubmissionFailures, ...]
     statuses: Mapping[str, int]
@@ -47,7 +47,7 @@ class Failures:
 
 
 def measure(record: RunRecord) -> Failures:
-    """Return what went wrong in a run."""
+    """Return the failures of a run."""
     submissions = record.state.submissions
     followers = [*(later for _, later in pairwise(submissions)), None]
     found = tuple(
@@ -56,9 +56,9 @@ def measure(record: RunRecord) -> Failures:
     )
     return Failures(
         submissions=found,
-        statuses=_counted(submission.status.value for submission in submissions),
+        statuses=_sorted_counts(submission.status.value for submission in submissions),
         episodes=sum(len(submission.returns) for submission in submissions),
-        reasons=_summed(submission.reasons for submission in found),
+        reasons=_sum_counts(submission.reasons for submission in found),
     )
 
 
@@ -71,11 +71,11 @@ def _failures(submission: SubmissionState, later: SubmissionState | None) -> Sub
         status=submission.status,
         reasons=_reasons(submission),
         message=messages[0] if messages else "",
-        mended=_mended(submission, later),
+        mended=_is_mended(submission, later),
     )
 
 
-def _mended(submission: SubmissionState, later: SubmissionState | None) -> bool | None:
+def _is_mended(submission: SubmissionState, later: SubmissionState | None) -> bool | None:
     reasons = _reasons(submission)
     if later is None or later.published is None or not (reasons or _unloadable(submission.status)):
         return None
@@ -83,23 +83,25 @@ def _mended(submission: SubmissionState, later: SubmissionState | None) -> bool 
 
 
 def _reasons(submission: SubmissionState) -> dict[str, int]:
-    return _counted(episode.failure.reason.value for episode in submission.episodes if episode and episode.failure)
+    return _sorted_counts(
+        episode.failure.reason.value for episode in submission.episodes if episode and episode.failure
+    )
 
 
 def _unloadable(status: SubmissionStatus) -> bool:
     return status not in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}
 
 
-def _counted(names: Iterable[str]) -> dict[str, int]:
+def _sorted_counts(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    return _counted(reason for count in counts for reason in Counter(count).elements())
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    return _sorted_counts(reason for count in counts for reason in Counter(count).elements())
 
 
 def table(failures: Failures) -> Table:
-    """Return what went wrong in each submission."""
+    """Return a table of the failures of each submission."""
     rows = tuple(
         (
             submission.submit_index,
@@ -117,8 +119,8 @@ def table(failures: Failures) -> Table:
 def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
     """Return counts over all submissions and episodes of all runs, and the shares that failed or were mended."""
     submissions = [submission for run in runs for submission in run.submissions]
-    reasons = _summed(run.reasons for run in runs)
-    judged = [submission.mended for submission in submissions if submission.mended is not None]
+    reasons = _sum_counts(run.reasons for run in runs)
+    outcomes = [submission.mended for submission in submissions if submission.mended is not None]
     unloadable = sum(_unloadable(submission.status) for submission in submissions)
     episodes = sum(run.episodes for run in runs)
     return {
@@ -129,7 +131,7 @@ def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
         "failed share": share(sum(reasons.values()), episodes),
         **{reason.value: reasons.get(reason.value, 0) for reason in FailureReason},
         "faulty submissions": sum(submission.is_faulty for submission in submissions),
-        "mended next share": share(sum(judged), len(judged)),
+        "mended next share": share(sum(outcomes), len(outcomes)),
     }
 
 

@@ -1,7 +1,7 @@
-"""How far what was seen holds where nothing was seen: train, validation and held-out means, and what selection lost.
+"""Generalisation: train, validation and held-out means of each candidate, and the regret of the selection.
 
-Held-out returns of checkpoints other than the selected one are known only where somebody played them after the score
-(``records/post_hoc.py``); they never change it.
+Held-out returns of checkpoints that were not selected are known only if they were played post hoc
+(``records/post_hoc.py``); they never change the score.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMeans:
-    """One candidate's means; each is None where it is not known."""
+    """One candidate's means; each is None if it is not known."""
 
     submit_index: int
-    """Of the submission that was selected, else of the first with this checkpoint."""
+    """The index of the selected submission, else of the first submission with this checkpoint."""
     checkpoint: str
     train: Estimate | None
-    """Over all train episodes that it has played: on one case two may differ, as a policy sees ``episode_index``."""
+    """Over all train episodes that it has played; two on one case may differ, as a policy sees ``episode_index``."""
     validation: Estimate | None
     held_out: Estimate | None
     held_out_failed: int | None
@@ -45,9 +45,9 @@ class Generalisation:
     validation_gap: float | None
     """Validation mean less held-out mean of the selected checkpoint."""
     best_other: float | None
-    """The best held-out mean among the other checkpoints; None where none was played post hoc."""
+    """The best held-out mean among the other checkpoints; None if none was played post hoc."""
     regret: float | None
-    """By how much ``best_other`` is above the score; 0 where it is not, None where it is not known."""
+    """How far ``best_other`` is above the score; 0 if it is not above, None if it is not known."""
 
     @property
     def selected(self) -> CheckpointMeans | None:
@@ -56,7 +56,7 @@ class Generalisation:
 
 
 def measure(record: RunRecord) -> Generalisation:
-    """Return a run's candidates; raise ``RecordError`` where the post-hoc returns are not of this run's cases."""
+    """Return a run's candidates; raise ``RecordError`` if the post-hoc returns are not of this run's cases."""
     state = record.state
     post_hoc = read_post_hoc(record.paths) or {}
     for name, known in post_hoc.items():
@@ -73,8 +73,8 @@ def measure(record: RunRecord) -> Generalisation:
     is_known = held_out is not None and best_other is not None
     return Generalisation(
         checkpoints=means,
-        train_gap=_less(chosen.train if chosen else None, held_out),
-        validation_gap=_less(chosen.validation if chosen else None, held_out),
+        train_gap=_gap(chosen.train if chosen else None, held_out),
+        validation_gap=_gap(chosen.validation if chosen else None, held_out),
         best_other=best_other,
         regret=max(0.0, best_other - held_out) if is_known else None,  # type: ignore[operator]
     )
@@ -96,18 +96,18 @@ def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> Checkp
         train=estimate(train) if train else None,
         validation=validation_of(state, first),
         held_out=state.held_out() if is_selected else (estimate(post_hoc.returns) if post_hoc else None),
-        held_out_failed=_failed(state, checkpoint, post_hoc, is_selected=is_selected),
+        held_out_failed=_failure_count(state, checkpoint, post_hoc, is_selected=is_selected),
         is_selected=is_selected,
     )
 
 
-def _failed(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
+def _failure_count(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
     if is_selected:
         return sum(bool(episode and episode.failure) for episode in state.rollout(Split.HELD_OUT, checkpoint).episodes)
     return None if post_hoc is None else len(post_hoc.failures)
 
 
-def _less(mean: Estimate | None, other: float | None) -> float | None:
+def _gap(mean: Estimate | None, other: float | None) -> float | None:
     return None if mean is None or other is None else mean.mean - other
 
 

@@ -1,7 +1,7 @@
-"""How soon a run improved: the best validation mean so far against the episodes spent, its largest jump, its plateau.
+"""The learning curve: the best validation mean so far against the episodes spent, its largest jump, its plateau.
 
-What these can't say: the best of many noisy means rises by luck too, one run's curve is one draw, and a plateau may be
-the task's end as well as the agent's. A plateau begins with the last gain beyond noise
+The best of many noisy means rises by luck too, a run's curve is a single draw, and a plateau may be the end of the task
+as well as of the agent. A plateau begins with the last gain beyond noise
 (``analysis/lineage/lineage.py``).
 """
 
@@ -32,7 +32,7 @@ class Point:
     """Episodes."""
     validation_mean: float | None
     best: float | None
-    """So far; None where there was no candidate yet."""
+    """So far; None if there was no candidate yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class LearningCurve:
     points: tuple[Point, ...]
     budget: int
     baseline: float | None
-    """Where the curve begins: the random anchor, or the first candidate where no anchor is known."""
+    """The start of the curve: the random anchor, or the first candidate if no anchor is known."""
     final: float | None
-    """Where it ends; None where there was no candidate."""
+    """The end of the curve; None without a candidate."""
     area: float | None
-    """Under (best - baseline) / (final - baseline), clipped to [0, 1], over the budget; None without a candidate."""
+    """The area under (best - baseline) / (final - baseline), clipped to [0, 1]; None without a candidate."""
     area_to_published: float | None
-    """Under (best - random) / (best published - random), clipped likewise; None where one of them is not known."""
+    """The area under (best - random) / (best published - random), clipped likewise; None if an end is not known."""
     episodes_to: Mapping[str, int | None]
-    """Episodes spent when so much of the final improvement was there; None where nothing was improved."""
+    """Episodes spent until each share of the final improvement; None without an improvement."""
     largest_jump: float | None = None
-    """The largest rise by one submission, as a share of the whole improvement; None where nothing was improved."""
+    """The largest rise by one submission, as a share of the whole improvement; None if nothing was improved."""
     largest_jump_at: int | None = None
     """Episodes spent by then."""
     last_gain_at: int | None = None
@@ -86,7 +86,7 @@ def measure(record: RunRecord) -> LearningCurve:
         final=final,
         area=None if baseline is None or final is None else _area(points, state.budget, Scale(baseline, final)),
         area_to_published=_area(points, state.budget, scale) if scale and final is not None else None,
-        episodes_to={f"{part:.0%}": _reached(points, baseline, final, part) for part in SHARES},
+        episodes_to={f"{part:.0%}": _episodes_to_reach(points, baseline, final, part) for part in SHARES},
         largest_jump=jump,
         largest_jump_at=jump_at,
         last_gain_at=last_gain_at,
@@ -130,7 +130,7 @@ def _area(points: Sequence[Point], budget: int, scale: Scale) -> float | None:
     return math.fsum(height * width for height, width in zip(heights, widths, strict=True)) / budget
 
 
-def _reached(points: Sequence[Point], baseline: float | None, final: float | None, part: float) -> int | None:
+def _episodes_to_reach(points: Sequence[Point], baseline: float | None, final: float | None, part: float) -> int | None:
     if baseline is None or final is None or not final > baseline:
         return None
     due = final if math.isinf(final - baseline) else min(final, baseline + part * (final - baseline))
@@ -144,7 +144,7 @@ def table(curve: LearningCurve) -> Table:
 
 
 def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:
-    """Return means over runs; of episodes to a share, over those runs that improved."""
+    """Return means over runs; episodes to a share are averaged over the runs that improved."""
     return {
         "area": mean(curve.area for curve in curves),
         "area to published": mean(curve.area_to_published for curve in curves),

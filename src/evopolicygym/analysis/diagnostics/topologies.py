@@ -1,4 +1,4 @@
-"""How many different programs a run tried, how long it stayed with each, and what of them it kept.
+"""The different programs that a run tried, how long it stayed with each, and how much it preserved.
 
 A *topology* is a program without its literals, names and order (``analysis/lineage/normal_form.py``): two submissions
 of one topology differ in settings alone.
@@ -23,9 +23,9 @@ class Topology:
     submissions: int
     episodes: int
     validation_best: float | None
-    """The best validation mean among its submissions; None where none is known."""
+    """The best validation mean among its submissions; None if none is known."""
     gain: float | None
-    """By how much that is above the best of all submissions before its first; None where either is not known."""
+    """How far that is above the best of all submissions before its first; None if either is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Topologies:
     """One run's programs."""
 
     topologies: tuple[Topology, ...]
-    """In the order in which they came; submissions that can't be parsed, or aren't there, have none."""
+    """In order of first appearance; submissions that can't be parsed, or are missing, have none."""
     rollbacks: int
     """Submissions that went back to a topology that others came after."""
     preserved: float | None
-    """Mean over edits of the share of the parent's functions that were kept unchanged; None where none had any."""
+    """Mean over edits of the share of the parent's functions that were kept unchanged; None if none had any."""
 
 
 def measure(record: RunRecord) -> Topologies:
@@ -68,7 +68,7 @@ def _topology(own: Sequence[Descent], bests: Sequence[float | None]) -> Topology
 
 
 def _rollbacks(known: Iterable[Descent]) -> int:
-    """Return how many submissions have a topology that was there before, but not right before."""
+    """Return how many submissions return to an earlier topology that is not the previous one."""
     seen: set[int | None] = set()
     count, last = 0, None
     for descent in known:
@@ -79,7 +79,7 @@ def _rollbacks(known: Iterable[Descent]) -> int:
 
 
 def table(found: Topologies) -> Table:
-    """Return what came of each topology."""
+    """Return a table of the topologies."""
     columns = ("topology", "first", "submissions", "episodes", "best validation", "gain")
     rows = tuple(
         (number, topology.first, topology.submissions, topology.episodes, topology.validation_best, topology.gain)

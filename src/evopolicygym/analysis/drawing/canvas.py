@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.drawing.figure import EXTRA, GREY, Look
+from evopolicygym.analysis.drawing.figure import EXTRA, GREY, EntryStyle
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.bootstrap import Floats
 from evopolicygym.core.errors import MissingExtra, UnknownName
@@ -36,24 +36,25 @@ except ImportError as error:
 
 
 __all__ = [
-    "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "few_ticks", "finite", "foot", "key", "keyed", "name_rows",
-    "number", "panels", "saved", "sheet_of", "styled", "worded",
+    "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "add_legend", "all_finite", "few_ticks",
+    "figure_bytes", "legend_key", "legend_label", "name_rows", "new_figure", "number", "panels",
+    "placeholder_figure", "with_style",
 ]  # fmt: skip
 FORMATS = ("svg", "png", "pdf")
 WIDTH = 7.2
-"""Of every figure."""
+"""The width of every figure."""
 DOTS = 200
-"""Of a PNG, per inch."""
+"""The resolution of a PNG, in dots per inch."""
 SMALL = 8.0
 """Points of the smallest text."""
 KEY_HEIGHT = 0.165
-"""Of a line of the legend."""
+"""The height of a line of the legend."""
 LABEL_HEIGHT = 0.22
 PAD = 0.05
 RIGHT = 0.985
-"""Where panels end, in parts of the width: a panel's title may be longer than it."""
+"""The right end of the panels, as a share of the width: a panel's title may be longer than the panel."""
 PLACE_DIGITS = 9
-"""Behind the point, of where a panel stands in its figure."""
+"""Decimals of a panel's position."""
 THOUSANDS, MILLION = 10_000, 1_000_000
 STYLE: Mapping[Any, Any] = {
     "axes.axisbelow": True,
@@ -91,7 +92,7 @@ STYLE: Mapping[Any, Any] = {
 
 @contextmanager
 def _style() -> Iterator[None]:
-    """Have our style for a while, whatever a user's matplotlibrc says."""
+    """Apply our style for a while, independent of the user's matplotlibrc."""
     with mpl.rc_context(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         mpl.rcdefaults()
@@ -99,19 +100,19 @@ def _style() -> Iterator[None]:
         yield
 
 
-def styled(draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figure]:
-    """Have a figure drawn in our style."""
+def with_style(draw: Callable[[Findings], Figure]) -> Callable[[Findings], Figure]:
+    """Return a function that draws in our style."""
 
     @wraps(draw)
-    def drawn(findings: Findings) -> Figure:
+    def draw_with_style(findings: Findings) -> Figure:
         with _style():
             return draw(findings)
 
-    return drawn
+    return draw_with_style
 
 
-def saved(figure: Figure, form: str) -> bytes:
-    """Return a figure as a file's bytes; raise ``UnknownName`` where there is no such format."""
+def figure_bytes(figure: Figure, form: str) -> bytes:
+    """Return the bytes of a figure's file; raise ``UnknownName`` for an unknown format."""
     if form not in FORMATS:
         raise UnknownName("format of figures", form, FORMATS)
     stream = io.BytesIO()
@@ -134,7 +135,7 @@ def saved(figure: Figure, form: str) -> bytes:
     return stream.getvalue()
 
 
-def sheet_of(title: str, height: float) -> Figure:
+def new_figure(title: str, height: float) -> Figure:
     """Return an empty figure."""
     figure = Figure(
         figsize=(WIDTH, height), dpi=DOTS, layout=ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, 0, RIGHT, 1))
@@ -143,9 +144,9 @@ def sheet_of(title: str, height: float) -> Figure:
     return figure
 
 
-def worded(title: str, words: str) -> Figure:
-    """Return a figure that says why there is nothing to be seen."""
-    figure = sheet_of(title, 1.2)
+def placeholder_figure(title: str, words: str) -> Figure:
+    """Return a figure with a text in place of a drawing."""
+    figure = new_figure(title, 1.2)
     figure.text(0.5, 0.4, words, ha="center", va="center", color=GREY, wrap=True)
     return figure
 
@@ -160,10 +161,10 @@ def panels(
     sharex: bool = False,
     sharey: bool = False,
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure with a panel for each name, all of one size; ``below`` is room for what they share."""
+    """Return a figure with a panel of equal size for each name; ``below`` is the height of what they share."""
     columns = max(1, min(columns, len(names)))
     rows = math.ceil(len(names) / columns)
-    figure = sheet_of(title, rows * height + below + 0.4)
+    figure = new_figure(title, rows * height + below + 0.4)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     cells = [axes for row in grid for axes in row]
     for axes, name in zip(cells, names, strict=False):
@@ -174,7 +175,7 @@ def panels(
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Have a row for each name, from the top down."""
+    """Label a row for each name, from the top down."""
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -182,7 +183,7 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def few_ticks(axis: Any, most: int = 4, *, whole: bool = False) -> None:  # noqa: ANN401 - either axis
-    """Have few and short numbers on an axis."""
+    """Put few and short numbers on an axis."""
     axis.set_major_locator(MaxNLocator(most, integer=whole, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _at: number(value)))
 
@@ -194,15 +195,15 @@ def number(value: float) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
-    """Say what the panels share along x and y, and below them what is what; the figure grows by what that takes."""
+def add_legend(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
+    """Add the shared labels of x and y and the legend, and increase the figure's height accordingly."""
     keys = list(keys)
     longest = max((len(key.get_label()) for key in keys), default=0)
     columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
     below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
-    taken = below + (LABEL_HEIGHT if label else 0.0)
-    height = figure.get_figheight() + taken
-    part = taken / height
+    extra = below + (LABEL_HEIGHT if label else 0.0)
+    height = figure.get_figheight() + extra
+    part = extra / height
     figure.set_figheight(height)
     figure.set_layout_engine(ConstrainedLayoutEngine(w_pad=PAD, h_pad=PAD, rect=(0, part, RIGHT, 1 - part)))
     if keys:
@@ -213,28 +214,28 @@ def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str
         figure.supylabel(side, y=(part + 1) / 2)
 
 
-def key(look: Look, name: str) -> Line2D:
-    """Return an entry's line of the legend."""
-    return Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line, label=keyed(name))
+def legend_key(look: EntryStyle, name: str) -> Line2D:
+    """Return the line of an entry in the legend."""
+    return Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.line, label=legend_label(name))
 
 
-def keyed(name: str) -> str:
-    """Return a name as a legend shows it, which hides those that begin with an underscore."""
+def legend_label(name: str) -> str:
+    """Return a name for a legend, which would hide a name with a leading underscore."""
     return f" {name}" if name.startswith("_") else name
 
 
-def finite(*values: float | None) -> bool:
+def all_finite(*values: float | None) -> bool:
     """Return whether all numbers are there and can be drawn."""
     return all(value is not None and math.isfinite(value) for value in values)
 
 
 Point = tuple[float, float | None]
-"""A place, and what holds from there to the next point; None where nothing is known yet."""
+"""A position, and the value from there to the next point; None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Several step functions as one; not a number where one of them isn't known."""
+    """The mean, least and largest of several step functions; not a number where one is unknown."""
 
     at: Floats
     mean: Floats
@@ -243,23 +244,23 @@ class Band:
 
 
 def band(curves: Iterable[Sequence[Point]], end: float) -> Band | None:
-    """Return the band of some curves, each of which holds to the end; None where there is nowhere all are known."""
+    """Return the band of some curves up to the end; None if a curve has no known value."""
     known = [[(at, value) for at, value in curve if value is not None and math.isfinite(value)] for curve in curves]
     if not known or not all(known):
         return None
     grid = np.array(sorted({at for curve in known for at, _ in curve if at <= end} | {end}), dtype=float)
-    values = np.array([_held(curve, grid) for curve in known])
+    values = np.array([_values_on_grid(curve, grid) for curve in known])
     return Band(grid, values.mean(axis=0), values.min(axis=0), values.max(axis=0))
 
 
-def _held(curve: Sequence[tuple[float, float]], grid: Floats) -> Floats:
+def _values_on_grid(curve: Sequence[tuple[float, float]], grid: Floats) -> Floats:
     places, values = np.array([at for at, _ in curve]), np.array([value for _, value in curve])
     before = np.searchsorted(places, grid, side="right") - 1
     return np.where(before >= 0, values[before], np.nan)
 
 
-def draw_band(axes: Axes, found: Band, look: Look, *, repeats: int) -> None:
-    """Draw a band in an entry's look; of one repeat there is a line only."""
+def draw_band(axes: Axes, found: Band, look: EntryStyle, *, repeats: int) -> None:
+    """Draw a band in an entry's style; a single repeat is a line only."""
     axes.plot(
         found.at, found.mean, drawstyle="steps-post", color=look.colour, linestyle=look.line, marker=look.marker,
         markevery=max(1, len(found.at) // 4), markersize=3.5,

@@ -25,7 +25,7 @@ FIGURES = Registry(
     attribute="FIGURE",
 )
 EXTRA = "figures"
-"""The optional dependencies of ours that figures need."""
+"""The name of the optional dependencies that figures need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,9 @@ class Drawing:
 
     title: str
     says: str
-    """What a reader sees in it: a sentence."""
+    """What a reader sees in it, in a sentence."""
     computed: str
-    """How what it shows was computed: a sentence."""
+    """How it was computed, in a sentence."""
     draw: "Callable[[Findings], Figure]"
     """Returns a figure of any findings, none included; a pure function."""
     needs: tuple[str, ...] = ()
@@ -55,64 +55,64 @@ LONGEST = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How one entry is drawn."""
+class EntryStyle:
+    """The style of an entry."""
 
     colour: str
     marker: str
     line: Line
 
 
-def look(place: int) -> Look:
-    """Return the look of the entry at a place; the first 280 have different ones."""
-    return Look(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], LINES[place % len(LINES)])
+def entry_style(place: int) -> EntryStyle:
+    """Return the style of the entry at a place; the first 280 differ."""
+    return EntryStyle(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], LINES[place % len(LINES)])
 
 
-def looks(findings: Findings) -> dict[str, Look]:
-    """Return the look of each entry, the same in all figures: those that were played, then the shipped ones."""
+def entry_styles(findings: Findings) -> dict[str, EntryStyle]:
+    """Return the style of each entry, the same in all figures: the played ones, then the shipped ones."""
     standings = findings.board.standings if findings.board else ()
     labels = dict.fromkeys([*findings.labels, *(standing.entry.label for standing in standings)])
-    return {label: look(place) for place, label in enumerate(labels)}
+    return {label: entry_style(place) for place, label in enumerate(labels)}
 
 
-def names(labels: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
-    """Return what labels are called in a figure: short, in one line, and different where the labels are."""
+def short_names(labels: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
+    """Return the short names of labels in a figure: in one line, and different if the labels are."""
     found: dict[str, str] = {}
     for label in labels:
-        name, again = shortened(label, longest), 2
+        name, again = shorten(label, longest), 2
         while name in found.values():
-            name, again = f"{shortened(label, longest - 4)} ({again})", again + 1
+            name, again = f"{shorten(label, longest - 4)} ({again})", again + 1
         found[label] = name
     return found
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
-    """Return a text in one line of so many characters; an ellipsis stands for its middle where it is longer."""
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Return a text in one line of at most ``longest`` characters; an ellipsis replaces the middle of a longer text."""
     text = printable(text)
     tail = longest // 3
     return text if len(text) <= longest else f"{text[: longest - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
 
 
 KINDS = (*COUNTED, *ASIDE)
-"""In the order in which they are drawn."""
+"""The kinds of edit, in the order of drawing."""
 
 
 @dataclass(frozen=True, slots=True)
-class EditLook:
-    """How one kind of edit is drawn."""
+class EditStyle:
+    """The style of a kind of edit."""
 
     colour: str
     hatch: str
-    """Of a bar."""
+    """The hatch of a bar."""
     marker: str
-    """Of a point."""
+    """The marker of a point."""
 
 
-EDIT_LOOKS: Mapping[EditKind, EditLook] = {
-    EditKind.STRUCTURAL: EditLook(COLOURS[0], HATCHES[0], "s"),
-    EditKind.PARAMETRIC: EditLook(COLOURS[4], HATCHES[1], "o"),
-    EditKind.COSMETIC: EditLook(COLOURS[3], HATCHES[2], "P"),
-    EditKind.REVERT: EditLook(COLOURS[2], HATCHES[4], "v"),
-    EditKind.REPAIR: EditLook(COLOURS[1], HATCHES[3], "^"),
-    EditKind.NONE: EditLook(GREY, HATCHES[2], "."),
+EDIT_STYLES: Mapping[EditKind, EditStyle] = {
+    EditKind.STRUCTURAL: EditStyle(COLOURS[0], HATCHES[0], "s"),
+    EditKind.PARAMETRIC: EditStyle(COLOURS[4], HATCHES[1], "o"),
+    EditKind.COSMETIC: EditStyle(COLOURS[3], HATCHES[2], "P"),
+    EditKind.REVERT: EditStyle(COLOURS[2], HATCHES[4], "v"),
+    EditKind.REPAIR: EditStyle(COLOURS[1], HATCHES[3], "^"),
+    EditKind.NONE: EditStyle(GREY, HATCHES[2], "."),
 }

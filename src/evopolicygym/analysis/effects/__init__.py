@@ -1,1 +1,1 @@
-"""What knobs do: level means, paired differences between levels, with intervals and adjusted p-values."""
+"""The effects of knobs: level means, paired differences between levels, with intervals and adjusted p-values."""

@@ -25,12 +25,12 @@ HARNESS, MODEL = "harness", "model"
 ALLOWANCE = {"max_cost": "cost", "max_tokens": "tokens", "max_time": "seconds", "max_turns": "turns"}
 """Knobs of an agent's allowance, and what an allowance calls them."""
 RECORDED = {option.name: option.record_field or option.name for option in RUN_OPTIONS if option.is_knob}
-"""The property of a run that holds a knob's level."""
+"""The property of a run that has the level of a knob."""
 DEFAULTS = {option.name: option.default for option in RUN_OPTIONS if option.is_knob}
 KNOBS = (*RECORDED, HARNESS)
-"""What effects can be asked of."""
+"""The knobs whose effects can be computed."""
 UNASKED = {HARNESS, MODEL}
-"""Those that are compared only where somebody asks for it."""
+"""The knobs that are compared only on request."""
 OF_TASK = {name: recorded for name, recorded in RECORDED.items() if recorded in OF_ENTRIES}
 
 
@@ -44,24 +44,24 @@ def level_of(run: RunResult, knob: str) -> Any:  # noqa: ANN401 - any knob's
 
 
 def agent_of(run: RunResult, knobs: Iterable[str]) -> tuple[Hashable, ...]:
-    """Return what agent played a run, all that it is but for the knobs that are compared."""
+    """Return the identity of a run's agent without the knobs that are compared."""
     own = {HARNESS: run.agent, MODEL: run.model, "effort": run.effort}
     own |= {name: level_of(run, name) for name in ALLOWANCE}
-    named = run.options_text, *run.command, *run.programs, run.given_label
-    return (*(own[name] for name in own if name not in set(knobs)), *named)
+    identity = run.options_text, *run.command, *run.programs, run.given_label
+    return (*(own[name] for name in own if name not in set(knobs)), *identity)
 
 
-def knobs_that_differ(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
-    """Return the levels of each knob that is asked for, or that differs between runs of an agent on a task.
+def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+    """Return the levels of each requested knob, or of each knob that differs between runs of an agent on a task.
 
-    Raises ``UsageError`` where there is no such knob, or nothing differs.
+    Raises ``UsageError`` for an unknown knob, or if nothing differs.
     """
-    if unknown := [name for name in asked if name not in KNOBS]:
+    if unknown := [name for name in requested if name not in KNOBS]:
         raise UnknownName("knob", unknown[0], KNOBS)
-    found = {name: _levels(runs, name) for name in asked or KNOBS if asked or _differs(runs, name)}
+    found = {name: _levels(runs, name) for name in requested or KNOBS if requested or _differs(runs, name)}
     several = {name: levels for name, levels in found.items() if len(levels) > 1}
-    if not several or len(several) < len(asked):
-        alike = ", ".join(name for name in asked if name not in several) or "every knob"
+    if not several or len(several) < len(requested):
+        alike = ", ".join(name for name in requested if name not in several) or "every knob"
         raise UsageError(
             f"All {len(runs)} runs have the same level of {alike}; effects are of runs whose knobs differ. What works: "
             f"a suite that crosses one, such as evopolicygym suite NAME --cross budget=8,32, or several directories."
@@ -70,20 +70,20 @@ def knobs_that_differ(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> d
 
 
 def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) -> None:
-    """Raise ``UsageError`` where runs on a task differ in more than the knobs."""
+    """Raise ``UsageError`` if runs on a task differ in more than the knobs."""
     by = {OF_TASK[name] for name in knobs if name in OF_TASK}
     if found := differences(runs, by):
         listed = "\n- ".join(found.values())
-        named = [name for name, recorded in OF_TASK.items() if recorded in found]
+        also = [name for name, recorded in OF_TASK.items() if recorded in found]
         ways = ["name only the runs of one suite (one directory or several)"]
-        ways += [f"compare these levels too, with --knobs {','.join([*knobs, *named])}"] if named else []
+        ways += [f"compare these levels too, with --knobs {','.join([*knobs, *also])}"] if also else []
         raise UsageError(
             f"These runs differ in more than {', '.join(knobs)}:\n- {listed}\nWhat works: {', or '.join(ways)}."
         )
 
 
 def _differs(runs: Sequence[RunResult], knob: str) -> bool:
-    """Return whether a knob differs between runs; one of an agent only where it is the same agent but for it."""
+    """Return whether a knob differs between runs; for an agent's knob, between runs of otherwise the same agent."""
     if knob in UNASKED:
         return False
     levels: dict[Hashable, set[str]] = defaultdict(set)
@@ -122,36 +122,36 @@ class LevelMean:
 
 @dataclass(frozen=True, slots=True)
 class LevelDifference:
-    """How much better runs are at one level of a knob than at another, in pairs."""
+    """The paired difference between two levels of a knob."""
 
     knob: str
     level: Any
-    """Whose mean is the minuend."""
+    """The level whose mean is the minuend."""
     over: Any
     environment: str
     """Empty for the mean over environments."""
     environments: int
     pairs: int
     difference: MeanEstimate
-    """Of normalised scores."""
+    """The difference of normalised scores."""
     returns: float | None
-    """The same in returns; None over several environments."""
+    """The difference of returns; None over several environments."""
     p_adjusted: float | None = None
-    """As Holm adjusts it over all differences that are shown."""
+    """The p-value, adjusted by Holm over all differences of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """All that is shown of knobs."""
+    """The effects of all knobs."""
 
     knobs: Mapping[str, tuple[Any, ...]]
     """The levels of each."""
     means: tuple[LevelMean, ...]
     differences: tuple[LevelDifference, ...]
-    """Of each knob and each two of its levels: over all environments, then of each environment."""
+    """The differences of each two levels of each knob: over all environments, then by environment."""
     notes: tuple[str, ...]
     scales: Mapping[str, TaskScale]
-    """What 0 and 1 of normalised scores are, by environment."""
+    """The ends of the normalised scale, by environment."""
 
     @property
     def overall(self) -> tuple[LevelDifference, ...]:
@@ -172,29 +172,29 @@ class ScoredRun:
     agent: Hashable
     seed: int
     levels: Mapping[str, Any]
-    """Of each knob that is compared."""
+    """The levels of the knobs that are compared."""
     scores: Floats
     """Normalised, by held-out case."""
 
     def block(self, knob: str) -> Hashable:
-        """All that two runs of a pair have in common."""
+        """Return what the two runs of a pair have in common."""
         others = tuple(str(level) for name, level in self.levels.items() if name != knob)
         return (self.environment, self.agent, self.seed, others)
 
 
-def effects(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> Effects:
-    """Return what the knobs of runs do, those asked for or all that differ; raise ``UsageError`` for other differences.
+def effects(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> Effects:
+    """Return the effects of the requested knobs, or of all that differ; raise ``UsageError`` for other differences.
 
-    Agents' names and models are knobs only where asked for.
+    Agents' names and models are knobs only on request.
     """
-    knobs = knobs_that_differ(runs, asked)
+    knobs = knobs_that_differ(runs, requested)
     refuse_other_differences(runs, list(knobs))
     runs, repeated = distinct_runs(runs)
     scales, notes = _scales(runs, knobs)
     notes = [*repeated, *notes]
     if not scales:
         raise UsageError(f"{notes[-1]} There is nothing to normalise scores by; runs with better agents would work.")
-    scored = [_scored(run, knobs, scales[run.task]) for run in runs if run.task in scales]
+    scored = [_score_run(run, knobs, scales[run.task]) for run in runs if run.task in scales]
     return effects_of(scored, knobs, scales, notes)
 
 
@@ -204,8 +204,8 @@ def effects_of(
     scales: Mapping[str, TaskScale],
     notes: Sequence[str] = (),
 ) -> Effects:
-    """Return what knobs do by the scores of runs; raise ``UsageError`` where no two of them are a pair."""
-    means, found, said = [], [], list(notes)
+    """Return the effects of knobs on the scores of runs; raise ``UsageError`` if no two of them are a pair."""
+    means, found, all_notes = [], [], list(notes)
     for knob, levels in knobs.items():
         blocks = _blocks(runs, knob)
         if any(len(block) > 1 for block in blocks):
@@ -213,16 +213,16 @@ def effects_of(
             for over, level in combinations(levels, 2):
                 found += _differences(knob, over, level, blocks, scales)
         else:
-            said.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
+            all_notes.append(f"No two runs are a pair that differs in {knob} alone: nothing is said of it.")
     if not found:
         raise UsageError(_no_pairs(knobs))
     levels_of = {knob: tuple(levels) for knob, levels in knobs.items()}
-    adjusted = tuple(_adjusted(found))
-    return Effects(levels_of, tuple(means), adjusted, (*said, *_notes(found, means)), scales)
+    adjusted = tuple(_adjust_p_values(found))
+    return Effects(levels_of, tuple(means), adjusted, (*all_notes, *_notes(found, means)), scales)
 
 
 def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
-    """Return what 0 and 1 of normalised scores are by task, and what a reader has to know of the runs."""
+    """Return the normalised scale of each task, and notes on the runs."""
     named = [replace(run, label=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}") for run in runs]
     table = score_table(named, (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
@@ -238,7 +238,7 @@ def _levels_of(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
     return {knob: level_of(run, knob) for knob in knobs}
 
 
-def _scored(run: RunResult, knobs: Mapping[str, Any], scale: TaskScale) -> ScoredRun:
+def _score_run(run: RunResult, knobs: Mapping[str, Any], scale: TaskScale) -> ScoredRun:
     returns = run.held_out_returns or (scale.low,) * max(1, run.held_out_cases)
     scores = (np.array(returns, dtype=float) - scale.low) / (scale.best - scale.low)
     return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels_of(run, knobs), scores)
@@ -264,7 +264,7 @@ def _mean(several: Sequence[Floats]) -> Floats:
 
 
 def _means(knob: str, levels: Sequence[Any], blocks: Iterable[Block]) -> list[LevelMean]:
-    """Return the mean of each level over the blocks that have all levels, so that means differ by the level alone."""
+    """Return the mean of each level over the blocks with all levels, so that means differ by the level alone."""
     whole = [block for block in blocks if len(block) == len(levels)]
     if not whole:
         return []
@@ -306,7 +306,7 @@ def _first(block: Block) -> ScoredRun:
 
 
 def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]:
-    """Return what was measured by environment and agent; a row is a seed, over all levels of the other knobs."""
+    """Return the values by environment and agent; a row is a seed, over all levels of the other knobs."""
     rows: dict[tuple[str, Hashable], dict[int, list[Floats]]] = defaultdict(lambda: defaultdict(list))
     for run, values in measured:
         rows[run.environment, run.agent][run.seed].append(values)
@@ -316,7 +316,7 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
     ]
 
 
-def _adjusted(found: Sequence[LevelDifference]) -> list[LevelDifference]:
+def _adjust_p_values(found: Sequence[LevelDifference]) -> list[LevelDifference]:
     known = [contrast.difference.p for contrast in found if contrast.difference.p is not None]
     adjusted = iter(holm(known))
     return [

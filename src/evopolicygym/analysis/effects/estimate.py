@@ -23,8 +23,8 @@ _MOST = 1e4
 """Degrees of freedom from which on the distribution is the normal one."""
 
 
-def reaches(variances: Sequence[float], freedoms: Sequence[float]) -> Floats:
-    """Return how far an interval reaches to both sides at each level of the table, from level 1 to the smallest.
+def half_widths(variances: Sequence[float], freedoms: Sequence[float]) -> Floats:
+    """Return the half-widths of an interval at each level of the table, from level 1 to the smallest.
 
     The construction is that of ``ranking.bootstrap.half_width``: midway between Student's at Satterthwaite's degrees of
     freedom and that of Banerjee (1960).
@@ -35,8 +35,8 @@ def reaches(variances: Sequence[float], freedoms: Sequence[float]) -> Floats:
     return np.asarray((satterthwaite + np.sqrt(np.sum(squares, axis=0))) / 2)
 
 
-def reach_at(level: float, table: Floats) -> float:
-    """Return how far the interval reaches whose two-sided level is, say, 0.05."""
+def half_width_at(level: float, table: Floats) -> float:
+    """Return the half-width of the interval at a two-sided level such as 0.05."""
     return float(np.interp(-math.log(level), -_LOG_P, table))
 
 
@@ -77,22 +77,22 @@ LEVEL = 0.05
 
 
 class Spread(StrEnum):
-    """From what it is known how far a mean may be off."""
+    """The source of the uncertainty of a mean."""
 
     REPEATS = "repeats"
     AGENTS = "agents"
-    """There is one repeat each: an environment's agents stand for repeats, and how they differ widens the interval."""
+    """There is one repeat each: an environment's agents serve as repeats, and their differences widen the interval."""
     ENVIRONMENTS = "environments"
-    """There is one repeat of one agent each: environments stand for repeats."""
+    """There is one repeat of one agent each: environments serve as repeats."""
     CASES = "cases"
-    """There is a single run each: the interval is about the choice of cases only, and nothing is decided."""
+    """There is a single run each: the interval covers the choice of cases only, and there is no p-value."""
     NOTHING = "nothing"
-    """All that was measured is the same, or there is a single case of a single run."""
+    """All values are equal, or there is a single case of a single run."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredGroup:
-    """What was measured of one agent on one environment."""
+    """The values of an agent on an environment."""
 
     environment: str
     values: Floats
@@ -105,7 +105,7 @@ class MeanEstimate:
 
     value: float
     interval: Interval | None
-    """Of 95 %; None where nothing is known of it."""
+    """The 95 % interval; None if it is not known."""
     p: float | None
     """Two-sided, of the mean being 0; None below two repeats of anything."""
     spread: Spread
@@ -129,8 +129,8 @@ def mean_estimate(groups: Sequence[MeasuredGroup]) -> MeanEstimate:
     parts = [_of_rows(units), _of_cases(units)]
     if not any(variance > 0 for variance, _ in parts):
         return MeanEstimate(value, None, None, Spread.NOTHING)
-    table = reaches([variance for variance, _ in parts], [freedom for _, freedom in parts])
-    reach = reach_at(LEVEL, table)
+    table = half_widths([variance for variance, _ in parts], [freedom for _, freedom in parts])
+    reach = half_width_at(LEVEL, table)
     decided = spread is not Spread.CASES
     return MeanEstimate(
         value, Interval(value - reach, value + reach), p_value(value, table) if decided else None, spread
@@ -184,7 +184,7 @@ def _of_cases(units: Sequence[_Unit]) -> tuple[float, float]:
 
 
 def _of_runs_on_cases(unit: _Unit) -> float:
-    """Return what of the variance between cases' means is of runs on cases, which the runs' variance has already."""
+    """Return the part of the variance between cases' means that the variance of runs already includes."""
     if unit.rows == 1:
         return 0.0
     means = unit.values.mean(axis=1, keepdims=True)

@@ -1,1 +1,1 @@
-"""Figures: what was found in runs, drawn; a file each, found by name. docs/use/report.md shows them."""
+"""The figures of a report, a file each, found by name. ``docs/use/report.md`` shows them."""

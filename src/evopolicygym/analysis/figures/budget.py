@@ -1,4 +1,4 @@
-"""Where the budget went: how many episodes each submission took, over the course of a run."""
+"""The allocation of the budget: the episodes of each submission over the course of a run."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -9,13 +9,13 @@ from evopolicygym.analysis.drawing.canvas import (
     Figure,
     FuncFormatter,
     Line2D,
-    foot,
+    add_legend,
     number,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import GREY, Drawing, Look, looks, names
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, EntryStyle, entry_styles, short_names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Allocation of the budget"
@@ -26,7 +26,7 @@ LONGEST = 26
 TENTHS = 10
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     uses = findings.measured("budget")
@@ -34,8 +34,8 @@ def draw(findings: Findings) -> Figure:
     shown = {label: own for label, own in found.items() if any(use.submissions for use in own)}
     entries = list(shown)[:MOST]
     if not entries:
-        return worded(TITLE, "No run has a submission.")
-    called, look = names(entries, LONGEST), looks(findings)
+        return placeholder_figure(TITLE, "No run has a submission.")
+    called, look = short_names(entries, LONGEST), entry_styles(findings)
     figure, cells = panels(
         TITLE, [called[entry] for entry in entries], columns=COLUMNS, height=1.6, sharex=True, sharey=True
     )
@@ -46,11 +46,11 @@ def draw(findings: Findings) -> Figure:
         Line2D([], [], linestyle="", marker="o", markerfacecolor="none", markersize=7, color="black", label="selected"),
         Line2D([], [], color="black", label="mean of each tenth of the budget"),
     ]
-    foot(figure, "budget spent before the submission (%)", keys, side="episodes of the submission")
+    add_legend(figure, "budget spent before the submission (%)", keys, side="episodes of the submission")
     return figure
 
 
-def _draw_entry(axes: Axes, uses: Sequence[BudgetUse], look: Look) -> None:
+def _draw_entry(axes: Axes, uses: Sequence[BudgetUse], look: EntryStyle) -> None:
     points = [
         (100 * (spending.spent - spending.episodes) / use.budget, spending.episodes, spending.is_selected)
         for use in uses

@@ -1,4 +1,4 @@
-"""How the policies grow as programs over a run: lines, functions and branches."""
+"""The size of policies as programs over a run: lines, functions and branches."""
 
 from collections.abc import Iterator
 
@@ -7,16 +7,16 @@ from evopolicygym.analysis.diagnostics.code import Code
 from evopolicygym.analysis.drawing.canvas import (
     Figure,
     Point,
+    add_legend,
     band,
     draw_band,
     few_ticks,
-    foot,
-    key,
+    legend_key,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import Drawing, looks, names
+from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Code over time"
@@ -25,7 +25,7 @@ MOST = 8
 COUNTED = {"lines": "lines that are not blank", "functions": "functions", "branches": "branches"}
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     runs = [
@@ -35,8 +35,8 @@ def draw(findings: Findings) -> Figure:
     ]
     entries = [label for label in findings.labels if any(label == own for own, _, _ in runs)][:MOST]
     if not entries:
-        return worded(TITLE, "No run has a checkpoint whose code could be read.")
-    look, shown = looks(findings), names(entries)
+        return placeholder_figure(TITLE, "No run has a checkpoint whose code could be read.")
+    look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(TITLE, list(COUNTED.values()), columns=3, height=1.9)
     for axes, what in zip(cells, COUNTED, strict=True):
         for label in entries:
@@ -48,7 +48,12 @@ def draw(findings: Findings) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xticks([0, 25, 50, 75, 100])
         few_ticks(axes.yaxis, 4, whole=True)
-    foot(figure, "budget spent (%)", [key(look[entry], shown[entry]) for entry in entries], side="latest submission")
+    add_legend(
+        figure,
+        "budget spent (%)",
+        [legend_key(look[entry], shown[entry]) for entry in entries],
+        side="latest submission",
+    )
     return figure
 
 

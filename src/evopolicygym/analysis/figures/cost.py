@@ -1,22 +1,32 @@
-"""What a score cost: money and tokens against the rank score."""
+"""The cost of a score: money and tokens against the rank score."""
 
 from collections.abc import Callable, Sequence
 
-from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing, looks, names
+from evopolicygym.analysis.drawing.canvas import (
+    Axes,
+    Figure,
+    add_legend,
+    all_finite,
+    few_ticks,
+    legend_key,
+    panels,
+    placeholder_figure,
+    with_style,
+)
+from evopolicygym.analysis.drawing.figure import Drawing, entry_styles, short_names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.leaderboard import Standing
 
 TITLE = "Cost against score"
 WIDE = 30
-"""How many times the least the most may be before the axis is logarithmic."""
+"""The ratio of the largest to the least value above which the axis is logarithmic."""
 AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
     ("money", "US dollars of a pass over its tasks", lambda standing: standing.cost),
     ("tokens", "tokens of a pass over its tasks", lambda standing: standing.tokens),
 )
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure: a panel for money and one for tokens, as far as they are known."""
     standings = (
@@ -27,18 +37,20 @@ def draw(findings: Findings) -> Figure:
         for title, label, of in AXES
         if (
             found := [
-                (standing, value) for standing in standings if (value := of(standing)) is not None and finite(value)
+                (standing, value) for standing in standings if (value := of(standing)) is not None and all_finite(value)
             ]
         )
     ]
     if not known:
-        return worded(TITLE, "No entry's runs all tell what they cost: agents without a model use no tokens.")
+        return placeholder_figure(
+            TITLE, "No entry's runs all tell what they cost: agents without a model use no tokens."
+        )
     entries = [
         standing.entry.label
         for standing in standings
         if any(standing is each for *_, found in known for each, _ in found)
     ]
-    look, shown = looks(findings), names(entries)
+    look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(TITLE, [title for title, *_ in known], columns=2, height=2.3, sharey=True)
     for axes, (_, label, found) in zip(cells, known, strict=True):
         for standing, value in found:
@@ -50,7 +62,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_xlabel(label)
         axes.set_ylim(-0.03, 1.03)
     cells[0].set_ylabel("mean rank score, 1 is best\n(line: 95 % interval)")
-    foot(figure, keys=[key(look[entry], shown[entry]) for entry in entries])
+    add_legend(figure, keys=[legend_key(look[entry], shown[entry]) for entry in entries])
     return figure
 
 

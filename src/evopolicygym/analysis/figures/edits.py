@@ -1,12 +1,22 @@
-"""What was changed from a submission's parent to it, and which kind of change paid."""
+"""The edits from each submission's parent to it, and which kinds of edit paid."""
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from evopolicygym.analysis.diagnostics.edits import Edits, total
-from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import EDIT_LOOKS, KINDS, Drawing, names
+from evopolicygym.analysis.drawing.canvas import (
+    SMALL,
+    Axes,
+    Figure,
+    Patch,
+    add_legend,
+    name_rows,
+    panels,
+    placeholder_figure,
+    with_style,
+)
+from evopolicygym.analysis.drawing.figure import EDIT_STYLES, KINDS, Drawing, short_names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.lineage.edits import COUNTED, EditKind
 
@@ -17,7 +27,7 @@ LONGEST = 24
 COLUMNS = 2
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure: a row of two panels for each kind of task."""
     runs = [(run.group, edits) for run, edits in findings.measured("edits")]
@@ -30,9 +40,9 @@ def draw(findings: Findings) -> Figure:
         for kind in kinds
     }
     if not any(edits for _, edits in runs if edits.submissions):
-        return worded(TITLE, "No run has a submission.")
+        return placeholder_figure(TITLE, "No run has a submission.")
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.75 + 0.42 * len(entries), sharey=True)
-    shown = names(entries, LONGEST)
+    shown = short_names(entries, LONGEST)
     for at, kind in enumerate(kinds):
         shares, rates = cells[2 * at], cells[2 * at + 1]
         for row, label in enumerate(entries):
@@ -45,7 +55,7 @@ def draw(findings: Findings) -> Figure:
             axes.tick_params(labelbottom=True)
         shares.set_xlim(0, 100)
         rates.set_xlim(0, 118)  # room for what stands beside a whole bar
-    foot(figure, keys=[_bar_key(kind) for kind in KINDS])
+    add_legend(figure, keys=[_bar_key(kind) for kind in KINDS])
     return figure
 
 
@@ -71,7 +81,7 @@ def _draw_rates(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
 
 
 def _bar(kind: EditKind) -> dict[str, Any]:
-    look = EDIT_LOOKS[kind]
+    look = EDIT_STYLES[kind]
     return {"facecolor": look.colour, "hatch": look.hatch, "edgecolor": "white", "linewidth": 0.4}
 
 

@@ -1,11 +1,21 @@
-"""What went wrong: submissions that could not be loaded, episodes that failed, and what was mended."""
+"""Failures: submissions that could not be loaded, episodes that failed, and the share that was mended."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import COLOURS, HATCHES, Drawing, names
+from evopolicygym.analysis.drawing.canvas import (
+    SMALL,
+    Axes,
+    Figure,
+    Patch,
+    add_legend,
+    name_rows,
+    panels,
+    placeholder_figure,
+    with_style,
+)
+from evopolicygym.analysis.drawing.figure import COLOURS, HATCHES, Drawing, short_names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
@@ -23,28 +33,28 @@ NARROWEST = 10.0
 """Percent of the shortest axis."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     runs = [(run.result.label, found) for run, found in findings.measured("failures")]
     entries = [label for label in findings.labels if any(own == label for own, _ in runs)][:MOST]
     if not entries:
-        return worded(TITLE, "No run's failures are known.")
-    shown = names(entries, LONGEST)
+        return placeholder_figure(TITLE, "No run's failures are known.")
+    shown = short_names(entries, LONGEST)
     titles = ["submissions not loaded", "train episodes failed"]
     figure, (left, right) = panels(TITLE, titles, columns=2, height=0.9 + 0.26 * len(entries), sharey=True)
     for row, label in enumerate(entries):
         own = [found for entry, found in runs if entry == label]
         submissions = sum(len(found.submissions) for found in own)
         episodes = sum(found.episodes for found in own)
-        _draw_shares(left, row, _summed(found.statuses for found in own), STATUSES, submissions)
-        _draw_shares(right, row, _summed(found.reasons for found in own), REASONS, episodes)
-        judged = [
+        _draw_shares(left, row, _sum_counts(found.statuses for found in own), STATUSES, submissions)
+        _draw_shares(right, row, _sum_counts(found.reasons for found in own), REASONS, episodes)
+        outcomes = [
             submission.mended for found in own for submission in found.submissions if submission.mended is not None
         ]
-        if judged:
+        if outcomes:
             right.text(
-                1.02, row, f"{sum(judged)}/{len(judged)}", transform=right.get_yaxis_transform(), va="center",
+                1.02, row, f"{sum(outcomes)}/{len(outcomes)}", transform=right.get_yaxis_transform(), va="center",
                 fontsize=SMALL,
             )  # fmt: skip
     right.text(1.02, 1.02, "mended", transform=right.transAxes, fontsize=SMALL)
@@ -56,11 +66,11 @@ def draw(findings: Findings) -> Figure:
         axes.set_xlim(0, max(NARROWEST, axes.dataLim.x1 * 1.05))
         axes.set_xlabel(what)
     met = {part for _, found in runs for part in (*found.statuses, *found.reasons)}
-    foot(figure, keys=[_bar_key(part) for part in PARTS if part in met])
+    add_legend(figure, keys=[_bar_key(part) for part in PARTS if part in met])
     return figure
 
 
-def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+def _sum_counts(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
     for count in counts:
         total.update(count)

@@ -1,7 +1,7 @@
-"""Rank scores by family of tasks: where an entry is good."""
+"""Rank scores by family of tasks."""
 
-from evopolicygym.analysis.drawing.canvas import Figure, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names, shortened
+from evopolicygym.analysis.drawing.canvas import Figure, add_legend, name_rows, panels, placeholder_figure, with_style
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, entry_styles, short_names, shorten
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 
@@ -13,17 +13,17 @@ LONGEST = 20
 """Characters of a family's name."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     board = findings.board
     if board is None or not board.standings:
-        return worded(TITLE, "No entry has a finished run.")
+        return placeholder_figure(TITLE, "No entry has a finished run.")
     rows = [standing for standing in board.standings if standing.has_score][:MOST]
     families = list(dict.fromkeys(task.family for task in board.tasks))
-    titles = [shortened(family, LONGEST) for family in families]
+    titles = [shorten(family, LONGEST) for family in families]
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
-    look, shown = looks(findings), names(standing.entry.label for standing in rows)
+    look, shown = entry_styles(findings), short_names(standing.entry.label for standing in rows)
     for axes, family in zip(cells, families, strict=True):
         for row, standing in enumerate(rows):
             score = standing.families.get(family)
@@ -39,7 +39,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_xlim(-0.08, 1.08)
         name_rows(axes, [shown[standing.entry.label] for standing in rows])
         axes.tick_params(labelbottom=True)
-    foot(figure, "mean rank score over the family's tasks, 1 is best (line: 95 % interval)")
+    add_legend(figure, "mean rank score over the family's tasks, 1 is best (line: 95 % interval)")
     return figure
 
 

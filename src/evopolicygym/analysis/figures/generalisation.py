@@ -1,4 +1,4 @@
-"""How far what was seen holds where nothing was seen: train, validation and held-out of what was selected."""
+"""Generalisation: train, validation and held-out means of the selected checkpoint."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,15 +9,15 @@ from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    add_legend,
+    all_finite,
     few_ticks,
-    finite,
-    foot,
-    key,
+    legend_key,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing, EntryStyle, entry_styles, short_names, shorten
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import Estimate, estimate, mean
 
@@ -28,19 +28,19 @@ COLUMNS = 4
 LONGEST = 20
 SPLITS = ("train", "validation", "held_out")
 SPREAD = 0.4
-"""How far entries stand from each other at one split, all together."""
+"""The distance between the outermost entries at a split."""
 
 
 @dataclass(frozen=True, slots=True)
 class _EntryMeans:
-    """What an entry has on a task, over its repeats."""
+    """The means of an entry on a task, over its repeats."""
 
     splits: Mapping[str, Estimate | None]
     best_other: float | None
-    """The mean over those repeats of which it is known."""
+    """The mean over the repeats where it is known."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     entries = findings.labels[:MOST]
@@ -50,15 +50,15 @@ def draw(findings: Findings) -> Figure:
     }
     found = {task: own for task, own in found.items() if own}
     if not found:
-        return worded(TITLE, "No run has a selected checkpoint.")
-    look, shown = looks(findings), names(entries)
-    figure, cells = panels(TITLE, [shortened(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
+        return placeholder_figure(TITLE, "No run has a selected checkpoint.")
+    look, shown = entry_styles(findings), short_names(entries)
+    figure, cells = panels(TITLE, [shorten(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
     for axes, own in zip(cells, found.values(), strict=True):
         _draw_task(axes, own, entries, look)
-    keys = [key(look[entry], shown[entry]) for entry in entries if any(entry in own for own in found.values())]
+    keys = [legend_key(look[entry], shown[entry]) for entry in entries if any(entry in own for own in found.values())]
     if any(means.best_other is not None for own in found.values() for means in own.values()):
         keys.append(Line2D([], [], color="black", linestyle="", marker="_", markersize=9, label="best not selected"))
-    foot(figure, keys=keys, side="mean return ± s.e.")
+    add_legend(figure, keys=keys, side="mean return ± s.e.")
     return figure
 
 
@@ -76,7 +76,9 @@ def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
     return known[0] if len(known) == 1 else estimate([mean.mean for mean in known]) if known else None
 
 
-def _draw_task(axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str], look: Mapping[str, Look]) -> None:
+def _draw_task(
+    axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str], look: Mapping[str, EntryStyle]
+) -> None:
     for place, label in enumerate(entries):
         if label not in own:
             continue
@@ -85,13 +87,13 @@ def _draw_task(axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str
         points = [(at + aside, mean) for at, split in enumerate(SPLITS) if (mean := means.splits[split])]
         for at, mean in points:
             error = mean.standard_error
-            if error is not None and finite(error):
+            if error is not None and all_finite(error):
                 axes.plot([at, at], [mean.mean - error, mean.mean + error], color=style.colour)
         axes.plot(
             [at for at, _ in points], [mean.mean for _, mean in points], color=style.colour, marker=style.marker,
             linestyle=style.line, linewidth=0.9,
         )  # fmt: skip
-        if means.best_other is not None and finite(means.best_other):
+        if means.best_other is not None and all_finite(means.best_other):
             axes.plot([2 + aside], [means.best_other], marker="_", markersize=9, color=style.colour, linestyle="")
     axes.set_xticks(range(len(SPLITS)), ["train", "valid.", "held-out"])
     axes.set_xlim(-0.45, 2.45)

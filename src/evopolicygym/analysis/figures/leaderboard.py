@@ -1,9 +1,17 @@
-"""The leaderboard, drawn: rank scores with their intervals, best first, and which entries can't be distinguished."""
+"""The leaderboard: rank scores with their intervals, best first, and the tiers of entries."""
 
 from collections.abc import Iterator, Sequence
 
-from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
-from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names
+from evopolicygym.analysis.drawing.canvas import (
+    SMALL,
+    Axes,
+    Figure,
+    name_rows,
+    new_figure,
+    placeholder_figure,
+    with_style,
+)
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, entry_styles, short_names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
@@ -12,19 +20,19 @@ TITLE = "Leaderboard"
 MOST = 40
 """Entries that are shown, the best."""
 OUTSIDE = 1.015
-"""Where tiers are marked, in parts of the panel's width."""
+"""The position of the marks of tiers, as a share of the panel's width."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     board = findings.board
     if board is None or not board.standings:
-        return worded(TITLE, "No entry has a finished run.")
+        return placeholder_figure(TITLE, "No entry has a finished run.")
     rows = [standing for standing in board.standings if standing.has_score][:MOST]
-    figure = sheet_of(TITLE, 1.0 + 0.24 * len(rows))
+    figure = new_figure(TITLE, 1.0 + 0.24 * len(rows))
     axes = figure.subplots()
-    look = looks(findings)
+    look = entry_styles(findings)
     for row, standing in enumerate(rows):
         own, score = look[standing.entry.label], standing.rank_score
         colour = GREY if standing.entry.kind == ANCHOR else own.colour
@@ -32,7 +40,7 @@ def draw(findings: Findings) -> Figure:
             axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
         face = "white" if standing.entry.is_shipped else colour
         axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face, markersize=6)
-    shown = names(standing.entry.label for standing in rows)
+    shown = short_names(standing.entry.label for standing in rows)
     name_rows(axes, [shown[standing.entry.label] + _coverage(board, standing) for standing in rows])
     axes.set_xlim(-0.03, 1.03)
     axes.set_xlabel(f"mean rank score over {_tasks(len(board.tasks))}, 1 is best (line: 95 % interval)")
@@ -43,8 +51,8 @@ def draw(findings: Findings) -> Figure:
 
 
 def _mark_tiers(axes: Axes, rows: Sequence[Standing]) -> None:
-    """Have a bracket for each stretch of entries of one tier; those without a tier have none."""
-    for tier, first, last in _stretches(rows):
+    """Draw a bracket for each tier; entries without a tier have none."""
+    for tier, first, last in _tier_spans(rows):
         where = axes.get_yaxis_transform()
         axes.plot(
             [OUTSIDE, OUTSIDE], [first - 0.35, last + 0.35], transform=where, color=GREY, clip_on=False, linewidth=2
@@ -54,7 +62,7 @@ def _mark_tiers(axes: Axes, rows: Sequence[Standing]) -> None:
         )  # fmt: skip
 
 
-def _stretches(rows: Sequence[Standing]) -> Iterator[tuple[int, int, int]]:
+def _tier_spans(rows: Sequence[Standing]) -> Iterator[tuple[int, int, int]]:
     first = 0
     for row, standing in enumerate(rows):
         if row + 1 == len(rows) or rows[row + 1].tier != standing.tier:

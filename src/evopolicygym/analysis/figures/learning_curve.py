@@ -8,17 +8,17 @@ from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    add_legend,
+    all_finite,
     band,
     draw_band,
     few_ticks,
-    finite,
-    foot,
-    key,
+    legend_key,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import GREY, Drawing, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, EntryStyle, Line, entry_styles, short_names, shorten
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Learning curves"
@@ -30,17 +30,17 @@ RANDOM_LINE: Line = (0, (1, 1.5))
 BEST_LINE: Line = (0, (6, 2))
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     curves = findings.by_task_and_entry("learning_curve")
     if not curves:
-        return worded(TITLE, "No run has a learning curve.")
+        return placeholder_figure(TITLE, "No run has a learning curve.")
     entries = findings.labels[:MOST]
-    look, shown = looks(findings), names(entries)
+    look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(
         TITLE,
-        [shortened(task, LONGEST) for task in curves],
+        [shorten(task, LONGEST) for task in curves],
         columns=COLUMNS,
         height=1.55,
     )
@@ -48,10 +48,10 @@ def draw(findings: Findings) -> Figure:
     for axes, (task, found) in zip(cells, curves.items(), strict=True):
         lines |= _draw_ends(axes, findings, task)
         _draw_task(axes, {entry: found[entry] for entry in entries if entry in found}, look)
-    foot(
+    add_legend(
         figure,
         "train episodes spent",
-        [*(key(look[entry], shown[entry]) for entry in entries), *lines.values()],
+        [*(legend_key(look[entry], shown[entry]) for entry in entries), *lines.values()],
         side="best validation mean",
     )
     if len(findings.labels) > MOST:
@@ -59,7 +59,7 @@ def draw(findings: Findings) -> Figure:
     return figure
 
 
-def _draw_task(axes: Axes, found: Mapping[str, Sequence[Any]], look: Mapping[str, Look]) -> None:
+def _draw_task(axes: Axes, found: Mapping[str, Sequence[Any]], look: Mapping[str, EntryStyle]) -> None:
     end = max((curve.budget for curves in found.values() for curve in curves), default=1)
     for label, curves in found.items():
         points = [[(point.spent, point.best) for point in curve.points] for curve in curves]
@@ -88,7 +88,7 @@ def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
     ]  # fmt: skip
     drawn: dict[str, Line2D] = {}
     for name, value, line in ends:
-        if finite(value):
+        if all_finite(value):
             axes.axhline(value or 0.0, color=GREY, linestyle=line, linewidth=1.0)
             drawn[name] = Line2D([], [], color=GREY, linestyle=line, linewidth=1.0, label=name)
     return drawn

@@ -1,4 +1,4 @@
-"""Learning curves by family of tasks: how much of its own improvement each entry had by when, averaged over runs."""
+"""Learning curves by family of tasks: each entry's share of its own improvement over time, averaged over runs."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -7,17 +7,17 @@ from evopolicygym.analysis.diagnostics.learning_curve import LearningCurve
 from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
+    add_legend,
+    all_finite,
     band,
     draw_band,
     few_ticks,
-    finite,
-    foot,
-    key,
+    legend_key,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing, EntryStyle, entry_styles, short_names, shorten
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import normalised
 
@@ -30,32 +30,32 @@ WHOLE = 100
 """Per cent."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure."""
     families: dict[str, dict[str, list[LearningCurve]]] = defaultdict(lambda: defaultdict(list))
     for run, curve in findings.measured("learning_curve"):
-        if finite(curve.baseline, curve.final) and curve.final > curve.baseline:
+        if all_finite(curve.baseline, curve.final) and curve.final > curve.baseline:
             families[run.result.family][run.result.label].append(curve)
     if not families:
-        return worded(TITLE, "No run has improved.")
+        return placeholder_figure(TITLE, "No run has improved.")
     entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]
-    look, shown = looks(findings), names(entries)
+    look, shown = entry_styles(findings), short_names(entries)
     figure, cells = panels(
-        TITLE, [shortened(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
+        TITLE, [shorten(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
     )
     for axes, family in zip(cells, sorted(families), strict=True):
         _draw_family(axes, {entry: families[family][entry] for entry in entries if entry in families[family]}, look)
-    foot(
+    add_legend(
         figure,
         "budget spent (%)",
-        [key(look[entry], shown[entry]) for entry in entries],
+        [legend_key(look[entry], shown[entry]) for entry in entries],
         side="share of its improvement (%)",
     )
     return figure
 
 
-def _draw_family(axes: Axes, found: Mapping[str, Sequence[LearningCurve]], look: Mapping[str, Look]) -> None:
+def _draw_family(axes: Axes, found: Mapping[str, Sequence[LearningCurve]], look: Mapping[str, EntryStyle]) -> None:
     for label, curves in found.items():
         whole = band([_heights(curve) for curve in curves], WHOLE)
         if whole is not None:

@@ -1,4 +1,4 @@
-"""Where each submission came from: a tree over the episodes spent, one run of each entry on each task."""
+"""The lineage of submissions: a tree over the episodes spent, for a run of each entry on each task."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -10,14 +10,14 @@ from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    add_legend,
+    all_finite,
     few_ticks,
-    finite,
-    foot,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import EDIT_LOOKS, GREY, KINDS, Drawing, names, shortened
+from evopolicygym.analysis.drawing.figure import EDIT_STYLES, GREY, KINDS, Drawing, short_names, shorten
 from evopolicygym.analysis.findings import Findings, RunFindings
 from evopolicygym.analysis.lineage.edits import EditKind
 from evopolicygym.analysis.lineage.lineage import Descent
@@ -34,20 +34,20 @@ SIZE, LARGE = 4.5, 8.0
 """Points of a submission's mark, and of a hit's."""
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure: a panel for each run that is drawn."""
     every = _first_runs(findings)
     drawn = list(islice(every, MOST))
     if not drawn:
-        return worded(TITLE, "No run has a submission.")
-    shown = names(dict.fromkeys(run.result.label for run, _ in drawn), LONGEST)
-    tasks = [shortened(run.result.task, LONGEST) for run, _ in drawn]
+        return placeholder_figure(TITLE, "No run has a submission.")
+    shown = short_names(dict.fromkeys(run.result.label for run, _ in drawn), LONGEST)
+    tasks = [shorten(run.result.task, LONGEST) for run, _ in drawn]
     figure, cells = panels(TITLE, tasks, columns=COLUMNS, height=1.9)
     for axes, (run, edits) in zip(cells, drawn, strict=True):
         axes.set_title(shown[run.result.label], loc="right", color=GREY, parse_math=False)
         _draw_run(axes, run, edits.submissions)
-    foot(figure, "train episodes spent", [_key(kind.value, _mark(kind)) for kind in KINDS] + [
+    add_legend(figure, "train episodes spent", [_key(kind.value, _mark(kind)) for kind in KINDS] + [
         _key("hit", {"marker": "o", "markerfacecolor": "none", "markeredgecolor": "black", "markersize": LARGE}),
         _key("without a worth", {"marker": "x", "markeredgecolor": GREY}),
     ], side="validation mean")  # fmt: skip
@@ -71,10 +71,10 @@ def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Descent]) -> N
     known = {
         descent.submit_index: descent.validation_mean
         for descent in submissions
-        if descent.validation_mean is not None and finite(descent.validation_mean)
+        if descent.validation_mean is not None and all_finite(descent.validation_mean)
     }
     anchor = run.result.random_anchor
-    root = anchor.mean if anchor and finite(anchor.mean) else min(known.values(), default=0.0)
+    root = anchor.mean if anchor and all_finite(anchor.mean) else min(known.values(), default=0.0)
     bottom = _bottom([root, *known.values()])
     places = {STARTER: (0.0, max(root, bottom))}
     places |= {
@@ -106,9 +106,9 @@ def _bottom(worths: Sequence[float]) -> float:
 
 
 def _draw_submission(axes: Axes, descent: Descent, place: tuple[float, float]) -> None:
-    if not finite(descent.validation_mean):
+    if not all_finite(descent.validation_mean):
         axes.plot(
-            *place, linestyle="", marker="x", color=EDIT_LOOKS[descent.edit].colour if descent.edit else GREY, zorder=3
+            *place, linestyle="", marker="x", color=EDIT_STYLES[descent.edit].colour if descent.edit else GREY, zorder=3
         )
         return
     if descent.is_hit:
@@ -119,7 +119,7 @@ def _draw_submission(axes: Axes, descent: Descent, place: tuple[float, float]) -
 
 
 def _mark(kind: EditKind) -> dict[str, Any]:
-    return {"marker": EDIT_LOOKS[kind].marker, "color": EDIT_LOOKS[kind].colour}
+    return {"marker": EDIT_STYLES[kind].marker, "color": EDIT_STYLES[kind].colour}
 
 
 def _key(name: str, mark: dict[str, Any]) -> Line2D:

@@ -1,4 +1,4 @@
-"""Each task's held-out means, with its anchors and what was published as lines to compare by."""
+"""Each task's held-out means, with anchors and published scores as lines."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,16 +8,25 @@ from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    add_legend,
+    all_finite,
     few_ticks,
-    finite,
-    foot,
-    key,
+    legend_key,
     name_rows,
     panels,
-    styled,
-    worded,
+    placeholder_figure,
+    with_style,
 )
-from evopolicygym.analysis.drawing.figure import GREY, LINES, Drawing, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import (
+    GREY,
+    LINES,
+    Drawing,
+    EntryStyle,
+    Line,
+    entry_styles,
+    short_names,
+    shorten,
+)
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Standing
@@ -32,7 +41,7 @@ RANDOM_LINE: Line = (0, (1, 1.5))
 IDLE_LINE: Line = (0, (4, 2, 1, 2))
 
 
-@styled
+@with_style
 def draw(findings: Findings) -> Figure:
     """Return the figure: a row for each entry that was played, or for each shipped one where none was."""
     board = findings.board
@@ -43,16 +52,16 @@ def draw(findings: Findings) -> Figure:
     )
     rows, lines = rows[:MOST], lines[:MOST_LINES]
     if board is None or not rows:
-        return worded(TITLE, "No entry has a finished run.")
+        return placeholder_figure(TITLE, "No entry has a finished run.")
     figure, cells = panels(
-        TITLE, [shortened(task.name, LONGEST) for task in board.tasks], columns=COLUMNS,
+        TITLE, [shorten(task.name, LONGEST) for task in board.tasks], columns=COLUMNS,
         height=0.65 + 0.19 * len(rows), sharey=True,
     )  # fmt: skip
     shown, called = (
-        names((standing.entry.label for standing in rows), LONGEST),
-        names(line.entry.label for line in lines),
+        short_names((standing.entry.label for standing in rows), LONGEST),
+        short_names(line.entry.label for line in lines),
     )
-    look = looks(findings)
+    look = entry_styles(findings)
     anchor = next((standing for standing in board.standings if standing.entry.kind == ANCHOR), None)
     for axes, task in zip(cells, board.tasks, strict=True):
         _draw_lines(axes, task, anchor, lines, look)
@@ -64,29 +73,29 @@ def draw(findings: Findings) -> Figure:
     if any(task.idle for task in board.tasks):
         keys.append(Line2D([], [], color=GREY, linestyle=IDLE_LINE, label="idle action"))
     what = "mean return over held-out cases, more is better (line: ± standard error; small dots: repeats)"
-    foot(
+    add_legend(
         figure, what, [*keys, *(_mark(look[standing.entry.label], called[standing.entry.label]) for standing in lines)]
     )
     return figure
 
 
-def _mark(look: Look, name: str) -> Line2D:
-    """Return what a published entry's line is like in the legend."""
-    mark = key(look, name)
+def _mark(look: EntryStyle, name: str) -> Line2D:
+    """Return the style of a published entry's line in the legend."""
+    mark = legend_key(look, name)
     mark.set(markerfacecolor="white", linewidth=0.9)
     return mark
 
 
 def _draw_lines(
-    axes: Axes, task: TaskRow, anchor: Standing | None, lines: Sequence[Standing], look: Mapping[str, Look]
+    axes: Axes, task: TaskRow, anchor: Standing | None, lines: Sequence[Standing], look: Mapping[str, EntryStyle]
 ) -> None:
-    if anchor and task.name in anchor.tasks and finite(mean := anchor.tasks[task.name].cell.mean):
+    if anchor and task.name in anchor.tasks and all_finite(mean := anchor.tasks[task.name].cell.mean):
         axes.axvline(mean, color=GREY, linestyle=RANDOM_LINE)
-    if task.idle and finite(task.idle.mean):
+    if task.idle and all_finite(task.idle.mean):
         axes.axvline(task.idle.mean, color=GREY, linestyle=IDLE_LINE)
     for standing in lines:
         own = look[standing.entry.label]
-        if task.name in standing.tasks and finite(mean := standing.tasks[task.name].cell.mean):
+        if task.name in standing.tasks and all_finite(mean := standing.tasks[task.name].cell.mean):
             axes.axvline(mean, color=own.colour, linestyle=own.line, linewidth=0.9)
             axes.plot(
                 [mean], [0.0], own.marker, transform=axes.get_xaxis_transform(), clip_on=False, color=own.colour,
@@ -94,7 +103,7 @@ def _draw_lines(
             )  # fmt: skip
 
 
-def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mapping[str, Look]) -> None:
+def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mapping[str, EntryStyle]) -> None:
     for row, standing in enumerate(rows):
         if task.name not in standing.tasks:
             axes.text(
@@ -102,7 +111,7 @@ def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mappin
             )
             continue
         cell, own = standing.tasks[task.name].cell, look[standing.entry.label]
-        if not finite(cell.mean):
+        if not all_finite(cell.mean):
             axes.text(
                 0.5, row, "no number", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=SMALL
             )

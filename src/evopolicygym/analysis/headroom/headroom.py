@@ -38,7 +38,7 @@ class KnownScore:
     kind: str
     """``run``, ``published``, ``published elsewhere``, or what a shipped table calls it, such as ``reference``."""
     standard_error: float | None = None
-    """None where a mean alone was published."""
+    """None if a mean alone was published."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -47,9 +47,9 @@ class KnownScore:
 
 
 def is_agents(entry: Entry, cell: Cell) -> bool:
-    """Whether a score is that of an agent that could improve its policy, and not of a policy that was brought.
+    """Whether a score is that of an agent that could improve its policy, and not of a ready-made policy.
 
-    A run with a budget of one episode has no feedback to learn from: so references and trained policies are played.
+    References and trained policies run with a budget of one episode, which gives no feedback to learn from.
     """
     return all(run.budget > 1 for run in cell.runs) if cell.runs else entry.kind == AGENT
 
@@ -57,14 +57,14 @@ def is_agents(entry: Entry, cell: Cell) -> bool:
 def best_here(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) -> KnownScore | None:
     """Return the best score under our protocol, of a table and of runs of the same game in other tables.
 
-    An entry that was repeated counts with its mean: the best of many runs is the best by luck, too.
+    A repeated entry counts with its mean: the best of many runs is also the luckiest.
     """
-    return _best(_known(task, table, others, agents=False))
+    return _best(_known_scores(task, table, others, agents=False))
 
 
 def best_agent(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) -> KnownScore | None:
     """Return the best score of an agent under our protocol."""
-    return _best(_known(task, table, others, agents=True))
+    return _best(_known_scores(task, table, others, agents=True))
 
 
 def best_elsewhere(gymnasium_id: str, figures: Sequence[OtherFigures]) -> KnownScore | None:
@@ -74,12 +74,12 @@ def best_elsewhere(gymnasium_id: str, figures: Sequence[OtherFigures]) -> KnownS
 
 
 def gymnasium_id(task: str, table: ScoreTable, ids: Mapping[str, str]) -> str:
-    """Return what gymnasium registers a task as; empty where nobody says it."""
+    """Return the gymnasium id of a task; empty if it is not known."""
     game = _game(task, table)
     return game.id if game else ids.get(task, "")
 
 
-def _known(task: str, table: ScoreTable, others: Iterable[ScoreTable], *, agents: bool) -> Iterator[KnownScore]:
+def _known_scores(task: str, table: ScoreTable, others: Iterable[ScoreTable], *, agents: bool) -> Iterator[KnownScore]:
     game = _game(task, table)
     for source in (table, *others):
         for entry in source.entries:
@@ -108,48 +108,48 @@ def _best(known: Iterable[KnownScore]) -> KnownScore | None:
 NORMAL = t_quantile(math.inf)
 DISTINGUISHES, NEARLY_SPENT, SPENT = HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT, HeadroomVerdict.SPENT
 NEAR = 0.05
-"""Of the scale: the most that is left on tasks that are counted as nearly reached."""
+"""The share of the scale below which a task counts as nearly reached."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHeadroom:
-    """What one task leaves."""
+    """The headroom of a task."""
 
     task: TaskRow
     random: float | None
     """Uniform random's mean."""
     best: KnownScore | None
-    """Of any kind, one that was published under another protocol too."""
+    """The best score of any kind, figures of another protocol included."""
     scale: float | None
-    """From uniform random to the best under our protocol; None where that is not above uniform random, or unknown."""
+    """From uniform random to the best under our protocol; None if that is not above uniform random, or unknown."""
     agent: KnownScore | None
     """The best agent under our protocol."""
     left: float | None
-    """How far the best agent is below the best known score, as a share of the scale."""
+    """The distance of the best agent to the best known score, as a share of the scale."""
     entries: tuple[str, ...]
     """The agents with runs, which are compared."""
     runs: int
-    """Of those."""
+    """The number of runs of these agents."""
     at_best: float | None
-    """The share of those runs that are at the best known score, as far as their cases say; None where it is random."""
+    """The share of those runs that are at the best known score, as far as their cases say; None if it is random."""
     spread: EntrySpread | None
     """None below two entries."""
     p: float | None = None
-    """Of the spread, as Holm adjusts it over all tasks and the whole."""
+    """The p-value of the spread, adjusted by Holm over all tasks and the whole."""
     verdict: HeadroomVerdict = HeadroomVerdict.TOO_FEW_ENTRIES
 
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """What a table's tasks leave."""
+    """The headroom of a table's tasks."""
 
     tasks: tuple[TaskHeadroom, ...]
     entries: tuple[str, ...]
-    """Those that have runs on all tasks of ``spread``."""
+    """The agents with runs on all tasks of ``spread``."""
     over: int
     """Tasks that ``spread`` is over."""
     spread: EntrySpread | None
-    """Of the entries' mean scores over tasks, where 0 is uniform random and 1 the best of each task; not clipped."""
+    """The spread of mean scores over tasks; 0 is uniform random and 1 the best of each task; not clipped."""
     p: float | None
     verdict: HeadroomVerdict
     notes: tuple[str, ...] = ()
@@ -157,35 +157,35 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is known besides a table."""
+    """Other tables and figures for the best known scores of a table's tasks."""
 
     others: Sequence[ScoreTable] = ()
     """Tables of runs that are not comparable; the best known score may be theirs."""
     figures: Sequence[OtherFigures] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
-    """What gymnasium registers tasks as, where no run says it."""
+    """The gymnasium ids of tasks, for tasks without a run."""
 
 
 def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Headroom:
-    """Return what the tasks of a table leave to distinguish agents by."""
+    """Return the headroom of a table's tasks."""
     around = surroundings or Surroundings()
-    tasks = [_measured(task, table, around) for task in table.tasks]
+    tasks = [_measure_task(task, table, around) for task in table.tasks]
     entries, over, spread = _whole(tasks, table)
     tested = [result for result in tasks if result.spread is not None and result.spread.entries >= FEWEST]
     adjusted = holm([known.p for known in (*(result.spread for result in tested), spread) if known is not None])
     by_task = dict(zip((result.task.name for result in tested), adjusted, strict=False))
-    decided = tuple(_decided(result, by_task.get(result.task.name)) for result in tasks)
+    decided = tuple(_add_verdict(result, by_task.get(result.task.name)) for result in tasks)
     p = adjusted[-1] if spread is not None else None
     verdict = verdict_of_suite([result.verdict for result in decided], p if spread and spread.is_repeated else None)
     found = Headroom(decided, entries, over, spread, p, verdict)
     return replace(found, notes=(*_notes(found, table), *table.notes))
 
 
-def _decided(found: TaskHeadroom, p: float | None) -> TaskHeadroom:
+def _add_verdict(found: TaskHeadroom, p: float | None) -> TaskHeadroom:
     return replace(found, p=p, verdict=verdict_of(found.spread, p, found.at_best, found.scale))
 
 
-def _measured(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHeadroom:
+def _measure_task(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHeadroom:
     name, anchor = task.name, table.anchor
     random = anchor.cells[name].mean if anchor and name in anchor.cells else None
     here, agent = best_here(name, table, around.others), best_agent(name, table, around.others)
@@ -204,7 +204,7 @@ def _measured(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHea
 
 
 def _samples(task: str, table: ScoreTable) -> dict[str, Sample]:
-    """Return what agents were played on a task, by entry; those of a single case, and numbers that are none, aside."""
+    """Return the agents' samples on a task, by entry, without those of a single case or a non-finite mean."""
     return {
         entry.label: cell.sample
         for entry in table.entries
@@ -214,12 +214,12 @@ def _samples(task: str, table: ScoreTable) -> dict[str, Sample]:
 
 
 def _is_reached(best: KnownScore | None) -> TypeGuard[KnownScore]:
-    """Whether the best known score is anything but uniform random's, at which to be is nothing."""
+    """Whether the best known score is above uniform random's."""
     return best is not None and best.kind != ANCHOR
 
 
 def _at(best: KnownScore, sample: Sample) -> Iterator[bool]:
-    """Yield of each run whether its cases leave it possible that it is as good as the best known score."""
+    """Yield for each run whether it is as good as the best known score, within the noise of its cases."""
     for block in sample.blocks:
         for row in block.returns:
             mean = estimate(row.tolist())
@@ -227,7 +227,7 @@ def _at(best: KnownScore, sample: Sample) -> Iterator[bool]:
 
 
 def _whole(tasks: Sequence[TaskHeadroom], table: ScoreTable) -> tuple[tuple[str, ...], int, EntrySpread | None]:
-    """Return the entries that have all tasks where enough were played, how many these are, and how entries differ."""
+    """Return the entries that share the tasks with enough entries, the number of these tasks, and the spread."""
     over = [result for result in tasks if result.scale is not None and len(result.entries) >= FEWEST]
     shared = [name for name in over[0].entries if all(name in result.entries for result in over)] if over else []
     if len(shared) < FEWEST or len(over) < 2:  # noqa: PLR2004 - one task is no suite
@@ -258,11 +258,11 @@ def _notes(found: Headroom, table: ScoreTable) -> Iterator[str]:
 
 
 def sentence(found: Headroom) -> str:
-    """Return what is to be said of the tasks together, in a sentence or two."""
+    """Return a sentence or two on the tasks together."""
     counts = Counter(result.verdict for result in found.tasks)
     known = sum(count for verdict, count in counts.items() if verdict.is_known)
     does, nearly, spent = (counts[verdict] for verdict in (DISTINGUISHES, NEARLY_SPENT, SPENT))
-    said = {
+    sentences = {
         DISTINGUISHES: f"These tasks distinguish agents: {does} of {known} with a verdict do.",
         NEARLY_SPENT: (
             f"These tasks hardly distinguish agents any more: {does} of {known} with a verdict do, {nearly} are nearly "
@@ -284,7 +284,7 @@ def sentence(found: Headroom) -> str:
         "Whether these tasks distinguish agents is not known: that takes runs of three agents on a task, with two runs "
         "of one of them at least."
     )
-    return f"{said.get(found.verdict, unknown)}{_over_all(found)}"
+    return f"{sentences.get(found.verdict, unknown)}{_over_all(found)}"
 
 
 def _over_all(found: Headroom) -> str:

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from evopolicygym.analysis.effects.estimate import pooled_freedom
-from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, covered
+from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, interval_coverage
 
 _POINTS = 8_001
 _MOST = 2_000.0
@@ -61,21 +61,21 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class EntrySpread:
-    """How entries' means differ."""
+    """The spread of entries' means."""
 
     entries: int
     between: float
     """Standard deviation of the entries' means."""
     noise: float
-    """What it would be about if all entries were equal: the pooled standard error of a mean."""
+    """The expected value of ``between`` if all entries were equal: the pooled standard error of a mean."""
     p: float
-    """How probable so large a ratio of both is, or a larger one, if all entries are equal."""
+    """The probability of this ratio of both, or a larger one, if all entries are equal."""
     is_repeated: bool
     """Whether the noise covers runs and cases; that of cases alone where no entry has two runs."""
 
     @property
     def ratio(self) -> float | None:
-        """The standard deviation between entries over the noise; None where there is no noise."""
+        """The standard deviation between entries over the noise; None without noise."""
         return self.between / self.noise if self.noise > 0 else None
 
     @property
@@ -89,8 +89,8 @@ class EntrySpread:
 
     @property
     def covers(self) -> str:
-        """What the noise covers."""
-        return covered(self.is_repeated)
+        """The sources that the noise covers."""
+        return interval_coverage(self.is_repeated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class EntryMeans:
     is_repeated: bool
 
     def spread(self) -> EntrySpread:
-        """Return how the means differ."""
+        """Return the spread of the means."""
         count = len(self.means)
         nothing = (ROUNDING * float(np.abs(self.means).max())) ** 2
         between, noise = (
@@ -183,7 +183,7 @@ def _of_cases(samples: Sequence[Sample]) -> Floats:
 
 
 def _effects_of_cases(sample: Sample) -> dict[Hashable, Floats]:
-    """Return what each case adds to a mean over runs, by what names the cases, times the share of the runs on them."""
+    """Return each case's effect on a mean over runs, weighted by its share of the runs, by the name of the cases."""
     means = {
         (block.cases, block.returns.shape[1]): (block.returns.mean(axis=0), len(block.returns))
         for block in sample.blocks
@@ -197,9 +197,9 @@ def _pairs(cases: int) -> float:
 
 
 LEVEL = 0.05
-"""Of Holm's p-values, from which on downward entries are said to differ."""
+"""The level of Holm's p-values at or below which entries differ."""
 FEWEST = 3
-"""Entries with runs, below which nothing is said of a task: two differ or don't, whatever the task."""
+"""The least number of entries with runs for a verdict on a task."""
 HALF = 0.5
 """The share of runs at the best known score from which on a task is nearly spent, or spent."""
 EQUAL = 0.1
@@ -207,7 +207,7 @@ EQUAL = 0.1
 
 
 class HeadroomVerdict(StrEnum):
-    """What a task, or a suite, is worth for distinguishing agents."""
+    """How well a task, or a suite, distinguishes agents."""
 
     DISTINGUISHES = "distinguishes agents"
     """Entries differ by more than noise, and most runs are below the best known score."""
@@ -216,7 +216,7 @@ class HeadroomVerdict(StrEnum):
     SPENT = "spent"
     """Entries are equal as far as noise shows, and at least half of the runs are at the best known score."""
     IN_PART = "distinguishes agents in part"
-    """Of tasks together: some distinguish agents, and more of the others are too hard or noisy than are spent."""
+    """A verdict on tasks together: some distinguish agents, and more of the others are too hard or noisy than spent."""
     TOO_HARD_OR_NOISY = "too hard or noisy"
     """Entries don't differ by more than noise, but they may differ, or most runs are below the best known score."""
     TOO_FEW_ENTRIES = "unknown (too few entries)"
@@ -235,7 +235,7 @@ def verdict_of(
     """Return the verdict on a task.
 
     ``p`` is Holm's, ``at_best`` the share of runs at the best known score, ``scale`` the distance from uniform random
-    to the best score; None where it isn't known.
+    to the best score; None if it isn't known.
     """
     if spread is None or p is None or spread.entries < FEWEST:
         return HeadroomVerdict.TOO_FEW_ENTRIES

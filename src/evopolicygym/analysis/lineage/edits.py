@@ -26,18 +26,18 @@ from evopolicygym.records.reader import RunRecord
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """How far two programs are apart; compared by the share, then by words."""
+    """The distance of two programs; compared by the share, then by words."""
 
     share: float
-    """Of the lines of both that the other lacks: 0 where all are the same, 1 where none is."""
+    """The share of both programs' lines that the other lacks: 0 if all are equal, 1 if none is."""
     words: int
-    """Of data that one has and the other lacks; a file that is too large to be compared counts as one."""
+    """The words of data that only one of both has; a file that is too large to compare counts as one."""
     lines: int
-    """Of code that one has and the other lacks; one that changed counts twice, as it went and came."""
+    """The lines of code that only one of both has; a changed line counts twice."""
 
 
 def difference(program: PolicyProgram, other: PolicyProgram) -> Difference:
-    """Return how far two programs are apart."""
+    """Return the distance of two programs."""
     if program.content == other.content:
         return Difference(0.0, 0, 0)
     lines = 0 if program.code is other.code else _apart(program.code.lines, other.code.lines)
@@ -55,16 +55,16 @@ def _apart(lines: Counter[bytes], other: Counter[bytes]) -> int:
 
 
 class EditKind(StrEnum):
-    """What a submission's edit is."""
+    """The kind of a submission's edit."""
 
     NONE = "none"
-    """The same bytes as the submission before."""
+    """Not a byte differs from the submission before."""
     COSMETIC = "cosmetic"
     """Names, order, annotations, comments, docstrings or notes: nothing that it does."""
     REVERT = "revert"
     """A return to the program of an earlier submission, or to the starter."""
     REPAIR = "repair"
-    """An edit that goes on with one that could not be loaded, or failed in all its episodes, and mends it."""
+    """An edit that continues and repairs one that could not be loaded, or failed in all its episodes."""
     PARAMETRIC = "parametric"
     """Literals or data: settings of the same program."""
     STRUCTURAL = "structural"
@@ -74,11 +74,11 @@ class EditKind(StrEnum):
 COUNTED = (EditKind.STRUCTURAL, EditKind.PARAMETRIC)
 """Kinds of which it makes sense to ask whether they paid: the others change nothing, go back or mend."""
 ASIDE = (EditKind.COSMETIC, EditKind.REVERT, EditKind.REPAIR, EditKind.NONE)
-"""Kinds that stand outside of hit rates."""
+"""Kinds without a hit rate."""
 
 
 def change(before: PolicyProgram, after: PolicyProgram) -> EditKind:
-    """Return what lies between two programs: none, cosmetic, parametric or structural."""
+    """Return the kind of change between two programs: none, cosmetic, parametric or structural."""
     if before.files == after.files:
         return EditKind.NONE
     if before.content == after.content:
@@ -87,7 +87,7 @@ def change(before: PolicyProgram, after: PolicyProgram) -> EditKind:
 
 
 class PaperEdit(StrEnum):
-    """What a change is, the lesser first."""
+    """The kinds of change by the paper's rule, the lesser first."""
 
     NONE = "none"
     PARAMETRIC = "parametric"
@@ -99,15 +99,15 @@ class PaperSubmission:
     """One submission's change to the one before it."""
 
     edit: PaperEdit | None
-    """None for the first submission, or where one of the two checkpoints is not there."""
+    """None for the first submission, or where one of the two checkpoints is missing."""
     changed_files: int | None
-    """That came, went or differ in any byte; None where ``edit`` is."""
+    """The files that came, went or differ in any byte; None if ``edit`` is."""
     is_hit: bool | None
-    """Whether it set a new validation best; None where that is not known yet."""
+    """Whether it set a new validation best; None if that is not known yet."""
 
 
 def by_paper_rule(record: RunRecord) -> tuple[PaperSubmission, ...]:
-    """Return what the paper's rule says of each of a run's submissions."""
+    """Return the paper's rule, applied to each of a run's submissions."""
     return tuple(_submissions(record))
 
 
@@ -126,13 +126,13 @@ def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | Non
 
 
 def classify(before: Bundle, after: Bundle) -> PaperEdit:
-    """Return what the change from one bundle to another is: the greatest that any of its files went through."""
+    """Return the kind of change from one bundle to another: the greatest of its files' changes."""
     edits = {_edit_of(before.get(path), after.get(path)) for path in changed_paths(before, after)}
     return next((edit for edit in reversed(PaperEdit) if edit in edits), PaperEdit.NONE)
 
 
 def _edit_of(before: File | None, after: File | None) -> PaperEdit:
-    """Return what the change of one file is whose bytes differ; None stands for a file that is not there."""
+    """Return the kind of change of a file whose bytes differ; None stands for a missing file."""
     is_code = any(version is not None and version.is_code for version in (before, after))
     whole = PaperEdit.STRUCTURAL if is_code else PaperEdit.PARAMETRIC
     if before is None or after is None or before.source is None or after.source is None:

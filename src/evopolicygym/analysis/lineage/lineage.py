@@ -43,22 +43,22 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
 
 LEVEL = 0.05
-"""Of both tests; the interval that is shown has 90 %, so that its lower end is the one-sided one of 95 %."""
+"""The level of both tests; the reported interval has 90 %, so its lower end is that of the one-sided 95 %."""
 MOST_EXACT = 28
-"""With more differing cases, flips are drawn."""
+"""Limit on the differing cases for which all flips are enumerated; with more, flips are drawn."""
 DRAWN = 20_000
 ROUNDING = 1e-9
-"""Of a mean's size: means of flipped signs that differ by less are the same."""
+"""The share of a mean's size within which means of flipped signs count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much better one checkpoint is than another."""
+    """How much better a checkpoint is than another."""
 
     mean: float
-    """Of the differences over cases."""
+    """The mean of the differences over cases."""
     interval: Interval | None
-    """The two-sided 90 % interval of the mean; None where one case tells nothing of it."""
+    """The two-sided 90 % interval of the mean; None with a single case."""
     p_value: float
     """Share of sign flips whose mean is as high."""
     cases: int
@@ -70,7 +70,7 @@ class Gain:
 
 
 def gain(before: Sequence[float], after: Sequence[float]) -> Gain | None:
-    """Return the gain from one checkpoint's returns to another's on the same cases; None where one is no number."""
+    """Return the gain from a checkpoint's returns to another's on the same cases; None if a return is not a number."""
     with np.errstate(invalid="ignore", over="ignore"):
         differences = np.subtract(after, before, dtype=float)
     if not len(differences) or not np.isfinite(differences).all():
@@ -88,18 +88,18 @@ def _p_value(differences: Floats) -> float:
     sizes = np.abs(differences[differences != 0])
     if not sizes.size:
         return 1.0
-    due = math.fsum(differences.tolist()) - ROUNDING * float(sizes.sum())
+    threshold = math.fsum(differences.tolist()) - ROUNDING * float(sizes.sum())
     if sizes.size <= MOST_EXACT:
-        return float(_sums_at_least(due, sizes) / 2**sizes.size)
+        return float(_sums_at_least(threshold, sizes) / 2**sizes.size)
     flips = np.random.default_rng(0).integers(0, 2, (DRAWN, sizes.size))
-    return float(1 + np.count_nonzero((2 * flips - 1) @ sizes >= due)) / (DRAWN + 1)
+    return float(1 + np.count_nonzero((2 * flips - 1) @ sizes >= threshold)) / (DRAWN + 1)
 
 
-def _sums_at_least(due: float, sizes: Floats) -> int:
-    """Return how many of all sums of sizes with either sign are so high: each is one of either half's sums."""
+def _sums_at_least(threshold: float, sizes: Floats) -> int:
+    """Return the number of signed sums of sizes that are at least ``due``: each is a sum of the halves' sums."""
     halves = [_signed_sums(half) for half in np.array_split(sizes, 2)]
     first, second = halves[0], np.sort(halves[1])
-    return int((len(second) - np.searchsorted(second, due - first, side="left")).sum())
+    return int((len(second) - np.searchsorted(second, threshold - first, side="left")).sum())
 
 
 def _signed_sums(sizes: Floats) -> Floats:
@@ -112,7 +112,7 @@ def _signed_sums(sizes: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """Where a submission came from."""
+    """The parent of a submission."""
 
     index: int
     """A submission's number, or ``STARTER``."""
@@ -124,36 +124,36 @@ class Family:
     """The submissions of a run with their programs, and the starter policy before them."""
 
     def __init__(self, submissions: tuple[SubmissionState, ...], programs: Mapping[str, PolicyProgram | None]) -> None:
-        """Take a run's submissions, and the program of each checkpoint; None where it is not there."""
+        """Take a run's submissions, and the program of each checkpoint; None if it is missing."""
         self._submissions = submissions
         self._programs = programs
         self._differences: dict[tuple[str, str], Difference] = {}
 
     def program(self, index: int) -> PolicyProgram | None:
-        """Return the program of a submission, or of the starter; None where its files are not there."""
+        """Return the program of a submission, or of the starter; None if its files are missing."""
         return starter() if index == STARTER else self._programs[self._submissions[index].charged.checkpoint]
 
     def loadable_before(self, index: int) -> Iterator[int]:
-        """Yield the submissions before one that could be loaded and are there, the latest first; then the starter."""
+        """Yield the loadable and present submissions before one, the latest first; then the starter."""
         for earlier in range(index - 1, STARTER, -1):
             if is_loadable(self._submissions[earlier]) and self.program(earlier) is not None:
                 yield earlier
         yield STARTER
 
     def parent(self, index: int) -> Parent | None:
-        """Return where a submission came from; None where its own files or its parent's are not there."""
+        """Return the parent of a submission; None if its own files or its parent's are missing."""
         own = self.program(index)
         declared = self._submissions[index].charged.parent
         if declared is not None:
-            said = self.program(declared)
-            return Parent(declared, difference(said, own), is_declared=True) if said and own else None
+            program = self.program(declared)
+            return Parent(declared, difference(program, own), is_declared=True) if program and own else None
         if own is None:
             return None
         nearest = min(self.loadable_before(index), key=lambda earlier: self.difference(earlier, index))
         return Parent(nearest, self.difference(nearest, index), is_declared=False)
 
     def difference(self, earlier: int, later: int) -> Difference:
-        """Return how far two submissions are apart, both of which are there."""
+        """Return the distance of two submissions, both of which must be present."""
         program, other = self.program(earlier), self.program(later)
         assert program is not None  # noqa: S101 - for the type checker; demanded of callers
         assert other is not None  # noqa: S101 - as above
@@ -163,7 +163,7 @@ class Family:
         return self._differences[key]
 
     def goes_on(self, index: int, parent: int) -> bool:
-        """Return whether a submission has lines of the one before, and is no farther from that than from its parent."""
+        """Return whether a submission shares lines with the one before and is as near to it as to its parent."""
         before, above = self.difference(index - 1, index), self.difference(parent, index)
         return before.share < 1 and (before.share, before.words) <= (above.share, above.words)
 
@@ -210,23 +210,23 @@ def is_broken(submission: SubmissionState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """One submission: where it came from and what came of it."""
+    """A submission with its parent, its edit and its gains."""
 
     submit_index: int
     parent: int | None
-    """Its number, or -1 for the starter; None where the files of either are not there."""
+    """Its number, or -1 for the starter; None if the files of either are missing."""
     is_declared: bool
     """Whether the agent said so."""
     edit: EditKind | None
-    """What kind it is; None where ``parent`` is."""
+    """The kind of edit; None if ``parent`` is."""
     changed_lines: int | None
     """Lines of code that it or its parent has and the other lacks."""
     topology: int | None
-    """The number of its program without literals, in the order of first appearance; None where it can't be parsed."""
+    """The number of its program without literals, in the order of first appearance; None if it can't be parsed."""
     preserved: float | None
-    """The share of its parent's functions and methods that it has too, unchanged; None where the parent has none."""
+    """The share of its parent's functions and methods that it has too, unchanged; None if the parent has none."""
     acts_by_episode: bool
-    """Whether what it does may hang on which episode it plays, of several."""
+    """Whether the policy may act differently from episode to episode, and was given several."""
     spent: int
     """Episodes charged up to and with it."""
     episodes: int
@@ -234,32 +234,32 @@ class Descent:
     mended_by: int | None = None
     """The submission that repaired it."""
     gain: Gain | None = None
-    """Over its parent, on the same validation cases; of what mended it, where it was broken. None where not known."""
+    """The gain of the submission (or its repair) over its parent on the same validation cases; None if not known."""
     gain_over_best: Gain | None = None
-    """Likewise over the best checkpoint so far."""
+    """The same over the best checkpoint so far."""
     is_hit: bool | None = None
-    """Whether both gains are real; None where that isn't known, or it is no edit of which that is asked."""
+    """Whether both gains are real; None if that is not known, or edits of this kind can't be hits."""
     hypothesis: str = ""
-    """What the agent expected of it."""
+    """The agent's hypothesis."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Parameters that the submission itself set."""
 
 
 def lineage(record: RunRecord) -> tuple[Descent, ...]:
-    """Return where each of a run's submissions came from and what came of it."""
+    """Return the descent of each of a run's submissions."""
     state = record.state
     checkpoints = {submission.charged.checkpoint for submission in state.submissions}
     programs = {name: _program(record.paths, name) for name in checkpoints}
     family = Family(state.submissions, programs)
     topologies: dict[str, int] = {}
     found = [_descent(milestone, family, topologies) for milestone in submission_history(state)]
-    found = _mended(found, family)
+    found = _attach_repairs(found, family)
     worth = Worth(state, programs)
-    return tuple(_judged(descent, family, worth, found) for descent in found)
+    return tuple(_attach_gains(descent, family, worth, found) for descent in found)
 
 
 def _program(paths: RunPaths, checkpoint: str) -> PolicyProgram | None:
-    """Return a checkpoint's program; None where it is not there, or no checkpoint can be called so."""
+    """Return a checkpoint's program; None if it is missing, or the name is invalid."""
     try:
         return read_program(paths.checkpoint(checkpoint), paths.root)
     except RecordError:
@@ -280,7 +280,7 @@ def _descent(milestone: Milestone, family: Family, topologies: dict[str, int]) -
         edit=_kind(index, parent.index, family) if parent else None,
         changed_lines=parent.difference.lines if parent else None,
         topology=topologies.get(own.topology) if own else None,
-        preserved=_preserved(before, own) if before and own else None,
+        preserved=_preserved_share(before, own) if before and own else None,
         acts_by_episode=bool(own and own.code.acts_by_episode) and family.plays_several(charged.checkpoint),
         spent=milestone.spent,
         episodes=len(submission.episodes),
@@ -291,7 +291,7 @@ def _descent(milestone: Milestone, family: Family, topologies: dict[str, int]) -
 
 
 def _kind(index: int, parent: int, family: Family) -> EditKind | None:
-    """Return what kind of edit a submission is."""
+    """Return the kind of edit of a submission."""
     own, before, above = family.program(index), family.program(index - 1), family.program(parent)
     if own is None or above is None:
         return None
@@ -306,14 +306,14 @@ def _kind(index: int, parent: int, family: Family) -> EditKind | None:
     return change(above, own)
 
 
-def _preserved(before: PolicyProgram, after: PolicyProgram) -> float | None:
+def _preserved_share(before: PolicyProgram, after: PolicyProgram) -> float | None:
     """Return the share of a program's functions that another has too."""
     own, there = (Counter(program.code.form.functions) for program in (before, after))
     return (own & there).total() / own.total() if own else None
 
 
-def _mended(found: Sequence[Descent], family: Family) -> list[Descent]:
-    """Return submissions with what repaired those that were broken, and with the kind that their repair shows."""
+def _attach_repairs(found: Sequence[Descent], family: Family) -> list[Descent]:
+    """Return submissions with the repairs of the broken ones, and with the kind of edit that the repair shows."""
     result: list[Descent] = []
     for at, descent in enumerate(found):
         repairs = _repairs(found, at) if descent.edit in COUNTED and family.is_broken(descent.submit_index) else []
@@ -336,7 +336,7 @@ def _repairs(found: Sequence[Descent], at: int) -> list[int]:
 
 
 def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
-    """Return what kind of edit it was whose first tries were broken: that of the first which can be parsed."""
+    """Return the kind of an edit whose first tries were broken: that of the first try that can be parsed."""
     above = None if descent.parent is None else family.program(descent.parent)
     parsed = (program for index in tries if (program := family.program(index)) and program.code.is_parsed)
     first = next(parsed, None)
@@ -344,7 +344,7 @@ def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> E
 
 
 class Worth:
-    """What submissions are worth on the validation cases."""
+    """The worth of submissions on the validation cases."""
 
     def __init__(self, state: RunState, programs: Mapping[str, PolicyProgram | None]) -> None:
         """Take a run, and the programs of its checkpoints."""
@@ -353,7 +353,7 @@ class Worth:
         self._history = submission_history(state)
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
-        """Return a submission's validation returns by case, or the starter's; None where they are not known."""
+        """Return a submission's validation returns by case, or the starter's; None if they are not known."""
         name = self._starter if index == STARTER else None
         if index is not None and index != STARTER:
             name = self._state.submissions[index].charged.checkpoint
@@ -363,7 +363,7 @@ class Worth:
         return None if rollout.missing else tuple(rollout.returns)
 
     def best_before(self, index: int) -> int | None:
-        """Return the submission with the best validation mean before one; None where there is none."""
+        """Return the submission with the best validation mean before one; None if there is none."""
         earlier = [milestone for milestone in self._history[:index] if milestone.is_new_best]
         return earlier[-1].submission.index if earlier else None
 
@@ -372,14 +372,14 @@ def _is_starter(program: PolicyProgram) -> bool:
     return program.content == starter().content
 
 
-def _judged(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
-    """Return a submission with what came of it."""
+def _attach_gains(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
+    """Return a submission with its gains."""
     played = descent.submit_index if descent.mended_by is None else descent.mended_by
     own, above = worth.returns(played), worth.returns(descent.parent)
     best = worth.returns(worth.best_before(descent.submit_index))
     gains = [gain(before, own) if before and own else None for before in (above, best)]
-    asked = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
+    can_be_hit = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
     is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
     if family.never_loaded(played):
         is_hit = False
-    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)
+    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if can_be_hit else None)

@@ -27,8 +27,8 @@ from evopolicygym.analysis.lineage.scopes import (
     Name,
     Token,
     Tokenizer,
-    bound_by,
-    counts,
+    bound_names,
+    has_effect,
     parameters,
 )
 from evopolicygym.analysis.source import LITERAL, hash_of, literals_among
@@ -36,12 +36,12 @@ from evopolicygym.analysis.source import LITERAL, hash_of, literals_among
 PUBLIC = frozenset({"Policy", "reset", "act", "policy"})
 """Names that the contract of policies gives; no project may rename them."""
 TYPING = frozenset({"__future__", "typing", "typing_extensions", "collections.abc", "types"})
-"""Modules that serve annotations: what is imported of them and not used otherwise is passed over."""
+"""Modules for annotations: their otherwise unused imports are skipped."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class UnitKind(StrEnum):
-    """What a unit is."""
+    """The kind of a unit."""
 
     FUNCTION = "function"
     """A method too."""
@@ -64,21 +64,21 @@ class ProgramUnit:
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """What one file does with names."""
+    """The names of a file, by their use."""
 
     bound: frozenset[str]
-    """By the file, its classes and assignments to attributes, and those declared global."""
+    """The names that the file, its classes and assignments to attributes bind, or that are declared global."""
     passed: frozenset[str]
-    """Of arguments that are passed by name."""
+    """The names of arguments that are passed by name."""
     parameters: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectNames:
-    """What a project's files together make of names."""
+    """The names of a project."""
 
     own: frozenset[str]
-    """Those that the project may choose, local ones aside."""
+    """The names that the project chose, local names excluded."""
     passed_by_name: frozenset[str]
     """Its parameters that are passed by name."""
     modules: frozenset[str]
@@ -87,20 +87,20 @@ class ProjectNames:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where statements stand."""
+    """The context of statements."""
 
     parts: tuple[Any, ...]
-    """What begins the tokens of each unit there."""
+    """The first tokens of each unit there."""
     keeps_fields: bool = False
 
 
 def names_in(tree: ast.Module) -> FileNames:
-    """Return what a file does with names."""
-    bound, passed, taken = set(bound_by(tree.body)), set[str](), set[str]()
+    """Return the names of a file, by their use."""
+    bound, passed, parameter_names = set(bound_names(tree.body)), set[str](), set[str]()
     for node in ast.walk(tree):
         match node:
             case ast.ClassDef(name=name, body=body):
-                bound |= bound_by(body) | {name}
+                bound |= bound_names(body) | {name}
             case ast.Attribute(attr=name, ctx=ast.Store()):
                 bound.add(name)
             case ast.Global(names=names):
@@ -108,12 +108,12 @@ def names_in(tree: ast.Module) -> FileNames:
             case ast.keyword(arg=str(name)):
                 passed.add(name)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                taken.update(argument.arg for argument in parameters(node))
-    return FileNames(frozenset(bound), frozenset(passed), frozenset(taken))
+                parameter_names.update(argument.arg for argument in parameters(node))
+    return FileNames(frozenset(bound), frozenset(passed), frozenset(parameter_names))
 
 
 def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
-    """Return what the files of a project make of names, by their paths."""
+    """Return the names of a project, from its files' names by path."""
     none = frozenset[str]()
     by_name = none.union(*(names.passed for names in files.values())) & none.union(
         *(names.parameters for names in files.values())
@@ -137,14 +137,14 @@ def _units(
     statements: Sequence[ast.stmt], place: _Place, tokenizer: Tokenizer, literals: set[int]
 ) -> Iterable[ProgramUnit]:
     """Yield the units of a file's or a class's statements."""
-    often = Counter(name for statement in statements for name in bound_by([statement]))
+    often = Counter(name for statement in statements for name in bound_names([statement]))
     body: list[Any] = []
     for statement in statements:
         if place.keeps_fields and isinstance(statement, ast.AnnAssign):
             body.append(["field", statement.target, statement.value])
-        elif not counts(statement):
+        elif not has_effect(statement):
             continue
-        elif any(often[name] > 1 for name in bound_by([statement])):
+        elif any(often[name] > 1 for name in bound_names([statement])):
             body.append(statement)
         elif isinstance(statement, FUNCTIONS):
             yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*place.parts, statement))
@@ -171,7 +171,7 @@ def _class(node: ast.ClassDef, place: _Place, tokenizer: Tokenizer, literals: se
 
 
 def serves_annotations(unit: ProgramUnit) -> bool:
-    """Return whether a unit imports something that annotations are made of."""
+    """Return whether a unit imports something for annotations."""
     return unit.kind is UnitKind.IMPORT and any(repr(name) in unit.tokens for name in TYPING)
 
 
@@ -190,13 +190,13 @@ class Outline:
 
     kind: UnitKind
     topology: str
-    """Of its tokens without own names and literals."""
+    """The hash of its tokens without own names and literals."""
     content: str
-    """Of its tokens without own names."""
+    """The hash of its tokens without own names."""
     names: tuple[str, ...]
-    """The own names in it, in their order, as often as they stand there."""
+    """The own names in it, in order, with repetitions."""
     spelled: str
-    """Of its tokens with all names and literals."""
+    """The hash of its tokens with all names and literals."""
     serves_annotations: bool
 
 
@@ -228,25 +228,25 @@ def _texts(tokens: Sequence[Token], own: Collection[str], *, literals: bool) -> 
 
 
 ROUNDS = 3
-"""In how many rounds, at most, names are known by what surrounds them."""
+"""Limit on the rounds of colour refinement."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalForm:
-    """What a project's programs are, whatever its names and its order."""
+    """The normal form of a project's programs, independent of its names and its order."""
 
     topology: str
-    """Of the programs without literals."""
+    """The hash of the programs without literals."""
     content: str
-    """Of the programs with them."""
+    """The hash of the programs with literals."""
     functions: tuple[str, ...]
-    """Of each function and method by itself, with its literals and the names that it has, in order."""
+    """The hash of each function and method, with its literals and names in order."""
 
 
 def normal_form(units: Sequence[Outline]) -> NormalForm:
     """Return the normal form of a project's programs."""
-    met = Counter(name for unit in units for name in unit.names)
-    kept = [unit for unit in units if not (unit.serves_annotations and met[unit.names[-1]] == 1)]
+    occurrences = Counter(name for unit in units for name in unit.names)
+    kept = [unit for unit in units if not (unit.serves_annotations and occurrences[unit.names[-1]] == 1)]
     return NormalForm(
         topology=_form(kept, [unit.topology for unit in kept]),
         content=_form(kept, [unit.content for unit in kept]),
@@ -258,23 +258,23 @@ def _form(units: Sequence[Outline], outlines: Sequence[str]) -> str:
     colours = dict.fromkeys((name for unit in units for name in unit.names), OWN)
     hashes = _hashes(units, outlines, colours)
     for _ in range(ROUNDS):
-        before, colours = colours, _refined(units, hashes, colours)
+        before, colours = colours, _refine_colours(units, hashes, colours)
         hashes = _hashes(units, outlines, colours)
         if len(set(colours.values())) == len(set(before.values())):
             break  # what a further round would see, this one saw
     return hash_of(sorted(hashes))
 
 
-def _refined(units: Sequence[Outline], hashes: Sequence[str], colours: Mapping[str, str]) -> dict[str, str]:
-    """Return a colour for each name, by the units that it stands in and its places among the names there."""
-    met: dict[str, list[str]] = defaultdict(list)
+def _refine_colours(units: Sequence[Outline], hashes: Sequence[str], colours: Mapping[str, str]) -> dict[str, str]:
+    """Return a new colour for each name, from the units that it is in and its places among the names there."""
+    occurrences: dict[str, list[str]] = defaultdict(list)
     for unit, its_hash in zip(units, hashes, strict=True):
         places: dict[str, list[int]] = defaultdict(list)
         for place, name in enumerate(unit.names):
             places[name].append(place)
-        for name, where in places.items():
-            met[name].append(f"{its_hash} {where}")
-    return {name: hash_of([colour, *sorted(met[name])]) for name, colour in colours.items()}
+        for name, positions in places.items():
+            occurrences[name].append(f"{its_hash} {positions}")
+    return {name: hash_of([colour, *sorted(occurrences[name])]) for name, colour in colours.items()}
 
 
 def _hashes(units: Sequence[Outline], outlines: Sequence[str], colours: Mapping[str, str]) -> list[str]:

@@ -30,12 +30,12 @@ from evopolicygym.analysis.lineage.normal_form import (
     outline,
     units_in,
 )
-from evopolicygym.analysis.source import MOST_BYTES, MOST_PARSED_BYTES, Bundle, File, hash_of, parsed, read_bundle
+from evopolicygym.analysis.source import MOST_BYTES, MOST_PARSED_BYTES, Bundle, File, hash_of, parse_module, read_bundle
 from evopolicygym.core import regular_file
 
 
 def acts_by_episode(policy: ast.Module | None) -> bool:
-    """Return whether what ``policy.py`` does may hang on the number of the episode; not where it can't be parsed."""
+    """Return whether ``policy.py`` may act differently by the episode's number; False if it can't be parsed."""
     if policy is None:
         return False
     classes = (node for node in policy.body if isinstance(node, ast.ClassDef) and node.name == "Policy")
@@ -48,22 +48,22 @@ def _decides(policy: ast.ClassDef) -> bool:
         parameters = [*reset.args.posonlyargs, *reset.args.args]
         if len(parameters) < 2:  # noqa: PLR2004 - itself and the number
             continue
-        names, attributes = _kept(reset, parameters[1].arg)
-        inside = any(_holds_index(node, names, attributes) for part in _deciding(reset) for node in ast.walk(part))
+        names, attributes = _index_names(reset, parameters[1].arg)
+        inside = any(_holds_index(node, names, attributes) for part in _decisions(reset) for node in ast.walk(part))
         if inside or any(
-            _holds_index(node, set(), attributes) for part in _deciding(policy) for node in ast.walk(part)
+            _holds_index(node, set(), attributes) for part in _decisions(policy) for node in ast.walk(part)
         ):
             return True
     return False
 
 
-def _kept(reset: ast.FunctionDef, name: str) -> tuple[set[str], set[str]]:
-    """Return the names and the attributes that hold the number, as far as it is assigned as it is."""
+def _index_names(reset: ast.FunctionDef, name: str) -> tuple[set[str], set[str]]:
+    """Return the names and the attributes that the number is directly assigned to."""
     names, attributes = {name}, set[str]()
     for node in ast.walk(reset):
         if not isinstance(node, ast.Assign):
             continue
-        for target, value in _assigned(node):
+        for target, value in _assignments(node):
             if not _holds_index(value, names, attributes):
                 continue
             if isinstance(target, ast.Name):
@@ -73,7 +73,7 @@ def _kept(reset: ast.FunctionDef, name: str) -> tuple[set[str], set[str]]:
     return names, attributes
 
 
-def _assigned(node: ast.Assign) -> Iterable[tuple[ast.expr, ast.expr]]:
+def _assignments(node: ast.Assign) -> Iterable[tuple[ast.expr, ast.expr]]:
     for target in node.targets:
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
             yield from zip(target.elts, node.value.elts, strict=False)
@@ -81,8 +81,8 @@ def _assigned(node: ast.Assign) -> Iterable[tuple[ast.expr, ast.expr]]:
             yield target, node.value
 
 
-def _deciding(part: ast.AST) -> Iterable[ast.AST]:
-    """Yield what decides in a part of a program."""
+def _decisions(part: ast.AST) -> Iterable[ast.AST]:
+    """Yield the expressions that decide something in a part of a program."""
     for node in ast.walk(part):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Match(subject=test):
@@ -114,52 +114,52 @@ class ProgramCode:
 
     form: NormalForm
     lines: Counter[bytes]
-    """How often each line stands in them, without blanks around words; empty lines and comments are left out."""
+    """The count of each line, with blanks around words removed; empty lines and comments are left out."""
     is_parsed: bool
     """Whether every Python file can be parsed."""
     acts_by_episode: bool
-    """Whether what it does may hang on which episode it plays (``episode_index.py``)."""
+    """Whether the policy may act differently from episode to episode."""
 
 
 @dataclass(frozen=True, slots=True)
 class CodeFile:
-    """What is known of a Python file by itself."""
+    """The lines and names of a Python file."""
 
     lines: Counter[bytes]
     names: FileNames | None
-    """None where it can't be parsed."""
+    """None if it can't be parsed."""
     acts_by_episode: bool = False
     """If it is ``policy.py``."""
 
 
 Reader = Callable[[str, int], bytes]
-"""Returns the content of a file of a bundle, which has at most so many bytes."""
+"""Returns the content of a file of a bundle, up to a number of bytes."""
 _codes: dict[frozenset[tuple[str, str]], ProgramCode] = {}
 _files: dict[str, CodeFile] = {}
 _outlines: dict[tuple[str, str, ProjectNames], tuple[Outline, ...]] = {}
 
 
 def read_code(bundle: Bundle, content: Reader) -> ProgramCode:
-    """Return what a bundle's code is like; ``content`` reads one of its files."""
+    """Return the code of a bundle; ``content`` reads one of its files."""
     files = {path: file for path, file in bundle.items() if file.is_code}
     key = frozenset((path, file.sha256) for path, file in files.items())
     if key not in _codes:
-        _make_room(_codes)
-        _codes[key] = _Reading(files, content).code()
+        _evict(_codes)
+        _codes[key] = _CodeReader(files, content).code()
     return _codes[key]
 
 
-class _Reading:
-    """Reads the code of one bundle."""
+class _CodeReader:
+    """Reads the code of a bundle."""
 
     def __init__(self, files: Bundle, content: Reader) -> None:
         self._files = files
         self._content = content
         self._trees: dict[str, ast.Module] = {}
-        """Of the files that had to be parsed now."""
+        """The trees of the files that this object has parsed."""
 
     def code(self) -> ProgramCode:
-        """Return what the code is like."""
+        """Return the code of the bundle."""
         python: dict[str, CodeFile] = {}
         left = MOST_PARSED_BYTES
         for path, file in sorted(self._files.items()):
@@ -182,13 +182,13 @@ class _Reading:
         )
 
     def _file(self, path: str, file: File) -> CodeFile:
-        """Return what is known of a file by itself."""
+        """Return the lines and names of a file."""
         if file.sha256 not in _files:
             text = self._content(path, file.size)
-            tree = parsed(text)
+            tree = parse_module(text)
             if tree is not None:
                 self._trees[path] = tree
-            _make_room(_files)
+            _evict(_files)
             lines = Counter(_lines(text))
             names = None if tree is None else names_in(tree)
             _files[file.sha256] = CodeFile(lines, names, acts_by_episode(tree))
@@ -199,15 +199,15 @@ class _Reading:
         file = self._files[path]
         key = (path, file.sha256, project)
         if key not in _outlines:
-            tree = self._trees.get(path) or parsed(self._content(path, file.size))
+            tree = self._trees.get(path) or parse_module(self._content(path, file.size))
             units = units_in(path, tree, project) if tree else ()
-            _make_room(_outlines)
+            _evict(_outlines)
             _outlines[key] = tuple(outline(unit, project.own) for unit in units)
         return _outlines[key]
 
 
-def _make_room(known: dict[Any, Any]) -> None:
-    """Forget what is known where it is too much."""
+def _evict(known: dict[Any, Any]) -> None:
+    """Clear a cache that is full."""
     if len(known) >= MOST_KNOWN:
         known.clear()
 
@@ -222,7 +222,7 @@ def _lines(text: bytes) -> Iterable[bytes]:
 MOST_COMPARED = 1 << 18
 """A data file with more bytes is compared as a whole."""
 NOTES = frozenset({".md", ".rst"})
-"""Suffixes of files that are notes: nothing that a policy does hangs on them."""
+"""Suffixes of notes, on which no policy depends."""
 NOTED = re.compile(r"(notes?|readme|changelog|todo)[^/]*\.txt", re.IGNORECASE)
 WORD = re.compile(rb"[^\s,:;\[\](){}\"']+")
 
@@ -235,18 +235,18 @@ class PolicyProgram:
     """Paths with their hashes: two programs with the same are the same in every byte."""
     code: ProgramCode
     data: Mapping[str, Counter[bytes]]
-    """Data files by path, with how often each word stands in them; notes are left out."""
+    """The count of each word in data files, by path; notes are left out."""
     content: str
-    """The same for programs that differ in nothing but names, order, annotations, comments and notes."""
+    """Equal for programs that differ only in names, order, annotations, comments and notes."""
 
     @property
     def topology(self) -> str:
-        """The same for programs that differ in literals and data besides."""
+        """Equal for programs that also differ in literals and data."""
         return self.code.form.topology
 
 
 def read_program(directory: Path, root: Path | None = None) -> PolicyProgram | None:
-    """Return the program in a directory; None where there is none, or it is no checkpoint."""
+    """Return the program in a directory; None if it is missing, or it is not a checkpoint."""
     bundle = read_bundle(directory, root)
     if bundle is None:
         return None
@@ -274,7 +274,7 @@ def is_note(path: str) -> bool:
 
 
 def _values(path: str, text: bytes) -> str:
-    """Return what a JSON file holds, however it is spelled; empty where it is none, or can't be read."""
+    """Return the content of a JSON file, independent of its spelling; empty if it is not JSON or can't be read."""
     if not path.endswith(".json"):
         return ""
     try:
@@ -284,7 +284,7 @@ def _values(path: str, text: bytes) -> str:
 
 
 PLACE = ("runs", "workspace_template", "system")
-"""Of its files in the package."""
+"""The path of the starter policy in the package."""
 
 
 @cache

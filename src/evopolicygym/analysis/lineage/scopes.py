@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from evopolicygym.analysis.source import stands_alone, values_of
+from evopolicygym.analysis.source import is_string_statement, literal_values
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -20,7 +20,7 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name that stands for itself: of a module, a class, an attribute, an argument that is passed by its name."""
+    """A name that stands for itself: of a module, a class, an attribute, an argument that is passed by name."""
 
     text: str
 
@@ -31,9 +31,9 @@ class Scope:
 
     bound: frozenset[str]
     is_class: bool = False
-    """Whose names are attributes, and not seen by the functions in it."""
+    """Whether it is a class body, whose names are attributes that its functions don't see."""
     numbers: dict[str, str] = field(default_factory=dict)
-    """What local names stand for, as far as they were met."""
+    """The tokens of local names, in order of appearance."""
 
 
 class Scopes:
@@ -52,7 +52,7 @@ class Scopes:
         self._open.pop()
 
     def meaning(self, name: str) -> str | Name:
-        """Return what a name stands for: its number among the local names that were met, or itself."""
+        """Return the token of a name: its number among the local names, or the name itself."""
         for depth, scope in enumerate(reversed(self._open)):
             if name not in scope.bound or (scope.is_class and depth):
                 continue
@@ -67,24 +67,24 @@ class Scopes:
 
 def parameters(function: Function) -> list[ast.arg]:
     """Return a function's parameters, in their order."""
-    taken = function.args
-    several = [*taken.posonlyargs, *taken.args, taken.vararg, *taken.kwonlyargs, taken.kwarg]
+    arguments = function.args
+    several = [*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg]
     return [argument for argument in several if argument is not None]
 
 
 def scope_of(node: Function | Comprehension | ast.ClassDef, passed_by_name: frozenset[str]) -> Scope:
     """Return the scope that a node opens; parameters that the project passes by their names are not local."""
     if isinstance(node, ast.ClassDef):
-        return Scope(bound_by(node.body), is_class=True)
+        return Scope(bound_names(node.body), is_class=True)
     if isinstance(node, COMPREHENSIONS):
-        return Scope(frozenset(_stored(generator.target for generator in node.generators)))
+        return Scope(frozenset(_target_names(generator.target for generator in node.generators)))
     own = frozenset(argument.arg for argument in parameters(node))
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    return Scope((own - passed_by_name) | (bound_by(body) - own))
+    return Scope((own - passed_by_name) | (bound_names(body) - own))
 
 
-def bound_by(statements: Iterable[ast.AST]) -> frozenset[str]:
-    """Return the names that statements bind in the scope that they stand in."""
+def bound_names(statements: Iterable[ast.AST]) -> frozenset[str]:
+    """Return the names that statements bind in their own scope."""
     bound: set[str] = set()
     foreign: set[str] = set()
     waiting: list[ast.AST] = list(statements)
@@ -104,7 +104,7 @@ def bound_by(statements: Iterable[ast.AST]) -> frozenset[str]:
             case ast.Global(names=names) | ast.Nonlocal(names=names):
                 foreign.update(names)
             case ast.alias():
-                bound.add(imported_as(node))
+                bound.add(import_name(node))
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 bound.add(name)
             case ast.MatchMapping(rest=str(name)):
@@ -113,7 +113,7 @@ def bound_by(statements: Iterable[ast.AST]) -> frozenset[str]:
     return frozenset(bound - foreign)
 
 
-def imported_as(alias: ast.alias) -> str:
+def import_name(alias: ast.alias) -> str:
     """Return the name that an import binds."""
     return alias.asname or alias.name.partition(".")[0]
 
@@ -130,7 +130,7 @@ def names_of(node: ast.AST) -> Mapping[str, Any]:
     return {}
 
 
-def _stored(nodes: Iterable[ast.AST]) -> Iterable[str]:
+def _target_names(nodes: Iterable[ast.AST]) -> Iterable[str]:
     for node in nodes:
         yield from (
             part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
@@ -149,20 +149,20 @@ Token = str | Name | Literal
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A name where it is bound or met; what it stands for hangs on the scopes that are open there."""
+    """A name in a binding or a use; its token depends on the open scopes."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A name that stands for itself wherever it is met."""
+    """A name that always stands for itself."""
 
     name: str
 
 
 _LEAVE = object()
-"""Stands where a scope is left."""
+"""Marks the end of a scope."""
 
 
 class Tokenizer:
@@ -173,7 +173,7 @@ class Tokenizer:
         """The identities of nodes that are literals."""
         self._passed_by_name = passed_by_name
         self._modules = modules
-        """Of the project itself, by their dotted names."""
+        """The modules of the project itself, by dotted name."""
 
     def tokens(self, *parts: object) -> tuple[Token, ...]:
         """Return the tokens of some parts: nodes, lists of them, ``Bound``, ``Attribute``, texts that stay as is."""
@@ -191,7 +191,7 @@ class Tokenizer:
             elif isinstance(item, Bound):
                 yield scopes.meaning(item.name)
             elif isinstance(item, list):
-                kept = [statement for statement in item if counts(statement)]
+                kept = [statement for statement in item if has_effect(statement)]
                 yield f"[{len(kept)}"
                 waiting += reversed(kept)
             elif (leaf := self._leaf(item)) is not None:
@@ -203,7 +203,7 @@ class Tokenizer:
                 waiting += reversed(self._parts(item))
 
     def _leaf(self, item: object) -> Token | None:
-        """Return the token of what is one by itself; None of anything else."""
+        """Return the token of an item that is a single token; None for anything else."""
         match item:
             case Attribute(name=name):
                 return Name(name)
@@ -212,18 +212,18 @@ class Tokenizer:
             case ast.MatchSingleton(value=value):
                 return Literal((repr(value),))
             case ast.AST():
-                return Literal(tuple(values_of(item))) if id(item) in self._literals else None
+                return Literal(tuple(literal_values(item))) if id(item) in self._literals else None
         return repr(item)
 
     def imported(self, statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> list[Any]:
         """Return the parts of one import."""
         if isinstance(statement, ast.Import):
             module = self._module(alias.name)
-            return ["import", *module, Bound(imported_as(alias))]
+            return ["import", *module, Bound(import_name(alias))]
         source = "." * statement.level + (statement.module or "")
         is_ours = bool(statement.level) or source in self._modules or f"{source}.{alias.name}" in self._modules
         what = Attribute(alias.name) if is_ours else alias.name
-        return ["from", *self._module(source), what, Bound(imported_as(alias))]
+        return ["from", *self._module(source), what, Bound(import_name(alias))]
 
     def _module(self, dotted: str) -> list[Any]:
         """Return a module's name: its last word may be the project's own."""
@@ -231,7 +231,7 @@ class Tokenizer:
         return [before, Attribute(last)] if dotted.lstrip(".") in self._modules else [dotted]
 
     def _parts(self, node: ast.AST) -> list[Any]:
-        """Return what is in a node, in the order in which it is walked."""
+        """Return the parts of a node, in the order of the walk."""
         match node:
             case ast.Name(id=name):
                 return [Bound(name)]
@@ -257,23 +257,28 @@ class Tokenizer:
                 return [node.cls, node.patterns, attributes, node.kwd_patterns]
         names = names_of(node)
         return [
-            _bound(names[field]) if field in names else getattr(node, field, None)
+            _as_bound(names[field]) if field in names else getattr(node, field, None)
             for field in node._fields
             if field not in {"type_comment", "type_ignores", "type_params"}
         ]
 
     def _called(self, node: Function) -> list[Any]:
         """Return a function's defaults, its parameters and its body, which have a scope of their own."""
-        taken = node.args
-        kinds = [len(taken.posonlyargs), len(taken.args), taken.vararg is not None, len(taken.kwonlyargs)]
+        arguments = node.args
+        kinds = [
+            len(arguments.posonlyargs),
+            len(arguments.args),
+            arguments.vararg is not None,
+            len(arguments.kwonlyargs),
+        ]
         body = node.body if isinstance(node.body, list) else [node.body]
         scope = scope_of(node, self._passed_by_name)
         own = [Bound(argument.arg) for argument in parameters(node)]
-        return [taken.defaults, taken.kw_defaults, str(kinds), scope, *own, body, _LEAVE]
+        return [arguments.defaults, arguments.kw_defaults, str(kinds), scope, *own, body, _LEAVE]
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> list[Any]:
-        made = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-        return [scope_of(node, self._passed_by_name), node.generators, *made, _LEAVE]
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        return [scope_of(node, self._passed_by_name), node.generators, *elements, _LEAVE]
 
     @staticmethod
     def _text(values: list[ast.expr]) -> Literal:
@@ -281,12 +286,14 @@ class Tokenizer:
         return Literal(tuple(repr(part.value) if isinstance(part, ast.Constant) else "{}" for part in values))
 
 
-def counts(item: object) -> bool:
-    """Return whether a statement does anything; a text by itself, ``pass`` and an annotation alone don't."""
+def has_effect(item: object) -> bool:
+    """Return whether a statement has an effect; a string, ``pass`` and a bare annotation have none."""
     return not (
-        stands_alone(item) or isinstance(item, ast.Pass) or (isinstance(item, ast.AnnAssign) and item.value is None)
+        is_string_statement(item)
+        or isinstance(item, ast.Pass)
+        or (isinstance(item, ast.AnnAssign) and item.value is None)
     )
 
 
-def _bound(value: str | list[str] | None) -> Bound | list[Bound] | None:
+def _as_bound(value: str | list[str] | None) -> Bound | list[Bound] | None:
     return [Bound(name) for name in value] if isinstance(value, list) else None if value is None else Bound(value)

@@ -1,1 +1,1 @@
-"""Means that others published, and those of runs that ship."""
+"""Published results that ship with the package."""

@@ -26,13 +26,13 @@ from evopolicygym.records.run_document import decode
 from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
 
 OURS = {option.name: option.default for option in RUN_OPTIONS if option.name in {"budget", "validation", "held_out"}}
-"""What our protocol has by default, which is the paper's."""
+"""The defaults of our protocol, which are the paper's."""
 HOUR_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class OtherProtocol:
-    """What is known of how figures were made; None where it was not said, or not limited."""
+    """The protocol of published figures; None if a value was not stated, or not limited."""
 
     budget: int
     """Train episodes of a run."""
@@ -41,16 +41,16 @@ class OtherProtocol:
     validation: int | None = None
     """Episodes of each candidate by which the best is selected."""
     max_episodes: int | None = None
-    """The most of one submission."""
+    """Limit on the episodes of a submission."""
     max_submissions: int | None = None
     agent_s: int | None = None
-    """The most seconds of the agent."""
+    """Limit on the agent's seconds."""
     details: str = ""
-    """What was said besides."""
+    """Other properties that were stated."""
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """In what it is another protocol than ours, in a few words each."""
+        """How it differs from our protocol, in a few words each."""
         return tuple(self._differences())
 
     def _differences(self) -> Iterator[str]:
@@ -89,16 +89,16 @@ class PublishedFigure:
 
 @dataclass(frozen=True, slots=True)
 class FiguresOfTask:
-    """What was published of one task."""
+    """The published figures of a task."""
 
     suite: str
     name: str
-    """As its publisher calls it."""
+    """The name that its publisher uses."""
     metric: str
     protocol: OtherProtocol
     figures: tuple[PublishedFigure, ...]
     id: str = ""
-    """What gymnasium registers it as, as far as its name says it; the limit on its steps may be another than ours."""
+    """Its gymnasium id, as far as the name determines it; the limit on steps may differ from ours."""
 
     @property
     def best(self) -> PublishedFigure:
@@ -113,12 +113,12 @@ class OtherFigures:
     source: str
     date: str
     version: str
-    """Of the source, such as a commit."""
+    """The version of the source, such as a commit."""
     tasks: tuple[FiguresOfTask, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of them."""
+        """The notes for readers."""
         return (self._how_made, "Published without standard errors: how far another run would differ is not known.")
 
     @property
@@ -129,11 +129,11 @@ class OtherFigures:
         )
 
     def of_game(self, gymnasium_id: str) -> FiguresOfTask | None:
-        """Return what was published of an environment; None where nothing was."""
+        """Return the published figures of an environment; None if there are none."""
         return next((task for task in self.tasks if task.id and task.id == gymnasium_id), None)
 
     def narrowed(self, gymnasium_ids: Iterable[str]) -> "OtherFigures":
-        """Return the figures of some environments alone."""
+        """Return only the figures of some environments."""
         wanted = set(gymnasium_ids)
         kept = tuple(task for task in self.tasks if task.id and task.id in wanted)
         return OtherFigures(self.source, self.date, self.version, kept)
@@ -146,7 +146,7 @@ def other_names() -> list[str]:
 
 @cache
 def other_figures(name: str) -> OtherFigures:
-    """Return the figures of a name; raise ``UnknownName`` where there are none."""
+    """Return the figures of a name; raise ``UnknownName`` if there are none."""
     if name not in (found := _other_protocol_files()):
         raise UnknownName("set of published figures", name, found)
     return decoder(OtherFigures).value(tomllib.loads(found[name].read_text(encoding="utf-8")))
@@ -162,12 +162,12 @@ AGENT, ANCHOR = "agent", "anchor"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTask:
-    """What a table says of a task besides its scores."""
+    """The properties of a task in a table."""
 
     family: str
     kind: TaskKind
     game: GameIdentity
-    """What its name stands for; runs of another game under this name have nothing to do with the table."""
+    """The game that its name stands for; runs of another game under this name don't belong to the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ class PublishedEntry:
     scores: dict[str, float]
     """Mean held-out return by environment."""
     standard_errors: dict[str, float] = field(default_factory=dict)
-    """By environment; empty where none were published."""
+    """The standard errors by environment; empty if none were published."""
     success_rates: dict[str, float] = field(default_factory=dict)
-    """By environment, of those that know success; empty where none were published."""
+    """The success rates by environment, of those that know success; empty if none were published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,17 +193,17 @@ class PublishedTable:
     entries: tuple[PublishedEntry, ...]
     tasks: Mapping[str, PublishedTask] = field(default_factory=dict)
     kind: str = AGENT
-    """Of all entries that the runs make."""
+    """The kind of all entries of the runs."""
     runs: tuple[RunResult, ...] = ()
     text: str = ""
-    """Which text of the tasks its agents read; empty where the runs tell it, or nobody read any."""
+    """The text of the tasks that its agents read; empty if the runs record it, or no agent read any."""
 
     def scores(self, environment: str) -> dict[str, float]:
-        """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
+        """Return every entry's score on one environment, by the entry's name; empty if it was not played."""
         return {entry.name: entry.scores[environment] for entry in self.entries if environment in entry.scores}
 
     def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
-        """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
+        """Return every entry's score on the game of a spec; empty if the table lacks it, or has another game."""
         return self.scores(spec.name) if self.has(spec.name, game_of(spec)) else {}
 
     def has(self, environment: str, game: GameIdentity) -> bool:
@@ -219,7 +219,7 @@ def shipped_names() -> list[str]:
 
 @cache
 def shipped(name: str) -> PublishedTable:
-    """Return a shipped table; raise ``UnknownName`` where there is none of this name.
+    """Return a shipped table; raise ``UnknownName`` if there is none of this name.
 
     Raises ``UsageError`` for figures of another protocol.
     """
@@ -232,7 +232,7 @@ def shipped(name: str) -> PublishedTable:
     if file is None:
         raise UnknownName("shipped table", name, shipped_names())
     text = file.read_text(encoding="utf-8")
-    return _of_means(tomllib.loads(text)) if file.name.endswith(".toml") else _of_runs(name, text)
+    return _read_means(tomllib.loads(text)) if file.name.endswith(".toml") else _read_runs(name, text)
 
 
 def paper() -> PublishedTable:
@@ -245,7 +245,7 @@ def _files() -> dict[str, Traversable]:
     return {Path(file.name).stem: file for file in data.iterdir() if Path(file.name).suffix in {".toml", ".jsonl"}}
 
 
-def _of_means(document: Mapping[str, Any]) -> PublishedTable:
+def _read_means(document: Mapping[str, Any]) -> PublishedTable:
     tasks = {
         task: PublishedTask(figures["family"], TaskKind(figures["kind"]), game_named(task))
         for task, figures in document["tasks"].items()
@@ -254,7 +254,7 @@ def _of_means(document: Mapping[str, Any]) -> PublishedTable:
     return PublishedTable(document["source"], entries, tasks, text=document.get("text", ""))
 
 
-def _of_runs(name: str, text: str) -> PublishedTable:
+def _read_runs(name: str, text: str) -> PublishedTable:
     first, *documents = text.splitlines()
     about = json.loads(first)
     runs = tuple(
@@ -265,26 +265,26 @@ def _of_runs(name: str, text: str) -> PublishedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What stands beside runs."""
+class PublishedData:
+    """The published results to show with runs."""
 
     tables: tuple[PublishedTable, ...]
     figures: tuple[OtherFigures, ...]
-    """In tables of their own."""
+    """The figures of other protocols, which are shown in separate tables."""
 
     @property
     def ids(self) -> dict[str, str]:
-        """What gymnasium registers the tasks of the tables as, by name."""
+        """The gymnasium ids of the tables' tasks, by name."""
         return {name: task.game.id for table in self.tables for name, task in table.tasks.items()}
 
 
-def beside(names: Sequence[str]) -> Beside:
-    """Return what ships under some names; raise ``UnknownName`` where nothing does."""
+def load_published(names: Sequence[str]) -> PublishedData:
+    """Return the published results of some names; raise ``UnknownName`` for an unknown name."""
     tables, others = shipped_names(), other_names()
     for name in names:
         if name not in (known := sorted([*tables, *others])):
             raise UnknownName("shipped table", name, known)
-    return Beside(
+    return PublishedData(
         tuple(shipped(name) for name in names if name in tables),
         tuple(other_figures(name) for name in names if name in others),
     )

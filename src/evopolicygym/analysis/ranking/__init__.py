@@ -1,1 +1,1 @@
-"""Runs side by side: what may stand together, scores by task, intervals, ranks, pairs."""
+"""The ranking of entries: comparable runs, scores by task, intervals, ranks, pairs."""

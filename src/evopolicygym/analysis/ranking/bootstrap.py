@@ -1,10 +1,9 @@
-"""Intervals: what a score would have been with other repeats and other held-out cases.
+"""Intervals of scores over other repeats and other held-out cases, by bootstrap.
 
 Returns of an entry on a task are a table of runs by cases. A replicate draws runs and, for all runs and all entries on
 the same cases at once, cases; its mean is the mean plus the drawn runs' effects plus the drawn cases' effects. Effects
 are scaled such that a mean's variance over replicates is its unbiased estimate at any number of runs, which plain
-resampling understates by (R - 1) / R, and the part that belongs to a run on a case is counted once. What is made of the
-means (ranks, norms) is described in ``leaderboard.py`` and ``pairing.py``.
+resampling understates by (R - 1) / R, and the part that belongs to a run on a case is counted once.
 """
 
 import math
@@ -23,7 +22,7 @@ from evopolicygym.core.score import estimate
 REPLICATES = 2000
 COVERAGE = 0.95
 MOST_KEPT_BYTES = 64 << 20
-"""Of draws, and of what came of them, as if all were as large as the last."""
+"""Limit on the bytes of cached draws and of cached sums, as if all were as large as the last."""
 _NORMAL = 1.959963984540054
 
 Floats = NDArray[np.float64]
@@ -49,7 +48,7 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """All that one entry's mean on one task rests on."""
+    """The returns behind an entry's mean on a task."""
 
     blocks: tuple[Block, ...]
 
@@ -70,7 +69,7 @@ class Sample:
 
     @cached_property
     def freedom(self) -> float:
-        """Degrees of freedom of the variance, after Satterthwaite; infinite where there is no variance."""
+        """Degrees of freedom of the variance, after Satterthwaite; infinite without variance."""
         return joint_freedom(self._variances, self._freedoms)
 
     @property
@@ -80,13 +79,13 @@ class Sample:
 
     @property
     def is_estimable(self) -> bool:
-        """Whether the mean's uncertainty is known: there are two cases at least, whatever runs there are."""
+        """Whether the mean's uncertainty is known: there are at least two cases, for any number of runs."""
         return any(block.returns.shape[1] > 1 for block in self.blocks)
 
     @property
     def covers(self) -> str:
-        """What the mean's interval covers."""
-        return covered(self.is_repeated)
+        """The sources that the mean's interval covers."""
+        return interval_coverage(self.is_repeated)
 
     @property
     def of_runs(self) -> tuple[float, float]:
@@ -121,15 +120,15 @@ class Sample:
 
 
 HELD_OUT = "held-out mean ± s.e."
-"""What ``held_out_sample`` gives, in the header of each table that has it."""
+"""The header of the column of ``held_out_sample`` in all tables."""
 
 
 def held_out_sample(repeats: Sequence[tuple[Hashable, Sequence[float]]], random: float | None) -> Sample | None:
-    """Return what the held-out mean of an entry on a task and its standard error are made of: the one definition.
+    """Return the sample of an entry's held-out mean on a task and its standard error: the only definition.
 
     Each repeat is its cases' name and its returns on them. The mean is that of repeats' means; the standard error is
     over repeats and cases. A repeat without a score counts as uniform random's mean, or as the worst other repeat where
-    that is lower: to fail never pays. None where no repeat has a score.
+    that is lower: to fail never pays. None if no repeat has a score.
     """
     scored = [returns for _, returns in repeats if returns]
     if not scored:
@@ -144,13 +143,13 @@ def held_out_sample(repeats: Sequence[tuple[Hashable, Sequence[float]]], random:
     return Sample(tuple(Block(name, np.array(returns, dtype=float)) for name, returns in blocks.items()))
 
 
-def covered(is_repeated: bool) -> str:  # noqa: FBT001 - of whatever has the interval
-    """Return what an interval covers: other ``runs and cases``, or other ``cases`` alone where there is one run."""
+def interval_coverage(is_repeated: bool) -> str:  # noqa: FBT001 - of whatever has the interval
+    """Return the sources that an interval covers: ``runs and cases``, or ``cases`` alone with one run."""
     return "runs and cases" if is_repeated else "cases"
 
 
 def case_effects(returns: Floats) -> Floats:
-    """Return what each case adds to the mean, scaled such that drawing them with replacement has the right variance."""
+    """Return each case's effect on the mean, scaled so that drawing with replacement has the right variance."""
     runs, cases = returns.shape
     if cases == 1:
         return np.zeros(1)
@@ -167,33 +166,33 @@ def case_effects(returns: Floats) -> Floats:
 _DRAWS: dict[Hashable, tuple[NDArray[Any], Any]] = {}
 """Draws that were made, each with the generator's state after it: tables that share entries draw the same again."""
 _SUMS: dict[Hashable, Floats] = {}
-"""What the drawn cases' effects came to, by what decided the draw and the effects."""
+"""The sums of the drawn cases' effects, by the key of the draw and the effects."""
 
 
 def _keep(kept: dict[Hashable, Any], key: Hashable, value: object, n_bytes: int) -> None:
-    """Keep a value for whoever asks for the same next; forget all others where they would take too much memory."""
+    """Cache a value; clear the cache first if it would exceed the limit."""
     if (len(kept) + 1) * n_bytes > MOST_KEPT_BYTES:
         kept.clear()
     kept[key] = value
 
 
 class Resampler:
-    """Draws replicates; cases of one name are drawn once, for whoever was played on them."""
+    """Draws replicates; cases of a name are drawn once, for all entries that played them."""
 
     def __init__(self, replicates: int = REPLICATES, seed: int = 0) -> None:
         self.replicates = replicates
         self._random = np.random.default_rng(seed)
         self._draws: tuple[int, ...] = (seed, replicates)
-        """What decides the next draw: the seed, the number of replicates, and the sizes of all draws so far."""
+        """The key of the next draw: the seed, the number of replicates, and the sizes of all draws so far."""
         self._drawn: dict[tuple[Hashable, int], tuple[NDArray[Any], tuple[int, ...]]] = {}
-        """How often each case of a name was drawn, and what decided that."""
+        """The counts of each case of a name, and the key of the draw."""
 
     def means(self, sample: Sample) -> Floats:
         """Return a sample's mean in each replicate."""
         return sample.mean + self._of_runs(sample) + self._of_cases(sample)
 
     def _of_cases(self, sample: Sample) -> Floats:
-        """Return what the drawn cases add to a sample's mean, by replicate."""
+        """Return the effect of the drawn cases on a sample's mean, by replicate."""
         added, runs = np.zeros(self.replicates), sum(len(block.returns) for block in sample.blocks)
         for block in sample.blocks:
             effects = case_effects(block.returns)
@@ -221,7 +220,7 @@ class Resampler:
         return sums
 
     def _draw(self, count: int) -> NDArray[Any]:
-        """Return how often each of ``count`` is drawn, by replicate."""
+        """Return the counts of ``count`` items in a draw, by replicate."""
         self._draws = (*self._draws, count)
         if (made := _DRAWS.get(self._draws)) is None:
             counts = self._random.multinomial(count, np.full(count, 1 / count), self.replicates)
@@ -250,7 +249,7 @@ def bootstrap_interval(
 
 
 def share_interval(share: float, count: int) -> Interval:
-    """Return the interval of a mean of ``count`` independent draws between 0 and 1, whatever their distribution.
+    """Return the interval of a mean of ``count`` independent draws between 0 and 1 of any distribution.
 
     It holds every mean whose binary relative entropy from the share is at most log(2 / 0.05) / count, which never
     covers too little (Hoeffding 1963, theorem 1), and has a width even where all draws are the same.
@@ -265,7 +264,7 @@ def share_interval(share: float, count: int) -> Interval:
 
 
 def half_width(variances: Sequence[float], freedoms: Sequence[float]) -> float:
-    """Return how far an interval reaches to both sides of an estimate whose variance is a sum of estimated parts.
+    """Return the half-width of the interval of an estimate whose variance is a sum of estimated parts.
 
     It is midway between two constructions. Student's at Satterthwaite's degrees of freedom covers too little where a
     part that is known from two or three runs matters; that of Banerjee (1960), the root of the parts' sum, each times
@@ -290,7 +289,7 @@ def _share(variance: float, freedom: float) -> float:
 
 @lru_cache(4096)
 def t_quantile(freedom: float, coverage: float = COVERAGE) -> float:
-    """Return how far, in standard errors, an interval of this coverage reaches to each side, by Student's distribution.
+    """Return the half-width of Student's interval of this coverage, in standard errors.
 
     At 95 % that is its 97.5 % quantile: 2.776 at 4 degrees of freedom, 1.96 at infinitely many.
     """

@@ -1,4 +1,4 @@
-"""Which runs are comparable, and so may stand in one table; in what they differ where they aren't."""
+"""Which runs are comparable, so that one table may have them, and how the others differ."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -23,20 +23,20 @@ COMPARED: Mapping[str, str] = {
         if option.comparability_label
     },
 }
-"""What runs on a task must agree in: a property, and what it is called. The last are what was declared of options."""
+"""The properties that runs on a task must share, with their labels; options declare the last ones."""
 OPTIONS = {option.name: option for option in FURTHER}
 BY_NAME = frozenset({"versions", "simulator_code"})
-"""Those of them that are texts by names."""
+"""Properties that map names to texts."""
 HASHES = frozenset({"commitment", "spec_sha256"})
-"""Those of them that are shown by their first characters."""
+"""Properties that are shown by their first characters."""
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish"})
-"""Those of them that a run may leave open, which is no difference."""
+"""Properties that a run may leave open; an open property is not a difference."""
 OF_ENTRIES = frozenset(
     option.record_field or option.name
     for option in RUN_OPTIONS
     if option.comparability_label and not option.affects_cases
 )
-"""Those of them that entries may be split by."""
+"""Properties that entries may be split by."""
 CASES_BY = frozenset({"experiment", "split"})
 """Entries that are split by one of these may play other cases than one another; repeats are still pooled on the same
 cases only."""
@@ -44,19 +44,19 @@ cases only."""
 
 @dataclass(frozen=True, slots=True)
 class ComparableRuns:
-    """Runs that may stand in one table."""
+    """Runs that are comparable."""
 
     title: str
-    """What sets them apart from the other runs; empty where all runs may stand in one table."""
+    """The properties that distinguish them from the other runs; empty if all runs are comparable."""
     runs: tuple[RunResult, ...]
 
 
 def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]]:
-    """Return runs without those that are the same run as another one, and a note about each of these.
+    """Return the distinct runs, and a note about each run that was played more than once.
 
-    Two runs of an entry are the same run where task, cases, settings and seed agree, and all that came of them: every
-    submission's checkpoint and every held-out return. A deterministic agent plays so when it is started again with the
-    seed that it had. Runs of one seed that differ are repeats: their agent is not determined by its seed.
+    Two runs of an entry are the same run if task, cases, settings and seed agree, and all results: every submission's
+    checkpoint and every held-out return. A deterministic agent repeats a run so when it is started again with its seed.
+    Runs with the same seed that differ are repeats: the seed does not determine their agent.
     """
     same: dict[str, list[RunResult]] = defaultdict(list)
     for run in runs:
@@ -72,7 +72,7 @@ def distinct_runs(runs: Sequence[RunResult]) -> tuple[list[RunResult], list[str]
 
 
 def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
-    """Return a note where repeats of an entry share a seed, though they are not the same run."""
+    """Return a note if repeats of an entry share a seed but are not the same run."""
     seeds: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for run in runs:
         seeds[run.label, run.task, run.commitment].append(run.seed)
@@ -81,10 +81,10 @@ def shared_seeds(runs: Sequence[RunResult]) -> list[str]:
 
 
 def facts_of(run: RunResult) -> str:
-    """Return all that a run was and that came of it, but for its id, its place and what it took."""
+    """Return all properties and results of a run, without its id, its path and what it used."""
     settings = [property_of(run, name) for name in (*COMPARED, "effort", "program_sha256", "options_text")]
-    came = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
-    return repr((run.label, run.task, run.seed, settings, came))
+    results = (run.status, run.spent, run.checkpoints, run.held_out_returns, run.success_rate, run.tokens)
+    return repr((run.label, run.task, run.seed, settings, results))
 
 
 def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any property's
@@ -95,7 +95,7 @@ def property_of(run: RunResult, name: str) -> Any:  # noqa: ANN401 - any propert
 
 
 def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bool) -> list[str]:
-    """Return what a reader has to know of differences; raise ``UsageError`` for any unless ``mix``.
+    """Return notes on the differences between runs; raise ``UsageError`` for any unless ``mix``.
 
     What entries are split by (``by``) is no difference.
     """
@@ -109,14 +109,14 @@ def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bo
 
 
 def cases_notes(runs: Sequence[RunResult], by: Sequence[str]) -> list[str]:
-    """Return a note where entries of comparable runs that are split by experiment or split have cases of their own."""
+    """Return a note if comparable entries, split by experiment or split, played different cases."""
     if CASES_BY.isdisjoint(by) or "commitment" not in differences(runs, set(by) - CASES_BY):
         return []
     return ["Entries of different experiments or splits played different cases."]
 
 
 def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[ComparableRuns, ...]:
-    """Return the runs in groups that may each stand in one table; one group where nothing differs on any task.
+    """Return the runs in comparable groups; one group if nothing differs on any task.
 
     Where something differs on a task, runs of other tasks are parted by the same property.
     """
@@ -144,13 +144,11 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
         if name in by:
             continue
         pooled = name == "commitment" and not CASES_BY.isdisjoint(by)
-        together = defaultdict(list)
+        groups = defaultdict(list)
         for run in runs:
             shown = property_of(run, "text") if name == "spec_sha256" else ""  # another text is a difference of its own
-            together[run.task, shown, run.label if pooled else ""].append(run)
-        different = {
-            task: values for (task, *_), group in together.items() if len(values := _distinct(group, name)) > 1
-        }
+            groups[run.task, shown, run.label if pooled else ""].append(run)
+        different = {task: values for (task, *_), group in groups.items() if len(values := _distinct(group, name)) > 1}
         if different:
             task, values = next(iter(different.items()))
             shown = "; ".join(f"{_shown(name, value, values)} ({run.label}, {run.root})" for value, run in values[:3])
@@ -180,11 +178,11 @@ def _cases(run: RunResult) -> tuple[str, str]:
 
 
 def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> str:
-    """Return what a property is in a group, to set it apart from the others."""
+    """Return the value of a property in a group, as a part of the group's title."""
     if name == "commitment":
-        split, of = _cases(group[0])
-        several = of and len({_cases(run) for run in runs if run.split == split}) > 1
-        return f"{split} split" + (f" of experiment {group[0].experiment_name or of[:8]}" if several else "")
+        split, experiment = _cases(group[0])
+        several = experiment and len({_cases(run) for run in runs if run.split == split}) > 1
+        return f"{split} split" + (f" of experiment {group[0].experiment_name or experiment[:8]}" if several else "")
     if name == "revealed":
         return "cases revealed before" if group[0].revealed else "cases not revealed before"
     found = _distinct(group, name)
@@ -207,7 +205,7 @@ def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
 
 
 def _distinct(runs: Sequence[RunResult], name: str) -> list[tuple[Any, RunResult]]:
-    """Return each value that runs have, with one of them; what a run leaves open is no difference."""
+    """Return each distinct value with a run that has it; open values are left out."""
     found: list[tuple[Any, RunResult]] = []
     for run in runs:
         value = _value(run, name)

@@ -1,8 +1,6 @@
-"""The leaderboard: what a table of scores makes of its entries across tasks, with intervals and tiers.
+"""The leaderboard: ranks and normalised scores of a table's entries across tasks, with intervals and tiers.
 
-Which runs stand in the table is described in ``score_table.py``, how replicates are drawn in ``bootstrap.py``, how a
-table is printed in ``analysis/tables/``. The formulas are the protocol's, section 9; docs/measure/leaderboard.md has
-them at length.
+The formulas are those of section 9 of the protocol; ``docs/measure/leaderboard.md`` explains them.
 """
 
 import math
@@ -18,7 +16,7 @@ from evopolicygym.analysis.ranking.bootstrap import (
     Interval,
     Resampler,
     bootstrap_interval,
-    covered,
+    interval_coverage,
     joint_freedom,
 )
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
@@ -37,24 +35,24 @@ class Score:
 
     value: float
     interval: Interval | None
-    """None where the entry was only published, as means."""
+    """None if the entry was only published, as means."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskScore:
-    """What one entry has on one task."""
+    """The score of an entry on a task."""
 
     cell: Cell
     rank: int | None
-    """None where it has no score."""
+    """None if it has no score."""
     of: int
     """Entries that it is ranked among, itself included."""
     is_counted: bool
-    """Whether it counts in the others' ranks; the rank of one that doesn't is no place among them."""
+    """Whether it counts in the others' ranks; otherwise its own rank does not take a place among them."""
     rank_score: Score
-    """0 where it has no score."""
+    """0 if it has no score."""
     normalised: Score | None
-    """None where the task has no random anchor, or nobody who is above it."""
+    """None if the task has no random anchor, or no entry is above it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ class Standing:
     complete: bool
     """Whether it has all tasks of the table."""
     place: int | None
-    """Its rank by rank score; None where it isn't complete, or has no score at all."""
+    """Its rank by rank score; None if it isn't complete, or has no score at all."""
     tier: int | None
     """Entries of a tier can't be distinguished from its best; None without place or two repeats on each task."""
     rank_score: Score
@@ -87,18 +85,18 @@ class Standing:
 
     @property
     def covers(self) -> str | None:
-        """What its intervals cover; None where it has none."""
-        return covered(self.entry.is_repeated) if self.rank_score.interval else None
+        """The sources that its intervals cover; None without intervals."""
+        return interval_coverage(self.entry.is_repeated) if self.rank_score.interval else None
 
     @property
     def success_rate(self) -> float | None:
-        """Mean over its tasks that know success, 0 where it has no score; None where any of them is not known of it."""
+        """Mean over its tasks with success rates, 0 on a task without a score; None if any rate is unknown."""
         known = {name: score.cell for name, score in self.tasks.items() if name in self.success_tasks}
         rates = [cell.success_rate if cell.has_score else 0.0 for cell in known.values()]
         return mean_reported(rates) if self.has_score else None
 
     def total(self, of: Callable[[Cell], Sequence[float | None]]) -> float | None:
-        """Return a mean over an entry's repeats, summed over tasks; None where any repeat doesn't report it."""
+        """Return a mean over an entry's repeats, summed over tasks; None if any repeat doesn't report it."""
         means = [mean_reported(of(score.cell)) for score in self.tasks.values()]
         known = [value for value in means if value is not None]
         return math.fsum(known) if means and len(known) == len(means) else None
@@ -115,13 +113,13 @@ class Standing:
 
     @property
     def wall_s(self) -> float | None:
-        """Seconds of one pass over its tasks, one after the other."""
+        """Seconds of one pass over its tasks, in sequence."""
         return self.total(lambda cell: [run.wall_s for run in cell.runs])
 
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The standings, best first; those that lack tasks come after all that don't."""
+    """The standings, best first; entries that lack tasks come last."""
 
     tasks: tuple[TaskRow, ...]
     standings: tuple[Standing, ...]
@@ -129,7 +127,7 @@ class Leaderboard:
 
 
 def mean_reported(values: Sequence[float | None]) -> float | None:
-    """Return the mean of what repeats report; None where any reports nothing."""
+    """Return the mean of the reported values; None if any is missing."""
     return None if None in values else mean(values)
 
 
@@ -154,21 +152,21 @@ def ranked_among(table: ScoreTable, *, partial: bool) -> dict[str, bool]:
 
 @dataclass(frozen=True, slots=True)
 class TaskScale:
-    """What 0 and 1 of the normalised score are on a task."""
+    """The ends of the normalised scale of a task."""
 
     low: float
     """Uniform random's mean."""
     best: float
     """Above ``low``."""
     of: tuple[Entry, ...]
-    """Those whose best it is."""
+    """The entries whose best it is."""
 
 
 def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str = AGENT) -> TaskScale | None:
     """Return the scale of a task: up to the best of the agents that count, or of all entries of another kind.
 
-    ``counts`` is of ``ranked_among``; where none of them is above uniform random, all agents of the task are taken.
-    None where there is no uniform random, or nobody is above it: then there is nothing to measure by.
+    ``counts`` comes from ``ranked_among``; if none of its agents is above uniform random, all agents of the task count.
+    None without uniform random, or if no agent is above it.
     """
     if table.anchor is None or task not in table.anchor.cells:
         return None
@@ -240,8 +238,8 @@ class _LeaderboardBuilder:
     def _without_scale(self) -> list[str]:
         """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
         anchor = self._table.anchor
-        able = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
-        names = [task.name for task in self._table.tasks if anchor and task.name in able & anchor.cells.keys()]
+        possible = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
+        names = [task.name for task in self._table.tasks if anchor and task.name in possible & anchor.cells.keys()]
         return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
@@ -258,10 +256,10 @@ class _LeaderboardBuilder:
         if not entry.cells[task].has_score:
             return self._no_score(entry, task, len(rivals))
         means = {entry.label: entry.cells[task].mean for entry in rivals}
-        drawn = np.array([_worth(self._replicates[entry.label, task]) for entry in rivals])
-        ahead = (drawn > drawn[0]).sum(axis=0)
+        replicates = np.array([_worth(self._replicates[entry.label, task]) for entry in rivals])
+        ahead = (replicates > replicates[0]).sum(axis=0)
         count = len(rivals)
-        over = np.ones(drawn.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
+        over = np.ones(replicates.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
         self._ranks[entry.label, task] = over
         freedom = _freedom(rivals, task)
         score = rank_scores(means)[entry.label]
@@ -272,7 +270,7 @@ class _LeaderboardBuilder:
         )  # fmt: skip
 
     def _no_score(self, entry: Entry, task: str, count: int) -> TaskScore:
-        """Return what an entry without a score has: no rank, and nothing of what a score is worth."""
+        """Return the score of an entry without a score: no rank, and 0 as rank score and normalised score."""
         nothing = np.zeros(len(self._replicates[entry.label, task]))
         self._ranks[entry.label, task] = self._norms[entry.label, task] = nothing
         scale = scale_on(self._table, task, self._counts, self._best_kind)
@@ -354,7 +352,7 @@ class _LeaderboardBuilder:
             yield replace(standing, place=place, tier=own)
 
     def significantly_better(self, better: Standing, worse: Standing) -> bool:
-        """Return whether the interval of the difference of two rank scores lies above nothing."""
+        """Return whether the interval of the difference of two rank scores is above 0."""
         names = list(better.tasks)
         each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]
         freedoms = [_freedom([better.entry, worse.entry], name) for name in names]

@@ -1,7 +1,4 @@
-"""Two entries side by side: paired by task, and by case where both were played on the same.
-
-The standings of many entries are described in ``leaderboard.py``.
-"""
+"""The comparison of two entries: paired by task, and by case if both played the same cases."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,8 +13,8 @@ from evopolicygym.analysis.ranking.bootstrap import (
     Resampler,
     Sample,
     bootstrap_interval,
-    covered,
     half_width,
+    interval_coverage,
     joint_freedom,
     share_interval,
 )
@@ -38,16 +35,16 @@ class CaseDifference:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """How two entries differ on one task; positive where the first is better."""
+    """The difference of two entries on a task; positive if the first is better."""
 
     task: str
     first: float
     second: float
     difference: float
     interval: Interval | None
-    """None where either has only a published mean, or a single case of a single run."""
+    """None if either has only a published mean, or a single case of a single run."""
     repeats: tuple[int, int]
-    """Of the first and of the second; 0 where only a mean was published."""
+    """The repeats of the first and of the second; 0 if only a mean was published."""
     paired: bool
     """Whether both were played on the same cases."""
     improvement: float
@@ -55,7 +52,7 @@ class TaskDifference:
     normalised: float | None
     """The difference over the scale, from uniform random to the best agent; not clipped, so it may be beyond 1."""
     most: CaseDifference | None
-    """The case on which they differ most; None where they weren't played on the same."""
+    """The case on which they differ most; None if they weren't played on the same."""
 
     @property
     def is_repeated(self) -> bool:
@@ -64,12 +61,12 @@ class TaskDifference:
 
     @property
     def covers(self) -> str | None:
-        """What the interval covers; None without one."""
-        return None if self.interval is None else covered(self.is_repeated)
+        """The sources that the interval covers; None without an interval."""
+        return None if self.interval is None else interval_coverage(self.is_repeated)
 
     @property
     def verdict(self) -> Verdict | None:
-        """Which is better as far as the interval tells; None below two repeats of each, which decide nothing."""
+        """Which entry is better by the interval; None with fewer than two repeats of each."""
         if self.interval is None or not self.is_repeated:
             return None
         return "first" if self.interval.low > 0 else "second" if self.interval.high < 0 else "neither"
@@ -77,41 +74,41 @@ class TaskDifference:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """How two entries differ."""
+    """The difference of two entries."""
 
     first: Entry
     second: Entry
     tasks: tuple[TaskDifference, ...]
-    """Those that both have; first those on which the normalised scores differ most."""
+    """The tasks of both entries, those with the largest normalised difference first."""
     improvement: Score
     """Probability that the first improves on the second, over tasks (Agarwal et al. 2021)."""
     normalised: Score | None
     """Mean of the tasks' normalised differences; not clipped."""
     of_table: tuple[str, ...] = ()
-    """What a reader has to know of the table that the entries are of."""
+    """The notes of the table that the entries come from."""
 
     @property
     def better_on(self) -> tuple[int, int] | None:
-        """On how many tasks the first is better, and the second; None where no task has two repeats of each."""
+        """On how many tasks the first is better, and the second; None if no task has two repeats of each."""
         known = [task.verdict for task in self.tasks if task.verdict]
         return (known.count("first"), known.count("second")) if known else None
 
     @property
     def covers(self) -> str | None:
-        """What the interval of the normalised difference covers; None without one."""
+        """The sources that the interval of the normalised difference covers; None without an interval."""
         known = self.normalised is not None and self.normalised.interval is not None
-        return covered(all(task.is_repeated for task in self.tasks)) if known else None
+        return interval_coverage(all(task.is_repeated for task in self.tasks)) if known else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of it."""
+        """The notes for readers."""
         if not any(task.covers == "cases" for task in self.tasks):
             return self.of_table
         return (*self.of_table, ONE_REPEAT, "Tasks with fewer than two repeats of each entry have no verdict.")
 
 
 def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | None = None) -> Pairing:
-    """Return how two entries of a table differ; raise ``UsageError`` where they have no task in common.
+    """Return how two entries of a table differ; raise ``UsageError`` if they have no task in common.
 
     Differences are normalised by the scale of the whole table's leaderboard, and not clipped as scores are there: a win
     above the best agent, which a leaderboard can't show, is one here. Tasks without a score of both are left out.
@@ -134,12 +131,12 @@ def pairing(table: ScoreTable, first: str, second: str, resampler: Resampler | N
     if unscored := [name for name in both if name not in names]:
         notes = (*notes, f"Left out, as one of both has no score there: {', '.join(unscored)}.")
     return Pairing(
-        entry, other, tuple(sorted(tasks, key=_apart, reverse=True)), _improvement_over(entry, other, tasks),
+        entry, other, tuple(sorted(tasks, key=_sort_key, reverse=True)), _improvement_over(entry, other, tasks),
         _normalised(entry, other, scales, resampler or Resampler()), notes,
     )  # fmt: skip
 
 
-def _apart(task: TaskDifference) -> tuple[float, float]:
+def _sort_key(task: TaskDifference) -> tuple[float, float]:
     size = abs(task.difference) if math.isfinite(task.difference) else math.inf
     return (abs(task.normalised) if task.normalised is not None else 0.0), size
 
@@ -147,7 +144,7 @@ def _apart(task: TaskDifference) -> tuple[float, float]:
 def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> TaskDifference:
     interval, paired, most = None, False, None
     if cell.sample and other.sample:
-        both = _joined(cell.sample, other.sample)
+        both = _paired_returns(cell.sample, other.sample)
         paired = both is not None
         if cell.sample.is_estimable and other.sample.is_estimable:
             reach = _reach(cell.sample, other.sample, both)
@@ -163,7 +160,7 @@ def _difference(name: str, cell: Cell, other: Cell, scale: TaskScale | None) -> 
     )  # fmt: skip
 
 
-def _joined(sample: Sample, other: Sample) -> tuple[Floats, Floats] | None:
+def _paired_returns(sample: Sample, other: Sample) -> tuple[Floats, Floats] | None:
     """Return both tables of returns where they are on the same cases."""
     if len(sample.blocks) != 1 or len(other.blocks) != 1 or sample.blocks[0].cases != other.blocks[0].cases:
         return None
@@ -171,7 +168,7 @@ def _joined(sample: Sample, other: Sample) -> tuple[Floats, Floats] | None:
 
 
 def _reach(first: Sample, other: Sample, both: tuple[Floats, Floats] | None) -> float:
-    """Return how far the interval of two means' difference reaches; cases that both were played on cancel out."""
+    """Return the half-width of the interval of two means' difference; cases that both played cancel out."""
     variance = first.standard_error**2 + other.standard_error**2
     cases = min(block.returns.shape[1] for sample in (first, other) for block in sample.blocks)
     if both is not None and cases > 1:
@@ -219,8 +216,8 @@ def _normalised(entry: Entry, other: Entry, scales: Mapping[str, TaskScale], res
     for name, scale in scales.items():
         mine, theirs = entry.cells[name], other.cells[name]
         values.append(_norm_difference(mine, theirs, scale))
-        drawn = [_over(scale, cell, resampler) for cell in (mine, theirs)]
-        over.append(np.nan_to_num(drawn[0]) - np.nan_to_num(drawn[1]))
+        replicates = [_over(scale, cell, resampler) for cell in (mine, theirs)]
+        over.append(np.nan_to_num(replicates[0]) - np.nan_to_num(replicates[1]))
     value = float(np.mean(values))
     samples = [sample for name in scales for cell in (entry.cells[name], other.cells[name]) if (sample := cell.sample)]
     if not samples or not all(sample.is_estimable for sample in samples):
@@ -236,5 +233,5 @@ def _norm_difference(cell: Cell, other: Cell, scale: TaskScale) -> float:
 
 def _over(scale: TaskScale, cell: Cell, resampler: Resampler) -> Floats:
     """Return a cell's place on the scale over replicates; not clipped."""
-    drawn = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
-    return (drawn - scale.low) / (scale.best - scale.low)
+    replicates = resampler.means(cell.sample) if cell.sample else np.full(resampler.replicates, cell.mean)
+    return (replicates - scale.low) / (scale.best - scale.low)

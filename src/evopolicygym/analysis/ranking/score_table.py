@@ -1,8 +1,6 @@
-"""Tables of entries by tasks: runs pooled as repeats of an entry, beside shipped tables; only what is comparable.
+"""Tables of entries by tasks: runs pooled as repeats of an entry, together with shipped tables.
 
-Runs that are not comparable stand in tables of their own, and none of them is refused (``comparability.py``).
-
-What is made of it (ranks, norms, intervals) is described in ``leaderboard.py``.
+Only comparable runs share a table; the others get tables of their own, and no run is refused.
 """
 
 import math
@@ -35,7 +33,7 @@ SPLIT_BY: tuple[str, ...] = (
     *("experiment", "seed", "split", "isolation", "agent", "model", "effort"),
     *sorted(OF_ENTRIES),
 )
-"""What entries can be split by besides their label."""
+"""The properties that entries can be split by, besides their label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +44,23 @@ class TaskRow:
     family: str
     kind: TaskKind
     idle: Anchor | None = None
-    """The idle action's mean, where a run's record tells it."""
+    """The idle action's mean, if a run's record has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one entry has on one task."""
+    """The result of an entry on a task."""
 
     mean: float
     """Not a number where none of its runs has a score."""
     standard_error: float | None
-    """None where only a mean was published, or a single case was played."""
+    """None if only a mean was published, or a single case was played."""
     runs: tuple[RunResult, ...] = ()
-    """Its repeats; empty where it was not played here."""
+    """Its repeats; empty if it was not played here."""
     sample: Sample | None = None
-    """What intervals are made of; None where there are no cases to draw from."""
+    """The sample of the intervals; None without cases to draw from."""
     published_success_rate: float | None = None
-    """Where only that was published."""
+    """The success rate, if only that was published."""
 
     @property
     def has_score(self) -> bool:
@@ -86,14 +84,14 @@ class Cell:
 
     @property
     def covers(self) -> str | None:
-        """What the interval covers; None where there is none."""
+        """The sources that the interval covers; None without an interval."""
         return self.sample.covers if self.sample and self.sample.is_estimable else None
 
     @property
     def success_rate(self) -> float | None:
-        """The mean over repeats; of one without a score uniform random's, or the worst other's where that is lower.
+        """The mean over repeats; a repeat without a score has uniform random's, or the worst other's if that is lower.
 
-        None where the environment knows no success, or no repeat has a score.
+        None if the environment knows no success, or no repeat has a score.
         """
         known = [run.success_rate for run in self.runs if run.held_out_returns and run.success_rate is not None]
         if not known:
@@ -111,9 +109,9 @@ class Entry:
     kind: str
     """``agent``, ``anchor`` for uniform random, or what a shipped table calls it."""
     cells: Mapping[str, Cell]
-    """By task."""
+    """The results by task."""
     source: str = ""
-    """Where a shipped entry comes from; empty for one that was played here."""
+    """The source of a shipped entry; empty for an entry that was played here."""
 
     @property
     def runs(self) -> tuple[RunResult, ...]:
@@ -122,17 +120,17 @@ class Entry:
 
     @property
     def harness(self) -> str | None:
-        """The agent's name, whatever it is called; None where only means were published."""
+        """The agent's name, independent of the label; None if only means were published."""
         return _one_of(run.agent for run in self.runs)
 
     @property
     def model(self) -> str | None:
-        """The model that its agent asks; None where it asks none, or only means were published."""
+        """The model of its agent; None if it has none, or only means were published."""
         return _one_of(run.model for run in self.runs)
 
     @property
     def effort(self) -> str | None:
-        """The model's reasoning effort; None where none was given, or only means were published."""
+        """The model's reasoning effort; None if none was given, or only means were published."""
         return _one_of(run.effort for run in self.runs)
 
     @property
@@ -152,7 +150,7 @@ class Entry:
 
     @property
     def shown(self) -> str:
-        """What it is called in tables, which say of whom a shipped entry is."""
+        """The name in tables, which marks our shipped runs."""
         return f"{self.label} (ours)" if self.is_ours else self.label
 
     @property
@@ -169,7 +167,7 @@ class ScoreTable:
     entries: tuple[Entry, ...]
     """The random anchor last, where there is one."""
     notes: tuple[str, ...] = ()
-    """What a reader has to know of it."""
+    """The notes for readers."""
 
     @property
     def anchor(self) -> Entry | None:
@@ -177,7 +175,7 @@ class ScoreTable:
         return next((entry for entry in self.entries if entry.kind == ANCHOR), None)
 
     def entry(self, label: str) -> Entry:
-        """Return an entry by its label; raise ``UnknownName`` where there is none."""
+        """Return an entry by its label; raise ``UnknownName`` for an unknown label."""
         for entry in self.entries:
             if entry.label == label:
                 return entry
@@ -186,13 +184,13 @@ class ScoreTable:
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """Which rows and columns are wanted."""
+    """The rows and columns that a table shows."""
 
     by: Sequence[str] = ()
-    """What entries are distinguished by besides their label, of ``SPLIT_BY``."""
+    """The properties that split entries besides their label, of ``SPLIT_BY``."""
     family: str | None = None
     mix: bool = False
-    """Whether entries that are not comparable may stand in one table."""
+    """Whether a table may have entries that are not comparable."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -203,7 +201,7 @@ def score_tables(
     choice = choice or TableFilter()
     groups = group_comparable(runs, shipped, choice)
     return {
-        group.title: _table(labelled(group.runs, choice.by), shipped, choice, is_comparable=not choice.mix)
+        group.title: _table(label_runs(group.runs, choice.by), shipped, choice, is_comparable=not choice.mix)
         for group in groups
     }
 
@@ -211,15 +209,15 @@ def score_tables(
 def score_table(
     runs: Iterable[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter | None = None
 ) -> ScoreTable:
-    """Return the table of runs beside shipped tables; raise ``UsageError`` where they can't be compared."""
+    """Return the table of runs and shipped tables; raise ``UsageError`` if they are not comparable."""
     choice = choice or TableFilter()
-    return _table(labelled(tuple(runs), choice.by), shipped, choice)
+    return _table(label_runs(tuple(runs), choice.by), shipped, choice)
 
 
 def _table(
     runs: Sequence[RunResult], shipped: Sequence[PublishedTable], choice: TableFilter, *, is_comparable: bool = False
 ) -> ScoreTable:
-    """Return the table of labelled runs; what they differ in isn't looked for again where they are comparable."""
+    """Return the table of labelled runs; ``is_comparable`` skips the search for differences."""
     runs, notes = _of_the_same_games(runs, shipped)
     tasks = _tasks(runs, shipped)
     outside = sorted({run.task for run in runs} - {task.name for task in tasks})
@@ -238,7 +236,7 @@ def _table(
     distinct, repeated = distinct_runs(runs)
     runs = tuple(distinct)
     notes += [*repeated, *shared_seeds(runs)]
-    entries = [*_played(runs, AGENT), *_published(runs, shipped, names)]
+    entries = [*_pool_entries(runs, AGENT), *_published(runs, shipped, names)]
     anchor = _anchor(runs, shipped, names)
     if not entries:
         raise UsageError("There is nothing to show: no finished run and no shipped table (--with).")
@@ -261,18 +259,20 @@ def _table(
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
 
-def labelled(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
+def label_runs(runs: Sequence[RunResult], by: Sequence[str]) -> list[RunResult]:
     """Return runs under all that their entry is called."""
     for name in by:
         if name not in SPLIT_BY:
             raise UnknownName("property of runs to split entries by", name, SPLIT_BY)
-    named = {run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)}
-    experiments = _experiments_shown(named)
+    experiment_names = {
+        run.experiment: run.experiment_name for run in sorted(runs, key=lambda run: run.experiment_name)
+    }
+    experiments = _experiments_shown(experiment_names)
 
-    def described(run: RunResult, name: str) -> str:
+    def describe(run: RunResult, name: str) -> str:
         return f"{name} {experiments[run.experiment] if name == 'experiment' else property_of(run, name)}"
 
-    return [replace(run, label=", ".join([run.label, *(described(run, name) for name in by)])) for run in runs]
+    return [replace(run, label=", ".join([run.label, *(describe(run, name) for name in by)])) for run in runs]
 
 
 def group_comparable(
@@ -287,7 +287,7 @@ def group_comparable(
     tasks = {name for table in shipped for name in table.tasks} if shipped else {run.task for run in runs}
     if choice.family in {run.family for run in runs}:
         tasks &= {run.task for run in runs if run.family == choice.family}
-    first, *others = comparable([run for run in labelled(runs, choice.by) if run.task in tasks], choice.by)
+    first, *others = comparable([run for run in label_runs(runs, choice.by) if run.task in tasks], choice.by)
     as_recorded = {run.identity: run for run in runs}
     outside = (run for run in runs if run.task not in tasks)
     groups = [ComparableRuns(first.title, (*first.runs, *outside)), *others]
@@ -297,11 +297,11 @@ def group_comparable(
 def _of_the_same_games(
     runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
 ) -> tuple[tuple[RunResult, ...], list[str]]:
-    """Return the runs of the games that shipped tables mean by their names, and what is said of those left out."""
-    meant = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
+    """Return the runs of the games that the shipped tables mean, and notes on the runs that are left out."""
+    games = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
     kept, notes = [], []
     for run in runs:
-        game, source = meant.get(run.task, (run.game, ""))
+        game, source = games.get(run.task, (run.game, ""))
         if game.is_same(run.game):
             kept.append(run)
         else:
@@ -310,7 +310,7 @@ def _of_the_same_games(
 
 
 def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iterator[str]:
-    """Yield which texts agents read, where runs stand beside published rows that say it."""
+    """Yield a note on the texts that agents read, if published rows state theirs."""
     read = sorted({str(property_of(run, "text")) for run in runs})
     published = [f"{table.text} ({table.source})" for table in shipped if table.text]
     if read and published:
@@ -341,7 +341,7 @@ def _notes_on_missing_scores(entries: Sequence[Entry]) -> Iterator[str]:
         yield "An entry without any score on a task has no rank there; in means over tasks it has 0 for that task."
 
 
-def _played(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
+def _pool_entries(runs: Sequence[RunResult], kind: str, source: str = "") -> list[Entry]:
     pooled: dict[str, dict[str, list[RunResult]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         pooled[run.label][run.task].append(run)
@@ -360,15 +360,15 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
 
 
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
-    taken, found = {run.label for run in runs}, []
+    labels, found = {run.label for run in runs}, []
     for table in shipped:
         means = [Entry(entry.name, entry.kind, _means(entry, names), table.source) for entry in table.entries]
-        played = _played([run for run in table.runs if run.task in names], table.kind, table.source)
+        played = _pool_entries([run for run in table.runs if run.task in names], table.kind, table.source)
         for entry in (*means, *played):
             if entry.kind == ANCHOR or not entry.cells:
                 continue
-            label = f"{entry.label} [{table.source}]" if entry.label in taken else entry.label
-            taken.add(label)
+            label = f"{entry.label} [{table.source}]" if entry.label in labels else entry.label
+            labels.add(label)
             found.append(replace(entry, label=label))
     return found
 
@@ -383,16 +383,16 @@ def _means(entry: PublishedEntry, names: set[str]) -> dict[str, Cell]:
 
 def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> Entry | None:
     """Return uniform random: as runs' specs have it, else as the last shipped table has it, else its runs' specs."""
-    cells = _measured(run for table in shipped for run in table.runs)
+    cells = _anchor_cells(run for table in shipped for run in table.runs)
     for table in shipped:
         for entry in table.entries:
             cells |= _means(entry, names) if entry.kind == ANCHOR else {}
-    cells |= _measured(runs)
+    cells |= _anchor_cells(runs)
     cells = {task: cell for task, cell in cells.items() if task in names}
     return Entry(RANDOM, ANCHOR, cells, "anchor") if cells else None
 
 
-def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
+def _anchor_cells(runs: Iterable[RunResult]) -> dict[str, Cell]:
     anchors = {run.task: run.random_anchor for run in runs if run.random_anchor}
     return {
         task: Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)
@@ -401,10 +401,10 @@ def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
 
 
 def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
-    """Return what experiments are called in a table, by identity: by name where that tells them apart."""
-    borne = Counter(names.values())
+    """Return the names of experiments in a table, by identity: the name alone if it is unique."""
+    counts = Counter(names.values())
     return {
-        identity: name if name and borne[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
+        identity: name if name and counts[name] == 1 else " ".join(filter(None, (name, _short(identity, names))))
         for identity, name in names.items()
     }
 

@@ -1,1 +1,1 @@
-"""Tables as they are printed and written: their columns and their formats."""
+"""Tables: their columns and their formats."""

@@ -38,23 +38,23 @@ def standings_tables(board: Leaderboard) -> list[Table]:
     whole = standings_table(board)
     parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
     took = {"harness", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
-    named = {"place", "entry"}
-    tables = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
+    identifying = {"place", "entry"}
+    tables = [_select_columns(whole, whole.title, lambda key: key not in parts | took)]
     for title, keys in (("Rank score by family, normalised score by kind", parts), ("What it took, a repeat", took)):
-        table = _narrowed(whole, title, lambda key, keys=keys: key in keys | named)  # type: ignore[misc]
+        table = _select_columns(whole, title, lambda key, keys=keys: key in keys | identifying)  # type: ignore[misc]
         if any(column.key in keys for column in table.columns):
             tables.append(table)
     return [*tables[:-1], replace(tables[-1], notes=whole.notes)]
 
 
-def _narrowed(table: Table, title: str, wanted: Callable[[str], bool]) -> Table:
+def _select_columns(table: Table, title: str, wanted: Callable[[str], bool]) -> Table:
     kept = [at for at, column in enumerate(table.columns) if wanted(column.key)]
     rows = tuple(tuple(row[at] for at in kept) for row in table.rows)
     return Table(title, tuple(table.columns[at] for at in kept), rows)
 
 
 def standings_table(board: Leaderboard) -> Table:
-    """Return the standings in one table, without columns that nobody has anything in."""
+    """Return the standings in one table, without empty columns."""
     columns = [_column("place", "#"), _column("tier"), _column("entry"), _column("coverage")]
     columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
@@ -70,20 +70,20 @@ def standings_table(board: Leaderboard) -> Table:
         for standing in board.standings
     ]
     best = {"rank_score", "normalised", *families, *kinds, "wins", "top_2", "success_rate"}
-    return _best_marked(_without_empty("Leaderboard", columns, rows, board.notes), best)
+    return _mark_best_columns(_drop_empty_columns("Leaderboard", columns, rows, board.notes), best)
 
 
 def task_tables(board: Leaderboard) -> list[Table]:
     """Return a table for each task, the best first."""
     tables = []
     for task in board.tasks:
-        having = [standing for standing in board.standings if task.name in standing.tasks]
-        having.sort(key=lambda standing: _merit(standing.tasks[task.name]))
-        rows = [_task_line(standing, task.name) for standing in having]
+        standings = [standing for standing in board.standings if task.name in standing.tasks]
+        standings.sort(key=lambda standing: _merit(standing.tasks[task.name]))
+        rows = [_task_line(standing, task.name) for standing in standings]
         rows += [_idle_line(task)] if task.idle else []
-        notes = () if all(standing.tasks[task.name].is_counted for standing in having) else (IN_BRACKETS,)
-        table = _without_empty(f"{task.name} ({task.family}, {task.kind.value})", _task_columns(), rows, notes)
-        tables.append(_best_marked(table, _BEST_OF_TASK))
+        notes = () if all(standing.tasks[task.name].is_counted for standing in standings) else (IN_BRACKETS,)
+        table = _drop_empty_columns(f"{task.name} ({task.family}, {task.kind.value})", _task_columns(), rows, notes)
+        tables.append(_mark_best_columns(table, _BEST_OF_TASK))
     return tables
 
 
@@ -100,20 +100,20 @@ def task_scores_table(board: Leaderboard) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for task in board.tasks:
         of_task = (task.name, task.family, task.kind.value)
-        having = [standing for standing in board.standings if task.name in standing.tasks]
-        for standing in sorted(having, key=lambda standing: _merit(standing.tasks[task.name])):
+        standings = [standing for standing in board.standings if task.name in standing.tasks]
+        for standing in sorted(standings, key=lambda standing: _merit(standing.tasks[task.name])):
             score = standing.tasks[task.name]
             line = _task_line(standing, task.name)
             rows.append((*of_task, score.rank, *line[1:], "yes" if score.is_counted else "no"))
         rows += [(*of_task, *_idle_line(task), None)] if task.idle else []
-    return _without_empty("Tasks", columns, rows, board.notes)
+    return _drop_empty_columns("Tasks", columns, rows, board.notes)
 
 
 def scores_table(board: Leaderboard) -> Table:
     """Return held-out means and success rates in long format, a row for each entry on each task, as CSV has them."""
     whole = task_scores_table(board)
     kept = {"task", "entry", "repeats", "unscored", "held_out", "success_rate"}
-    table = _narrowed(whole, "Scores", lambda key: key in kept)
+    table = _select_columns(whole, "Scores", lambda key: key in kept)
     ranked = [row for row in table.rows if IDLE not in row]
     return replace(table, rows=tuple(ranked), notes=board.notes)
 
@@ -126,7 +126,7 @@ def scores_tables(board: Leaderboard) -> list[Table]:
         lines = {
             task.name: line([standing.tasks.get(task.name) for standing in board.standings]) for task in board.tasks
         }
-        rows = [(task, *_best_of(cells)) for task, cells in lines.items() if any(cell is not None for cell in cells)]
+        rows = [(task, *_mark_best(cells)) for task, cells in lines.items() if any(cell is not None for cell in cells)]
         return Table(title, (_column("task"), *columns), tuple(rows))
 
     def means(scores: list[TaskScore | None]) -> list[Cell]:
@@ -159,11 +159,11 @@ def pairing_table(pair: Pairing) -> Table:
         )
         for task in pair.tasks
     ]  # fmt: skip
-    return _without_empty(f"A: {pair.first.shown}; B: {pair.second.shown}", columns, rows, pair.notes)
+    return _drop_empty_columns(f"A: {pair.first.shown}; B: {pair.second.shown}", columns, rows, pair.notes)
 
 
 def overall_table(pair: Pairing) -> Table:
-    """Return what a pairing says over all tasks."""
+    """Return the table of a pairing over all tasks."""
     rows: list[tuple[Cell, ...]] = [
         ("probability that A improves on B", _cell(pair.improvement), "runs" if pair.improvement.interval else None),
         ("mean normalised difference", _cell(pair.normalised), pair.covers),
@@ -177,7 +177,7 @@ def overall_table(pair: Pairing) -> Table:
         _column("value"),
         _column("covers", "interval covers"),
     ]
-    return _without_empty("Over all tasks", columns, rows, ())
+    return _drop_empty_columns("Over all tasks", columns, rows, ())
 
 
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
@@ -225,7 +225,7 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
 def leaderboards_document(
     boards: Mapping[str, Leaderboard], problems: Iterable[Mapping[str, str]] = ()
 ) -> dict[str, Any]:
-    """Return leaderboards for programs: one alone as it is; several, by what sets them apart, under ``tables``."""
+    """Return leaderboards for programs: a single one directly; several under ``tables``, with their titles."""
     if len(boards) == 1:
         return leaderboard_document(next(iter(boards.values())), problems)
     tables = [{"title": title, **leaderboard_document(board)} for title, board in boards.items()]
@@ -234,8 +234,8 @@ def leaderboards_document(
     return {"tables": tables, "problems": list(problems)}
 
 
-def titled(title: str, tables: Iterable[Table]) -> list[Table]:
-    """Return tables whose titles say, too, which of several tables they belong to; none is said of an only one."""
+def add_title(title: str, tables: Iterable[Table]) -> list[Table]:
+    """Return tables with the title of their group in their own titles, if it has one."""
     return [replace(table, title=f"{table.title} ({title})" if title else table.title) for table in tables]
 
 
@@ -356,33 +356,35 @@ def _if_scored(standing: Standing, score: Score | None) -> Score | None:
     return score if standing.has_score else None
 
 
-def _best_marked(table: Table, keys: Collection[str]) -> Table:
+def _mark_best_columns(table: Table, keys: Collection[str]) -> Table:
     """Return a table with the largest number of each of some columns marked as the best; the idle action aside."""
     rows = [list(row) for row in table.rows]
     for at, column in enumerate(table.columns):
         if column.key in keys:
-            marked = _best_of([None if IDLE in row else row[at] for row in rows])
+            marked = _mark_best([None if IDLE in row else row[at] for row in rows])
             for row, cell in zip(rows, marked, strict=True):
                 row[at] = row[at] if cell is None else cell
     return replace(table, rows=tuple(map(tuple, rows)))
 
 
-def _best_of(cells: Sequence[Cell]) -> list[Cell]:
+def _mark_best(cells: Sequence[Cell]) -> list[Cell]:
     """Return cells with the largest numbers marked as the best, all of them where they are equal."""
     numbers = [
         cell.value if isinstance(cell, Number) else float(cell) for cell in cells if isinstance(cell, Number | int)
     ]
     best = max((value for value in numbers if not math.isnan(value)), default=math.nan)
 
-    def marked(cell: Cell) -> Cell:
+    def mark(cell: Cell) -> Cell:
         if isinstance(cell, int) and cell == best:
             return Number(cell, 0, is_best=True)
         return replace(cell, is_best=True) if isinstance(cell, Number) and cell.value == best else cell
 
-    return [marked(cell) for cell in cells]
+    return [mark(cell) for cell in cells]
 
 
-def _without_empty(title: str, columns: list[Column], rows: list[tuple[Cell, ...]], notes: tuple[str, ...]) -> Table:
+def _drop_empty_columns(
+    title: str, columns: list[Column], rows: list[tuple[Cell, ...]], notes: tuple[str, ...]
+) -> Table:
     kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
     return Table(title, tuple(columns[at] for at in kept), shown, notes)
@@ -418,7 +420,7 @@ def _isolation(entry: Entry) -> list[str]:
 
 
 def _fingerprint(of_runs: Iterable[str]) -> str | None:
-    """Return the beginning of the hash that all of an entry's runs share, or how many there are."""
+    """Return the beginning of the hash that an entry's runs share, or the number of hashes."""
     found = sorted(set(of_runs))
     if not found:
         return None

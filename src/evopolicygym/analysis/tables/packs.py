@@ -6,7 +6,7 @@ They are made from the packs' own declarations and the shipped records; no simul
 from collections.abc import Iterable
 from statistics import median
 
-from evopolicygym.analysis.tables.table import Cell, Table, shown, table_of
+from evopolicygym.analysis.tables.table import Cell, Table, cell_text, table_of
 from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.specs.pack_catalog import shipped_record
 
@@ -29,7 +29,7 @@ def packs_table(packs: Iterable[Pack]) -> Table:
 
 
 def checks_table(pack: Pack) -> Table:
-    """Return what came of each task of a pack; no row where no check ships."""
+    """Return the result of each task's check; no rows if no check ships."""
     record = shipped_record(pack.name)
     tasks = record.tasks if record else ()
     costs = any(one.memory_mb for one in tasks)
@@ -38,7 +38,7 @@ def checks_table(pack: Pack) -> Table:
 
 
 def tasks_table(pack: Pack) -> Table:
-    """Return what each task of a pack is: its kind, its limit, its spaces, and what counts as success.
+    """Return the properties of each task of a pack: its kind, its limit, its spaces, and its criterion of success.
 
     What all tasks have in common is said once, in a note.
     """
@@ -46,14 +46,14 @@ def tasks_table(pack: Pack) -> Table:
     rows = [_task_row(task, record.task(task.name) if record else None) for task in pack.tasks]
     found = table_of(f"Tasks of {pack.name}", OF_TASKS, rows)
     same = [at for at, cells in enumerate(zip(*rows, strict=True)) if at and len(rows) > 1 and len(set(cells)) == 1]
-    notes = (f"The {OF_TASKS[at]} of every task: {shown(rows[0][at])}." for at in same if rows[0][at] is not None)
+    notes = (f"The {OF_TASKS[at]} of every task: {cell_text(rows[0][at])}." for at in same if rows[0][at] is not None)
     kept = [at for at in range(len(OF_TASKS)) if at not in same]
     columns = tuple(found.columns[at] for at in kept)
     return Table(found.title, columns, tuple(tuple(row[at] for at in kept) for row in rows), tuple(notes))
 
 
 def ledger_table(packs: Iterable[Pack]) -> Table:
-    """Return what of each family can't be had, and why."""
+    """Return the tasks of each family that are not available, and why."""
     rows = ((pack.name, item.what, item.tasks, item.reason) for pack in packs for item in pack.unavailable)
     return table_of("What can't be had", LEDGER, rows)
 

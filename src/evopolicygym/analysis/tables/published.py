@@ -66,7 +66,7 @@ def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str
 
 
 def figures_note(found: FiguresOfTask) -> str:
-    """Return what was published of a task, in a sentence that says that its protocol is another."""
+    """Return the published figures of a task in a sentence, which says that the protocol differs."""
     figures = "; ".join(f"{figure.label}: {figure.score:,.4g}" for figure in found.figures)
     how = ", ".join(found.protocol.differences)
     return f"Published elsewhere, under another protocol ({how}), and not ranked: {figures}."
@@ -149,7 +149,7 @@ def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) ->
 
 
 def _cell(standings: Sequence[Standing], score: Callable[[Standing], Score | None]) -> Cell:
-    """Return what the entries of a cell have; nothing where no such entry was played."""
+    """Return the mean over a cell's entries; None without such an entry."""
     found = [known for standing in standings if standing.has_score and (known := score(standing)) is not None]
     if not found:
         return None

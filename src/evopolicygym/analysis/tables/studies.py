@@ -133,7 +133,7 @@ COLUMNS = (
 
 
 def headroom_table(found: Headroom) -> Table:
-    """Return a row for each task, without columns that nobody has anything in."""
+    """Return a row for each task, without empty columns."""
     rows = [_row(row) for row in found.tasks]
     kept = [at for at in range(len(COLUMNS)) if any(row[at] is not None for row in rows)]
     shown = tuple(tuple(row[at] for at in kept) for row in rows)
@@ -173,7 +173,7 @@ def headroom_document(found: Headroom) -> dict[str, Any]:
 
 
 def headrooms_document(found: Mapping[str, Headroom], problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
-    """Return headrooms for programs: one alone as it is; several, by what sets their runs apart, under ``tables``."""
+    """Return headrooms for programs: a single one directly; several under ``tables``, with their titles."""
     documents = [{"title": title, **headroom_document(headroom)} for title, headroom in found.items()]
     if len(documents) == 1:
         del documents[0]["title"]

@@ -27,7 +27,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Two numbers that something lies between, such as an interval's ends."""
+    """The two ends of an interval."""
 
     low: float
     high: float
@@ -36,7 +36,7 @@ class Ends:
 
 
 Cell = str | int | float | Number | Ends | None
-"""None where there is nothing to say."""
+"""None if there is nothing to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Table:
 
 
 def side_by_side(table: Table, other: Table, key: str) -> Table:
-    """Return a table with the columns of another one, whose rows are of the same things by a column that both have."""
+    """Return a table with the columns of another one, whose rows are matched by a column that both have."""
     own, others = ([column.key for column in each.columns] for each in (table, other))
     known = {row[others.index(key)]: row for row in other.rows}
     added = [at for at, name in enumerate(others) if name not in own]
@@ -87,22 +87,22 @@ _LATEX = {
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}",
 }  # fmt: skip
 SMALL, LARGE = 10, 1000
-"""Below these, numbers without digits of their own are shown with three behind the point, and with two."""
+"""Numbers below these without digits of their own are shown with three decimals, and with two."""
 _MARKDOWN = {char: f"\\{char}" for char in "\\`*_{}[]()#+!|~$^="} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
-def written(tables: Sequence[Table], form: str) -> str:
-    """Return tables in a format, as CSV in one table; raise ``UnknownName`` where there is no such format."""
+def format_tables(tables: Sequence[Table], form: str) -> str:
+    """Return tables in a format, for CSV as one table; raise ``UnknownName`` for an unknown format."""
     if form == "csv":
-        return _csv(joined(tables))
+        return _csv(join_tables(tables))
     writers: Mapping[str, Callable[[Table], str]] = {"markdown": _markdown, "latex": _latex}
     if form not in writers:
         raise UnknownName("format", form, FORMATS)
     return "\n".join(writers[form](table) for table in tables)
 
 
-def joined(tables: Sequence[Table]) -> Table:
-    """Return tables as one with all their columns; where there are several, a column holds each row's title."""
+def join_tables(tables: Sequence[Table]) -> Table:
+    """Return tables as one with all their columns; with several tables, a column holds each row's title."""
     if len(tables) == 1:
         return tables[0]
     columns = {column.key: column for table in tables for column in table.columns}
@@ -116,7 +116,7 @@ def joined(tables: Sequence[Table]) -> Table:
     return Table("", (Column("table", "table", is_text=True), *columns.values()), tuple(rows), notes)
 
 
-def shown(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """Return a cell as people read it; a dash for nothing. Text that can't be printed is spelled out."""
     match cell:
         case None:
@@ -189,11 +189,11 @@ def _plain(cell: Cell, part: str) -> str:
 
 
 def _markdown(table: Table) -> str:
-    lines = [f"**{_escaped(table.title, _MARKDOWN)}**", ""]
-    lines.append("| " + " | ".join(_escaped(column.heading, _MARKDOWN) for column in table.columns) + " |")
+    lines = [f"**{_escape(table.title, _MARKDOWN)}**", ""]
+    lines.append("| " + " | ".join(_escape(column.heading, _MARKDOWN) for column in table.columns) + " |")
     lines.append("|" + "|".join(" --- " if column.is_text else " ---: " for column in table.columns) + "|")
-    lines += ["| " + " | ".join(_escaped(shown(cell), _MARKDOWN) for cell in row) + " |" for row in table.rows]
-    lines += ["", *(f"- {_escaped(note, _MARKDOWN)}" for note in table.notes)] if table.notes else []
+    lines += ["| " + " | ".join(_escape(cell_text(cell), _MARKDOWN) for cell in row) + " |" for row in table.rows]
+    lines += ["", *(f"- {_escape(note, _MARKDOWN)}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"
 
 
@@ -201,7 +201,7 @@ def _latex(table: Table) -> str:
     layout = "".join("l" if column.is_text else "r" for column in table.columns)
     lines = [f"% {printable(table.title)}; needs \\usepackage{{booktabs}}"]
     lines += [f"\\begin{{tabular}}{{{layout}}}", "\\toprule"]
-    lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in table.columns) + r" \\")
+    lines.append(" & ".join(_escape(column.heading, _LATEX) for column in table.columns) + r" \\")
     lines.append("\\midrule")
     lines += [" & ".join(map(_in_latex, row)) + r" \\" for row in table.rows]
     lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
@@ -209,10 +209,10 @@ def _latex(table: Table) -> str:
 
 
 def _in_latex(cell: Cell) -> str:
-    """Return a cell with minus signs, which a hyphen is not, and in bold where it is the best."""
+    """Return a cell with minus signs in place of hyphens, in bold if it is the best."""
     if cell is None:
         return "--"
-    text = _escaped(shown(cell), _LATEX)
+    text = _escape(cell_text(cell), _LATEX)
     if isinstance(cell, str):
         return text
     text = text.replace("-", "$-$")
@@ -221,8 +221,8 @@ def _in_latex(cell: Cell) -> str:
 
 def in_markdown(text: str) -> str:
     """Return a text as Markdown that shows it as it is, in one line."""
-    return _escaped(text, _MARKDOWN)
+    return _escape(text, _MARKDOWN)
 
 
-def _escaped(text: str, table: Mapping[str, str]) -> str:
+def _escape(text: str, table: Mapping[str, str]) -> str:
     return "".join(table.get(char, char) for char in printable(text))

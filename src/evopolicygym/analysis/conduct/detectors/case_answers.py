@@ -15,20 +15,20 @@ from evopolicygym.analysis.conduct.detector import (
     Grade,
     Material,
     Use,
-    shortened,
+    shorten_evidence,
 )
-from evopolicygym.analysis.conduct.python_program import called_name, method, read_program
+from evopolicygym.analysis.conduct.python_program import called_name, find_method, read_program
 
 FEWEST_STEPS = 4
 FEWEST_LETTERS = 6
 FEWEST_DIGITS = 3
-"""Behind the point of a number that was recorded."""
+"""Least number of decimals of a recorded number."""
 NEAR = 0.01
 """A tolerance with which an observation is compared to a recorded one."""
 EXACT = frozenset(
     {"tobytes", "tostring", "hash", "md5", "sha1", "sha256", "hexdigest", "digest", "crc32", "adler32", "repr"}
 )
-"""Functions whose value stands for all of an observation."""
+"""Functions that reduce an observation to a key."""
 ROUNDED = frozenset({"round", "around", "rint"})
 NEAREST = frozenset({"argmin", "nanargmin", "cdist"})
 LOADING = frozenset({"load", "loads", "literal_eval"})
@@ -40,11 +40,11 @@ class AnswerTable:
 
     entries: int
     has_plans: bool
-    """Whether what it holds are plans."""
+    """Whether all its values are plans."""
 
 
 LOADED = AnswerTable(0, has_plans=True)
-"""Stands for one that is read from a data file."""
+"""A table that is read from a data file."""
 
 
 def tables(tree: ast.Module) -> Mapping[str, AnswerTable]:
@@ -84,39 +84,39 @@ def is_plan(node: ast.expr) -> bool:
 
 
 def case_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names that hold the index of the episode, or are made of it."""
+    """Return the names that hold the index of the episode, or are derived from it."""
     found = {"episode_index"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and (reset := method(node, "reset")):
+        if isinstance(node, ast.ClassDef) and (reset := find_method(node, "reset")):
             arguments = [argument.arg for argument in reset.args.args]
             found |= set(arguments[1:2])
-    return _made_of(tree, found, lambda _value: False)
+    return _derived_names(tree, found, lambda _value: False)
 
 
 def start_names(tree: ast.Module) -> frozenset[str]:
-    """Return the names that stand for the whole of an observation: its hash, its rounded values, the nearest known."""
+    """Return the names that identify a whole observation: a hash, rounded values, the nearest known observation."""
     seen = observation_names(tree)
-    return _made_of(tree, set(), lambda value: is_exact(value, seen))
+    return _derived_names(tree, set(), lambda value: is_exact(value, seen))
 
 
 def observation_names(tree: ast.Module) -> frozenset[str]:
     """Return the names that policies give to an observation."""
     found = {"obs", "observation"}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and (act := method(node, "act")):
+        if isinstance(node, ast.ClassDef) and (act := find_method(node, "act")):
             found |= {argument.arg for argument in act.args.args[1:2]}
     return frozenset(found)
 
 
 def is_exact(value: ast.expr, seen: frozenset[str]) -> bool:
-    """Return whether an expression stands for the whole of an observation, as a hash or the nearest known does."""
+    """Return whether an expression identifies a whole observation, as a hash or the nearest known observation does."""
     if names_in(value).isdisjoint(seen):
         return False
     calls = {called_name(node) for node in ast.walk(value) if isinstance(node, ast.Call)}
     return bool(calls & (EXACT | NEAREST)) or ("tuple" in calls and bool(calls & ROUNDED | calls & {"tolist"}))
 
 
-def exact_tests(test: ast.expr) -> bool:
+def is_exact_test(test: ast.expr) -> bool:
     """Return whether a condition compares observations with recorded numbers."""
     for node in ast.walk(test):
         if isinstance(node, ast.Call) and called_name(node) in {"allclose", "array_equal", "isclose", "array_equiv"}:
@@ -131,7 +131,7 @@ def exact_tests(test: ast.expr) -> bool:
     return False
 
 
-def _made_of(tree: ast.Module, names: set[str], begins: Callable[[ast.expr], bool]) -> frozenset[str]:
+def _derived_names(tree: ast.Module, names: set[str], begins: Callable[[ast.expr], bool]) -> frozenset[str]:
     for _ in range(4):
         size = len(names)
         for node in ast.walk(tree):
@@ -143,7 +143,7 @@ def _made_of(tree: ast.Module, names: set[str], begins: Callable[[ast.expr], boo
 
 
 def _is_scalar(value: ast.expr) -> bool:
-    """Return whether a value is a key rather than what was looked up by one."""
+    """Return whether a value is a key, not the result of a lookup."""
     looked_up = any(isinstance(node, ast.Call) and called_name(node) == "get" for node in ast.walk(value))
     return not looked_up and not (isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Slice))
 
@@ -233,7 +233,7 @@ def _lookups(program: AgentProgram, tree: ast.Module) -> Iterator[ConductFinding
         by = "the index of the episode" if names_in(key) & cases else ""
         if not by and (names_in(key) & starts or is_exact(key, seen_names)):
             by = "an exact observation"
-        grade = _graded(table, by, is_played=is_played)
+        grade = _grade(table, by, is_played=is_played)
         if by and grade and (name, by) not in seen:
             seen.add((name, by))
             entries = f"{table.entries} entries" if table.entries else "a data file"
@@ -241,8 +241,8 @@ def _lookups(program: AgentProgram, tree: ast.Module) -> Iterator[ConductFinding
             yield _finding(program, grade, what, node.lineno)
 
 
-def _graded(table: AnswerTable, by: str, *, is_played: bool) -> Grade | None:
-    """Return how grave a lookup is; None where it is none."""
+def _grade(table: AnswerTable, by: str, *, is_played: bool) -> Grade | None:
+    """Return the grade of a lookup; None if it is not a finding."""
     if table.has_plans:
         return Grade.SERIOUS if is_played else None if "exact" in by else Grade.LOOK
     if "exact" in by:
@@ -265,7 +265,7 @@ def _chains(program: AgentProgram, tree: ast.Module) -> Iterator[ConductFinding]
     cases, starts = case_names(tree), start_names(tree)
     for chain in chains(tree):
         by_case = [block for test, block in chain if names_in(test) & cases]
-        by_start = [block for test, block in chain if exact_tests(test) or names_in(test) & starts]
+        by_start = [block for test, block in chain if is_exact_test(test) or names_in(test) & starts]
         for blocks, by in ((by_case, "the index of the episode"), (by_start, "exact observations")):
             plans = sum(_holds_plan(block) for block in blocks)
             line = chain[0][0].lineno
@@ -284,7 +284,9 @@ def _holds_plan(block: list[ast.stmt]) -> bool:
 
 
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int) -> ConductFinding:
-    return ConductFinding(NAME, grade, shortened(what), program.place.at(line), shortened(program.line(line)))
+    return ConductFinding(
+        NAME, grade, shorten_evidence(what), program.place.at(line), shorten_evidence(program.line(line))
+    )
 
 
 DETECTOR = Detector("answers to cases that a policy holds", look)

@@ -13,9 +13,15 @@ from evopolicygym.analysis.conduct.detector import (
     Use,
     is_simulator,
     line_of,
-    shortened,
+    shorten_evidence,
 )
-from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, imports, read_program
+from evopolicygym.analysis.conduct.python_program import (
+    PythonProgram,
+    called_name,
+    dotted_name,
+    imported_modules,
+    read_program,
+)
 from evopolicygym.analysis.conduct.rollouts import Rollout, brace_rollouts, rollouts
 
 NAME = "own_simulator"
@@ -34,9 +40,11 @@ def look(material: Material) -> Iterator[ConductFinding]:
             yield from _python(program)
         elif program.language in BRACES and program.is_outside:
             yield from _braces(program)
-    for name, place, words in imports(material):
+    for name, place, words in imported_modules(material):
         if is_simulator(name):
-            yield ConductFinding(NAME, Grade.LOOK, f"imports the simulator's package {name}", place, shortened(words))
+            yield ConductFinding(
+                NAME, Grade.LOOK, f"imports the simulator's package {name}", place, shorten_evidence(words)
+            )
 
 
 def _python(program: AgentProgram) -> Iterator[ConductFinding]:
@@ -48,18 +56,18 @@ def _python(program: AgentProgram) -> Iterator[ConductFinding]:
         return
     worlds = list(_worlds(read)) if program.is_outside else []
     for line, name in worlds[:3]:
-        yield _finding(program, _graded(program, Grade.SERIOUS), f"makes or steps a world of {name}", line)
+        yield _finding(program, _grade(program, Grade.SERIOUS), f"makes or steps a world of {name}", line)
     for rollout in sorted(rollouts(read, body), key=lambda found: (found.module, found.line)):
         grade = Grade.SERIOUS if rollout.counts and not rollout.is_fitted else Grade.LOOK
-        yield _finding(program, _graded(program, grade), _said(rollout), rollout.line, _text(program, rollout))
+        yield _finding(program, _grade(program, grade), _describe(rollout), rollout.line, _text(program, rollout))
 
 
-def _graded(program: AgentProgram, grade: Grade) -> Grade:
-    """Return a grade, lower where no command is known that ran the program."""
+def _grade(program: AgentProgram, grade: Grade) -> Grade:
+    """Return a grade, lowered if no known command ran the program."""
     return grade if program.use is Use.RUN else min(grade, Grade.LOOK, key=lambda candidate: candidate.rank)
 
 
-def _said(rollout: Rollout) -> str:
+def _describe(rollout: Rollout) -> str:
     state = ", ".join(rollout.state[:4])
     model = "a model that is made of data" if rollout.is_fitted else "dynamics"
     counted = ", and counts what it is worth or ends on it" if rollout.counts else ""
@@ -74,7 +82,7 @@ def _text(program: AgentProgram, rollout: Rollout) -> str:
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
     words = line_of(program.text if text is None else text, line)
     place = program.place.at(line) if text is None or text == program.text else program.place
-    return ConductFinding(NAME, grade, what, place, shortened(words))
+    return ConductFinding(NAME, grade, what, place, shorten_evidence(words))
 
 
 def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
@@ -86,7 +94,7 @@ def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
         for node in ast.walk(module.tree):
             if not isinstance(node, ast.Call):
                 continue
-            whole = dotted(node.func, module.imported)
+            whole = dotted_name(node.func, module.imported)
             made = is_simulator(whole) and called_name(node) in MAKING | STEPPING
             if made or whole in packages or called_name(node) in {"mj_step", "stepSimulation"}:
                 yield node.lineno, packages[0]
@@ -94,7 +102,7 @@ def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
 
 def _braces(program: AgentProgram) -> Iterator[ConductFinding]:
     for rollout in brace_rollouts(program.text):
-        grade = _graded(program, Grade.SERIOUS if rollout.counts else Grade.LOOK)
+        grade = _grade(program, Grade.SERIOUS if rollout.counts else Grade.LOOK)
         what = f"plays dynamics outside the judge: a state moved by {rollout.action} in a loop"
         yield _finding(program, grade, what, rollout.line)
 

@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.analysis.tables.table import shown, written
+from evopolicygym.analysis.tables.table import cell_text, format_tables
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json, print_text
 from evopolicygym.cli.tables import print_problems, print_table, print_tables
@@ -68,9 +68,9 @@ def _print(parts: "Sequence[tuple[Table, Table | None]]", form: Format) -> None:
                 _print_line(short)
         else:
             tables = (table, short) if short else (table,)
-            print_text(written(tables, form.value), end="")
+            print_text(format_tables(tables, form.value), end="")
 
 
 def _print_line(short: "Table") -> None:
-    texts = (f"{name} {shown(value)}" for name, value in short.rows if value is not None)
+    texts = (f"{name} {cell_text(value)}" for name, value in short.rows if value is not None)
     out().print(Text(f" {'; '.join(texts)}", "dim"), soft_wrap=False)
