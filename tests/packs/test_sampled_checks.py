@@ -8,7 +8,7 @@ import pytest
 from evopolicygym.checks.pack import check
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.environments.versions import are_installed
-from evopolicygym.sandbox.confinement.bwrap import bwrap
+from evopolicygym.sandbox.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_catalog import shipped_record
 from installed_packs import installed_packs

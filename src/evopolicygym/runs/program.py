@@ -11,7 +11,7 @@ from evopolicygym.agents.kit.function_agent import FunctionAgent
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.run import RunState
-from evopolicygym.sandbox.program.script_modules import modules_beside
+from evopolicygym.sandbox.program.view import modules_beside
 
 MOST_FILES, MOST_BYTES = 10_000, 256 << 20
 """What is read of a command's files and directories; a larger program has no hash."""

@@ -40,7 +40,7 @@ from evopolicygym.runs.prices import price_of
 from evopolicygym.runs.program import changed_program, sha256_of
 from evopolicygym.runs.provenance import check_agent
 from evopolicygym.runs.turns import play_turns
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import import_from, spec_sha256
 

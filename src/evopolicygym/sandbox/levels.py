@@ -6,6 +6,7 @@ comes before it, and of others the name decides. A backend from outside is used 
 what it declares is its author's word.
 """
 
+import ctypes
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
@@ -13,11 +14,9 @@ from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.registry import Registry
-from evopolicygym.sandbox.base import Backend, ProgramBackend
-from evopolicygym.sandbox.confinement.walls import Wall, lacking
-from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.base import Backend, Guarantee, ProgramBackend, ProgramSandbox, SandboxFeature
 from evopolicygym.sandbox.program.plain import PlainPrograms
+from evopolicygym.sandbox.seccomp import policy_filter
 
 BACKENDS = Registry(
     kind="isolation level",
@@ -26,6 +25,8 @@ BACKENDS = Registry(
     attribute="Backend",
     from_outside="Backend",
 )
+
+LANDLOCK_CREATE_RULESET, WHICH_VERSION = 444, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,21 @@ class ChosenBackend:
     """How the level is written in a record, without the walls that are missing and were waived."""
 
 
-def choose(asked: str, lacks: Callable[[Wall], str] = lacking) -> ChosenBackend:
+def lacking(wall: SandboxFeature) -> str:
+    """Return why this machine lacks a wall, and what would work; empty where it doesn't."""
+    if wall is SandboxFeature.SECCOMP and policy_filter() is None:
+        return "libseccomp is not installed: pip install pyseccomp, with the system's package libseccomp2, brings it"
+    if wall is SandboxFeature.LANDLOCK and not landlock_version():
+        return "this kernel has no Landlock, or is started without it: Linux has it from 5.13 on (lsm=landlock)"
+    return ""
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock that the kernel has; 0 where it has none."""
+    return max(0, int(ctypes.CDLL(None).syscall(LANDLOCK_CREATE_RULESET, None, 0, WHICH_VERSION)))
+
+
+def choose(asked: str, lacks: Callable[[SandboxFeature], str] = lacking) -> ChosenBackend:
     """Return the backend that ``asked`` names; for ``auto``, the strongest that works here and why.
 
     ``lacks`` says why this machine lacks a wall. Raises ``UnknownName`` and ``SandboxError``.
@@ -69,11 +84,11 @@ def named(asked: str) -> Isolation:
     return isolation
 
 
-def waivable(walls: Collection[str]) -> frozenset[Wall]:
+def waivable(walls: Collection[str]) -> frozenset[SandboxFeature]:
     """Return the walls of these names; raise ``UnknownName`` where there is none such."""
-    if unknown := sorted(set(walls) - set(Wall)):
-        raise UnknownName("wall to waive", unknown[0], list(Wall))
-    return frozenset(map(Wall, walls))
+    if unknown := sorted(set(walls) - set(SandboxFeature)):
+        raise UnknownName("wall to waive", unknown[0], list(SandboxFeature))
+    return frozenset(map(SandboxFeature, walls))
 
 
 def guarantees(isolation: str) -> frozenset[Guarantee]:
@@ -91,12 +106,13 @@ def program_sandbox(isolation: str) -> ProgramSandbox:
     backend = _backend(name)
     if isinstance(backend, ProgramBackend):
         return backend.program_sandbox()
-    if Wall.PROGRAM_SANDBOX in asked.missing:
+    if SandboxFeature.PROGRAM_SANDBOX in asked.missing:
         return PlainPrograms(confined=False)
+    marked = Isolation(name, frozenset([SandboxFeature.PROGRAM_SANDBOX]))
     raise SandboxError(
         f"Isolation level {name} keeps policies in, and no agent's program: it has no program_sandbox. --isolation "
         f"auto takes a level that has one. To run the program with your own rights, ask for it by --waive "
-        f"{Wall.PROGRAM_SANDBOX}, and the run is marked {str(Isolation(name, frozenset([Wall.PROGRAM_SANDBOX])))!r}."
+        f"{SandboxFeature.PROGRAM_SANDBOX}, and the run is marked {str(marked)!r}."
     )
 
 
@@ -113,7 +129,7 @@ def _strongest_first() -> list[tuple[str, Backend]]:
 
 
 def _tried(
-    name: str, backend: Backend, waived: Collection[str], lacks: Callable[[Wall], str], why: Mapping[str, str]
+    name: str, backend: Backend, waived: Collection[str], lacks: Callable[[SandboxFeature], str], why: Mapping[str, str]
 ) -> ChosenBackend:
     findings = backend.findings()
     missing = {wall: reason for wall in sorted(backend.walls) if (reason := lacks(wall))}
@@ -122,7 +138,7 @@ def _tried(
             f"Isolation level {name} promises {wall}, which is missing here: {missing[wall]}. Who accepts "
             f"less asks for it by --waive {wall}, and the run is marked {str(Isolation(name, frozenset([wall])))!r}."
         )
-    if Wall.PROGRAM_SANDBOX in waived and not isinstance(backend, ProgramBackend):
-        missing[Wall.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"
+    if SandboxFeature.PROGRAM_SANDBOX in waived and not isinstance(backend, ProgramBackend):
+        missing[SandboxFeature.PROGRAM_SANDBOX] = "an agent's program runs with its user's rights"
     without = {f"without {wall}": f"waived: {reason}" for wall, reason in missing.items()}
     return ChosenBackend(name, backend, {**findings, **why, **without}, str(Isolation(name, frozenset(missing))))

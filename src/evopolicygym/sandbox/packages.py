@@ -10,8 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.sandbox.base import PolicyLibrary
-from evopolicygym.sandbox.host import library
+from evopolicygym.sandbox.host import PolicyLibrary, library
 from evopolicygym.sandbox.simulators import first_of
 
 ALWAYS = ("numpy", "scipy")

@@ -31,7 +31,7 @@ from evopolicygym.core.agent import (
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")

@@ -81,7 +81,7 @@ def _started(context: SearchContext, address: str, last: deque[str]) -> Iterator
     try:
         yield library
     finally:
-        library.leave(0.0)
+        library.terminate(0.0)
         thread.join(SPEAK_S)
         output.close()
 

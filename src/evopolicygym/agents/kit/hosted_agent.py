@@ -89,7 +89,7 @@ class HostedAgent:
             if stop.is_set():
                 self._over(Turn(AgentEnd.STOPPED, "the run takes no more submissions"))
                 return
-            if limit := workplace.over():
+            if limit := workplace.limit_exceeded():
                 self._over(Turn(AgentEnd.CRASHED, f"the agent's commands were ended: {limit}"))
                 return
 

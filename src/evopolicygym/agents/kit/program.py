@@ -17,8 +17,8 @@ from evopolicygym.core.errors import AgentError, SandboxError
 from evopolicygym.core.places import state_directory
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelAddress
+from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
 from evopolicygym.sandbox.levels import program_sandbox
-from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT, Program, RunningProgram, Serve
 
 GRACE_S = 5.0
 """Seconds that a program has between being asked to end and being killed."""
@@ -77,11 +77,11 @@ def run(
     with _transcribed(program, workspace.transcript, launch.hear):
         try:
             while program.process.poll() is None and not limit and not over and not stop.wait(LOOK_S):
-                limit = program.over()
+                limit = program.limit_exceeded()
                 over = launch.over()
             ended_by_itself = program.process.poll() is not None
         finally:
-            program.leave(0.0 if limit else GRACE_S)
+            program.terminate(0.0 if limit else GRACE_S)
     code = program.process.returncode if ended_by_itself else None
     return ProgramEnd({**found, **program.findings}, code, limit, over)
 

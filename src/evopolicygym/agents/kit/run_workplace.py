@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.places import state_directory
+from evopolicygym.sandbox.base import JUDGE_PORT, Program, Serve
 from evopolicygym.sandbox.levels import program_sandbox
-from evopolicygym.sandbox.program.contract import JUDGE_PORT, Program, Serve
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 
 SHELL = ("bash",)

@@ -18,7 +18,7 @@ from evopolicygym.agents.kit.run_workplace import run_workplace
 from evopolicygym.core.agent import JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
-from evopolicygym.sandbox.program.contract import MODEL_PORT
+from evopolicygym.sandbox.base import MODEL_PORT
 from evopolicygym.sandbox.program.standing import RunningCommand, StandingWorkplace, Terminal, WorkplaceLost
 
 LOOK_S = 0.05
@@ -74,7 +74,7 @@ def attach(
         running = workplace.start(command, show, terminal=size)
         while not (running.end.done() or stop.is_set() or limit or over):
             size = _pass_on(running, keys, size)
-            limit, over = workplace.over(), spent()
+            limit, over = workplace.limit_exceeded(), spent()
         with suppress(WorkplaceLost):
             running.kill()
         if stop.is_set():
