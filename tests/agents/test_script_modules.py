@@ -7,7 +7,7 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.core.agent import AgentConfig, AgentEnd
-from evopolicygym.runs.program import program_sha256
+from evopolicygym.runs.preflight import program_sha256
 from evopolicygym.sandbox.program.view import modules_beside, words
 from whole_runs import config, events, played, state_kept_in
 

@@ -37,12 +37,11 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
-from evopolicygym.runs.agent_workspace import workspace_directory
 from evopolicygym.runs.config import configured
-from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import revealed
-from evopolicygym.runs.prices import unpriced
+from evopolicygym.runs.preflight import cap_workers, unpriced
 from evopolicygym.runs.turns import workspace_of
+from evopolicygym.runs.workspace import workspace_directory
 from evopolicygym.tracking.sink import attach_tracker
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
@@ -110,7 +109,7 @@ def run(
     """
     _refuse_unknown(on_agent_error)
     asked, function = configured(task, agent, options, config)
-    asked = replace(asked, workers=capped(asked.workers, asked.executor, on_warning, asked.task))
+    asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, on_warning, asked.task))
     _log_workers(asked.workers, asked.executor)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)
@@ -168,7 +167,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     refuse_unknown_tracker(track)
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
-    most = capped(workers, executor, on_warning)
+    most = cap_workers(workers, executor, on_warning)
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
@@ -322,7 +321,7 @@ def enter(
         )
     if is_held(RunPaths(root).lock):
         return _enter_beside(root, state)
-    most = capped(workers, LOCAL, on_warning)
+    most = cap_workers(workers, LOCAL, on_warning)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))

@@ -99,7 +99,7 @@ class TurnMeter:
             self._over = True
 
 
-def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
+def run_agent_loop(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
 
     It works in ``directory``.

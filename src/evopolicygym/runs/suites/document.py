@@ -29,7 +29,7 @@ MAY_GROW = ("environments", "agents", "cross", "repeats")
 
 
 @contextmanager
-def held(suite: SuiteConfig) -> Iterator[int]:
+def suite_lock(suite: SuiteConfig) -> Iterator[int]:
     """Hold a suite's lock and keep its document; yield the lock's descriptor.
 
     Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or

@@ -1,6 +1,6 @@
-"""A suite: agents by environments by repeats, as a file or a command asks for them, and the runs that come of it.
+"""A suite: agents by environments by repeats, as a file or a command asks for them, its tasks, and the runs planned.
 
-Which knobs a suite can cross is said in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
+The knobs that a suite can cross are in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
 are played, in ``play.py``.
 """
 
@@ -28,11 +28,12 @@ from evopolicygym.core.options import (
     flatten_options,
     nest_options,
 )
+from evopolicygym.core.pack import Challenge, Pack, PackTask
+from evopolicygym.core.task import Anchor
+from evopolicygym.environments.versions import are_installed
+from evopolicygym.packs.installation import needed
 from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of, decode, merge_tables, read_table, table_of
-from evopolicygym.runs.executor import refuse_program, refuse_unknown
-from evopolicygym.runs.policy_packages import refuse_packages
-from evopolicygym.runs.prices import price_of, unpriced
-from evopolicygym.runs.suites.contents import refuse_missing_packs
+from evopolicygym.runs.preflight import price_of, refuse_packages, refuse_program, refuse_unknown, unpriced
 from evopolicygym.runs.suites.cross import (
     CrossTable,
     Levels,
@@ -42,6 +43,7 @@ from evopolicygym.runs.suites.cross import (
     refuse_set_besides,
     without,
 )
+from evopolicygym.specs import catalog, pack_catalog
 
 ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
@@ -196,7 +198,7 @@ def entry(text: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
+def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     """Return warnings about a suite's agents, before anything of it is written.
 
     Raises ``UsageError`` where one of ours can't be made as it is asked for, or there is no such isolation level or
@@ -261,3 +263,67 @@ def _refuse_twice(kind: str, found: list[str], suite: SuiteConfig) -> None:
         raise UsageError(
             f"The {kind} {twice[0]!r} stands in the suite twice{hint}. To play it more often, use repeats."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteTask:
+    """A task of a suite."""
+
+    name: str
+    id: str
+    """What gymnasium registered."""
+    pack: str
+    """Empty for an environment that has a spec of its own."""
+    max_steps: int | None
+    """None where only its simulator knows the limit."""
+    challenge: Challenge | None
+    random: Anchor | None
+    idle: Anchor | None
+    degenerate: Anchor | None
+    reference: Anchor | None
+
+
+def suite_task(asked: str) -> SuiteTask:
+    """Return what is known of a task that a suite names; raise ``UnknownName`` where nobody knows it."""
+    if not _has_spec(asked) and (found := pack_catalog.find(asked)):
+        return _of_pack(*found)
+    spec = catalog.load(asked)
+    anchors = spec.random_anchor, spec.idle_anchor, spec.degenerate_anchor, spec.reference_anchor
+    return SuiteTask(spec.name, spec.registered_id, "", spec.max_steps, None, *anchors)
+
+
+def refuse_missing_packs(environments: Iterable[str]) -> None:
+    """Raise ``UsageError`` that names every pack that environments need and that can't be played, with its command."""
+    missing: dict[str, list[str]] = {}
+    for environment in environments:
+        if not _has_spec(environment) and (found := pack_catalog.find(environment)) and (how := _lacking(found[0])):
+            missing.setdefault(how, []).append(found[1].name)
+    if missing:
+        what = "a pack that is" if len(missing) == 1 else f"{len(missing)} packs that are"
+        lines = [f"  {how}   for {', '.join(tasks)}\n" for how, tasks in missing.items()]
+        raise UsageError(
+            f"The suite needs {what} not installed, so nothing was played. What installs:\n{''.join(lines)}"
+            f"--environment NAME, which may be given several times, plays a part of the suite."
+        )
+
+
+def _lacking(pack: Pack) -> str:
+    """Return what has to be typed for a pack to be played; empty where it can be."""
+    if pack.is_beside_us:
+        return "" if are_installed(pack.packages) else f"pip install 'evopolicygym[{pack.extra}]'"
+    try:
+        needed(pack)
+    except UsageError:
+        return f"evopolicygym packs install {pack.name}   ({pack.size_mb} MB)"
+    return ""
+
+
+def _has_spec(asked: str) -> bool:
+    return asked.endswith(".toml") or asked in catalog.names()
+
+
+def _of_pack(pack: Pack, task: PackTask) -> SuiteTask:
+    found = task.anchors
+    steps = task.max_steps or (found.max_steps if found else None)
+    anchors = (found.random, found.idle, found.degenerate, found.reference) if found else (None,) * 4
+    return SuiteTask(task.name, task.id, pack.name, steps, task.challenge, *anchors)
