@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.records.run_document import run_document
 from evopolicygym.sandbox.base import MODEL_PORT

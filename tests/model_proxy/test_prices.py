@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.agents.base import make
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, ScriptedModel
 from evopolicygym.cli.main import app
 from evopolicygym.core.agent import AgentConfig, PriceSnapshot, Rates, Tier
 from evopolicygym.core.errors import UsageError

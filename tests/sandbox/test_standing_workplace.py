@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from enclosed import desk, needs_bubblewrap
-from evopolicygym.agents.kit.run_workplace import run_workplace
+from evopolicygym.agents.kit.program import run_workplace
 from evopolicygym.sandbox.program.standing import (
     Execution,
     RunningCommand,

@@ -15,7 +15,7 @@ def _found(limit: str) -> tuple[ModuleType, str]:
 
 LIMITS = (
     "agents.kit.judge_client:TIMEOUT_S",
-    "agents.kit.relay:CONNECT_S",
+    "agents.kit.outside_agent:CONNECT_S",
     "checks.environment_contract:_PATIENCE_S",
     "checks.inspection:GONE_S",
     "environments.description:PATIENCE_S",

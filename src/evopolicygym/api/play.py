@@ -14,12 +14,10 @@ from rich.console import Console
 from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.agents.builtin.shell import COMMAND
 from evopolicygym.agents.builtin.shell import make as make_shell
-from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
-from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
-from evopolicygym.agents.kit.outside_agent import read_addresses
-from evopolicygym.agents.kit.relay import RelayedJudge
-from evopolicygym.agents.kit.run_workplace import run_workplace
-from evopolicygym.agents.kit.terminal import attach, refuse_no_terminal
+from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
+from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
+from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
+from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
@@ -338,5 +336,5 @@ def _enter_beside(root: Path, state: RunState) -> Run:
     if judge is None or not judge.answers():
         raise UsageError(f"The run {root} is being played by another process, and {directory} leads to no judge.")
     with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
-        attach(workplace, COMMAND, Flag())
+        attach_terminal(workplace, COMMAND, Flag())
     return Run(root)

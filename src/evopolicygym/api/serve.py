@@ -16,9 +16,15 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, Unpack
 
-from evopolicygym.agents.kit.hosted_agent import HostedAgent
 from evopolicygym.agents.kit.judge_client import JudgeClient
-from evopolicygym.agents.kit.outside_agent import FINDINGS, Announce, OpenAccess, OutsideAccess, OutsideAgent
+from evopolicygym.agents.kit.outside_agent import (
+    FINDINGS,
+    Announce,
+    HostedAgent,
+    OpenAccess,
+    OutsideAccess,
+    OutsideAgent,
+)
 from evopolicygym.agents.kit.session import Session
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched

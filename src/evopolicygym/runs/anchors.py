@@ -153,7 +153,7 @@ def find_early_ending(player: AnchorPlayer, observe: Callable[[str], object]) ->
     )
     played = [(action, _play_validation(player, repeating_policy(action), COMPARED)) for action in found]
     means = [(_mean_return(episodes), action) for action, episodes in played if _ends_early(episodes)]
-    best, action = max(means, key=lambda one: one[0], default=(known, None))
+    best, action = max(means, key=lambda item: item[0], default=(known, None))
     return action if best > known else None
 
 
@@ -181,12 +181,12 @@ def _play_validation(player: AnchorPlayer, policy: Mapping[str, bytes], cases: i
 
 
 def _mean_return(episodes: tuple[Episode, ...]) -> float:
-    return estimate([one.episode_return for one in episodes]).mean
+    return estimate([episode.episode_return for episode in episodes]).mean
 
 
 def _ends_early(episodes: tuple[Episode, ...]) -> bool:
     """Return whether most episodes terminated, and did so by no success."""
-    ended = sum(one.terminated and not one.success for one in episodes)
+    ended = sum(episode.terminated and not episode.success for episode in episodes)
     return 2 * ended > len(episodes)
 
 
@@ -252,7 +252,7 @@ def measure_anchors(
             play(AnchorKind.RANDOM, starter_policy())
         if AnchorKind.IDLE in wanted:
             play(AnchorKind.IDLE, repeating_policy(spec.idle_action))
-        if AnchorKind.DEGENERATE in wanted and max(one.anchor.mean for one in found.values()) < 0:
+        if AnchorKind.DEGENERATE in wanted and max(measured.anchor.mean for measured in found.values()) < 0:
             action = find_early_ending(player, lambda what: observe(what, 0))
             if action is not None:
                 said = f"repeats the action {action}"
@@ -279,10 +279,10 @@ def _wanted(spec: EnvironmentSpec, kinds: Collection[AnchorKind] | None) -> set[
 
 def _anchor(played: PlayedAnchor, playing: int) -> MeasuredAnchor:
     episodes = played.episodes
-    known = [one.success for one in episodes if one.success is not None]
-    mean = estimate(sorted(one.episode_return for one in episodes))
+    known = [episode.success for episode in episodes if episode.success is not None]
+    mean = estimate(sorted(episode.episode_return for episode in episodes))
     return MeasuredAnchor(
         Anchor(mean.mean, mean.standard_error or 0.0, mean.count, sum(known) / len(known) if known else None),
-        total([one.length for one in episodes]) / len(episodes),
+        total([episode.length for episode in episodes]) / len(episodes),
         played.seconds * min(playing, len(episodes)) / len(episodes),
     )

@@ -92,4 +92,4 @@ def _near(asked: str) -> list[str]:
     bare = asked.rpartition(":")[2]
     ids = list(dict.fromkeys(task.id for pack in pack_catalog.readable() for task in pack.tasks))
     alike = get_close_matches(bare, ids, MOST_NEAR)
-    return alike or [one for one in ids if bare.casefold() in one.casefold()][:MOST_NEAR]
+    return alike or [name for name in ids if bare.casefold() in name.casefold()][:MOST_NEAR]

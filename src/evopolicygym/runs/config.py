@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
-from evopolicygym.agents.kit.function_agent import NAME, AgentFunction, FunctionAgent, function_name
+from evopolicygym.agents.kit.session import FUNCTION_AGENT, AgentFunction, FunctionAgent, function_name
 from evopolicygym.core.agent import (
     IN_WORKSPACE,
     INTERACTIVE,
@@ -208,7 +208,7 @@ def configured(
     given = {name: _plain(value) for name, value in options.items() if value is not None}
     function = agent if callable(agent) else None
     if function is not None:
-        given = {"label": function_name(function), **given, "agent": NAME}
+        given = {"label": function_name(function), **given, "agent": FUNCTION_AGENT}
     elif agent is not None:
         given["agent"] = agent
     document = merge_tables(read_table(Path(config)) if config else {}, nest_options(RUN_OPTIONS, given))

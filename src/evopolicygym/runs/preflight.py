@@ -21,7 +21,7 @@ from shlex import quote
 from typing import Any
 
 from evopolicygym.agents.base import AGENTS, make
-from evopolicygym.agents.kit.function_agent import FunctionAgent
+from evopolicygym.agents.kit.session import FunctionAgent
 from evopolicygym.core.agent import Agent, AgentConfig, PriceSnapshot, ProgramAgent, Rates, Tier
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
 from evopolicygym.core.event import RunOpened
@@ -333,7 +333,7 @@ def _price_snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: A
     named = {ours: getattr(prices, theirs, None) for ours, theirs in RATE_NAMES.items()}
     if named["input"] is None or named["output"] is None:
         return None
-    steps = sorted({tier.start for one in named.values() for tier in getattr(one, "tiers", ())})
+    steps = sorted({tier.start for price in named.values() for tier in getattr(price, "tiers", ())})
     tiers = tuple(Tier(above, _rates(named, above)) for above in steps)
     return PriceSnapshot(model, f"{PRICE_SOURCE} {version(PRICE_SOURCE)}", now(), _rates(named, None), tiers)
 

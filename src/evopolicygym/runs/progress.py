@@ -39,7 +39,7 @@ def progress_of(state: RunState) -> RunProgress:
 
 def validation_played(state: RunState) -> tuple[int, int]:
     """Return how many validation episodes were played, and of how many."""
-    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in state.checkpoints)
+    done = sum(len(state.rollout(Split.VALIDATION, checkpoint).returns) for checkpoint in state.checkpoints)
     return done, len(state.checkpoints) * state.opened.task.validation_cases
 
 

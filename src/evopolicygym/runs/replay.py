@@ -258,21 +258,21 @@ def verdict_of(state: RunState, played: Sequence[ReplayedCase]) -> tuple[Verdict
 
 def compare_replay(played: Sequence[ReplayedCase]) -> tuple[Verdict, str]:
     """Return what a replay says of the score, and by how much returns differ, in words."""
-    different = [one for one in played if not one.same]
+    different = [case for case in played if not case.same]
     if not different:
         return Verdict.SAME, f"{counted(len(played), 'case')} the same, bit for bit"
-    most = max(abs(one.difference) for one in different)
-    mean = abs(fsum(one.difference for one in different)) / len(played)
+    most = max(abs(case.difference) for case in different)
+    mean = abs(fsum(case.difference for case in different)) / len(played)
     said = (
         f"{len(different)} of {len(played)} cases differ, their returns by at most {most:.3g}, the score by {mean:.3g} "
-        f"(cases {', '.join(str(one.position) for one in different[:MOST_NAMED])}"
+        f"(cases {', '.join(str(case.position) for case in different[:MOST_NAMED])}"
         f"{', …' if len(different) > MOST_NAMED else ''})"
     )
     reasons = played[0].reasons
     if not reasons and not played[0].other_versions:
         return Verdict.DIFFERENT, f"{said}: arithmetic and versions are those of the record, so rounding explains none"
     because = f"; {'; '.join(reasons)}" if reasons else ""
-    if all(one.is_within_rounding for one in different):
+    if all(case.is_within_rounding for case in different):
         return Verdict.ROUNDING, f"{said}: no more than rounding{because}"
     return Verdict.DIFFERENT, f"{said}: more than rounding, unless the simulator makes it grow{because}"
 

@@ -317,4 +317,4 @@ def other_versions(opened: RunOpened, here: Mapping[str, str], code: Mapping[str
     pairs = {name: (opened.versions.get(name, "absent"), here.get(name, "absent")) for name in names}
     others = [f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now]
     changed = other_code(code, opened.simulator_code)
-    return (*others, *(f"code of {one.module}: {one.there} then, {one.here} here" for one in changed))
+    return (*others, *(f"code of {item.module}: {item.there} then, {item.here} here" for item in changed))

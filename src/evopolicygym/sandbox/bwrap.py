@@ -164,7 +164,7 @@ def _largest_user_range() -> tuple[int, int]:
     """Return the largest range of users that this process may name: its first, and how many there are."""
     lines = Path("/proc/self/uid_map").read_text(encoding="ascii").splitlines()
     ranges = (tuple(map(int, line.split())) for line in lines)
-    return max(((first, count) for first, _, count in ranges), key=lambda one: one[1])
+    return max(((first, count) for first, _, count in ranges), key=lambda item: item[1])
 
 
 def _user_namespace(user: int) -> int:
@@ -213,7 +213,7 @@ def simulator_walls(read_only: Iterable[Path], hidden: Path, writes_below: Path)
 
     What holds the directory that is written to stays as it is.
     """
-    kept = sorted({str(one.resolve()) for one in read_only if one.is_dir() and not _holds(one, writes_below)})
+    kept = sorted({str(place.resolve()) for place in read_only if place.is_dir() and not _holds(place, writes_below)})
     emptied = str(hidden.resolve()) if hidden.is_dir() and not _holds(hidden, writes_below) else ""
     return _try_walls(tuple(kept), emptied)
 

@@ -160,4 +160,4 @@ def _upwards(mount: Sequence[str], own: str) -> Iterator[Path]:
     if ".." in own or not Path(own).is_relative_to(root):
         return
     here = place / Path(own).relative_to(root)
-    yield from (one for one in (here, *here.parents) if one.is_relative_to(place) and one.is_dir())
+    yield from (parent for parent in (here, *here.parents) if parent.is_relative_to(place) and parent.is_dir())

@@ -135,7 +135,7 @@ def needed(file: str) -> tuple[str, ...]:
             read.seek(tables[0][2])
             entries = list(struct.iter_unpack("<QQ", read.read(tables[0][5] // 16 * 16)))
             address = next(value for kind, value in entries if kind == STRINGS)
-            base = next(one for one in segments if one[0] == LOADED and one[3] <= address < one[3] + one[5])
+            base = next(part for part in segments if part[0] == LOADED and part[3] <= address < part[3] + part[5])
             names = []
             for place in (value for kind, value in entries if kind == NEEDED):
                 read.seek(base[2] + address - base[3] + place)

@@ -125,7 +125,7 @@ def _strongest_first() -> list[tuple[str, Backend]]:
     """Return what ``auto`` tries, by name: the backends of this package that guarantee anything."""
     own = [name for name in BACKENDS.names() if name not in BACKENDS.installed()]
     found = [(name, backend) for name in own if (backend := _backend(name)).guarantees]
-    return sorted(found, key=lambda one: (-len(one[1].guarantees), one[0]))
+    return sorted(found, key=lambda item: (-len(item[1].guarantees), item[0]))
 
 
 def _tried(

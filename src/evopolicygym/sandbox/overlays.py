@@ -250,9 +250,9 @@ def _copy_unnoted(source: str, target: str) -> None:
 
 def _make_directories(layer: Path, directory: Path) -> None:
     """Make a directory in a layer, with those above it, for anybody to enter."""
-    for one in (*reversed(directory.relative_to(layer).parents), directory.relative_to(layer)):
-        (layer / one).mkdir(exist_ok=True)
-        (layer / one).chmod(0o755)
+    for parent in (*reversed(directory.relative_to(layer).parents), directory.relative_to(layer)):
+        (layer / parent).mkdir(exist_ok=True)
+        (layer / parent).chmod(0o755)
 
 
 def keep_in_memory(paths: Iterable[str]) -> int:

@@ -53,7 +53,7 @@ def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
         found[name] = None
         lines = metadata.distribution(name).requires or ()
         required = (NAME.match(line) for line in lines if not OF_AN_EXTRA.search(line))
-        waiting += [_normal(one[0]) for one in required if one]
+        waiting += [_normal(match[0]) for match in required if match]
     return tuple(sorted(found))
 
 
@@ -94,7 +94,7 @@ def modules_of(name: str) -> tuple[str, ...]:
         for place in library([name]).paths.values()
         if place.name.endswith(SUFFIXES) or (place / "__init__.py").exists()
     }
-    public = tuple(sorted(one for one in found if one.isidentifier() and not one.startswith("_")))
+    public = tuple(sorted(module for module in found if module.isidentifier() and not module.startswith("_")))
     if not public:
         raise UsageError(
             f"Policies were to import {name}, and nothing of it lies beside other packages; one that is installed in "

@@ -147,7 +147,7 @@ def permissions() -> Iterator[Permission]:
     for call, place in ABOUT_A_FILE.items():
         values = [*_descriptors(place), *((Values(place, here) for here in HERE) if call in BY_PATH else ())]
         asked = (Values(3, 0, ALL_BITS & ~STATX_ALL),) if call == "statx" else ()
-        yield from (Permission(call, (one, *asked)) for one in values)
+        yield from (Permission(call, (value, *asked)) for value in values)
     for command in FCNTL_OF_ANY.values():
         yield Permission("fcntl", (Values(1, command),))
     for command in FCNTL_OF_A_FILE.values():
@@ -173,7 +173,7 @@ def _descriptors(place: int) -> Iterator[Values]:
         if size >= PIPES:
             yield Values(place, size, ALL_BITS & ~(size - 1))
         else:
-            yield from (Values(place, one) for one in range(max(size, PIPES), 2 * size))
+            yield from (Values(place, number) for number in range(max(size, PIPES), 2 * size))
         size *= 2
 
 
@@ -186,7 +186,7 @@ def policy_filter() -> bytes | None:
         return None
     rules = pyseccomp.SyscallFilter(pyseccomp.ERRNO(EPERM))
     for permission in permissions():
-        conditions = (_condition(pyseccomp, one) for one in permission.conditions)
+        conditions = (_condition(pyseccomp, condition) for condition in permission.conditions)
         _add(rules, pyseccomp, pyseccomp.ALLOW, permission.call, *conditions)
     for name in UNKNOWN_CALLS:
         _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), name)
@@ -296,17 +296,17 @@ class Allowed:
 
     def values(self, argument: int, offered: Iterable[int]) -> list[int]:
         """Return values that an argument may have: of those offered, and what the conditions themselves name."""
-        own = [one for one in self.conditions if one.argument == argument]
+        own = [condition for condition in self.conditions if condition.argument == argument]
         if not own:
             return list(offered)
-        named = [one for one in own if one.comparison == EQUAL and one.holds]
-        base = sum(one.value << 32 * one.high for one in named)
+        named = [condition for condition in own if condition.comparison == EQUAL and condition.holds]
+        base = sum(condition.value << 32 * condition.high for condition in named)
         fixed = 0
-        for one in named:
-            fixed |= one.mask << 32 * one.high
+        for condition in named:
+            fixed |= condition.mask << 32 * condition.high
         free = [1 << bit for bit in range(64) if not fixed >> bit & 1]
         found = (*offered, base, *(base | bit for bit in free))
-        return [value for value in dict.fromkeys(found) if all(one.allows(value) for one in own)]
+        return [value for value in dict.fromkeys(found) if all(condition.allows(value) for condition in own)]
 
 
 def allowed_calls(program: bytes, machine: str) -> Iterator[Allowed]:
@@ -317,7 +317,7 @@ def allowed_calls(program: bytes, machine: str) -> Iterator[Allowed]:
     instructions = list(iter_unpack("<HBBI" if sys.byteorder == "little" else ">HBBI", program))
     for number in range(MOST_CALLS):
         known = {NUMBER: number, ARCHITECTURE: AUDIT_ARCHITECTURES[machine]}
-        ways = {tuple(one for one in way if one.holds): way for way in _ways(instructions, known)}
+        ways = {tuple(condition for condition in way if condition.holds): way for way in _ways(instructions, known)}
         yield from (Allowed(number, conditions) for conditions in ways.values())
 
 
@@ -344,7 +344,7 @@ def _ways(instructions: list[tuple[int, int, int, int]], known: dict[int, int]) 
         else:
             for jump, holds in ((if_not, False), (if_so, True)):
                 argument, high = divmod(offset - ARGUMENTS, 8)
-                one = Condition(argument, bool(high), mask, code, value, holds)
-                if replace(one, holds=not holds) not in conditions:
-                    kept = conditions if one in conditions else (*conditions, one)
+                condition = Condition(argument, bool(high), mask, code, value, holds)
+                if replace(condition, holds=not holds) not in conditions:
+                    kept = conditions if condition in conditions else (*conditions, condition)
                     open_ways.append((at + 1 + jump, None, offset, mask, kept))

@@ -7,7 +7,7 @@ sandbox. What it works with is described in ``model_search.py``.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, Outcome, SearchContext, make_model_search
 from evopolicygym.core.agent import AgentConfig
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import IO, Any
 
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext, SearchCrashed, make_model_search, mean
 from evopolicygym.agents.kit.openevolve_harness.link import ADDRESS
 from evopolicygym.core import strict_json

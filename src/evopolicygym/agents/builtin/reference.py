@@ -8,10 +8,8 @@ from pathlib import Path
 from threading import Event
 
 from evopolicygym import references
-from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.given_project import replace, submit_once
-from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.agents.base import About, refuse_choices
+from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 
 ABOUT = About("plays the policy that a person wrote for the environment")
@@ -47,4 +45,4 @@ def _play(system: Path, judge: JudgeClient) -> str:
 
 def lay(environment: str, system: Path) -> None:
     """Have a directory hold an environment's reference and nothing else; raise ``UsageError`` where there is none."""
-    replace(system, references.files_of(environment))
+    replace_system(system, references.files_of(environment))

@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 from threading import Event
 
-from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, replace_system, turn
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
@@ -106,7 +105,7 @@ class Evaluator:
         file's name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
-        replace(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
+        replace_system(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
             summary = self._judge.submit(indices, _key(files, indices, label), said=said)
         except SubmissionsClosed as closed:

@@ -45,7 +45,7 @@ from evopolicygym.runs.suites.cross import (
 )
 from evopolicygym.specs import catalog, pack_catalog
 
-ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
+ENTRY_OPTIONS = tuple(option.in_table for option in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
 EntryTable = table_of("Entry", ENTRY_OPTIONS)
 """``[[agents]]``: one entry of a suite."""
@@ -113,7 +113,7 @@ def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
     refuse_set_besides(cross, document, origin)
     return SuiteConfig(
         environments=tuple(table["environments"]),
-        agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, one)) for one in table["agents"]),
+        agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, agent)) for agent in table["agents"]),
         common=cast("CommonOptions", flatten_options(COMMON_OPTIONS, table)),
         repeats=table["repeats"],
         jobs=table["jobs"],
@@ -160,7 +160,7 @@ def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
     ]
     in_a_task = len(runs) // (suite.repeats * len(suite.environments))
     _refuse_twice("environment", [config.task.environment.name for _, _, config, _ in runs[::in_a_task]], suite)
-    return tuple(PlannedRun(number, *one) for number, one in enumerate(runs))
+    return tuple(PlannedRun(number, *item) for number, item in enumerate(runs))
 
 
 def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteConfig:
@@ -173,7 +173,7 @@ def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None =
     document = merge_tables({"experiment": Path(asked).stem, **in_file}, given)
     if every:
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
-        entries = [merge_tables(every, one) if isinstance(one, Mapping) else one for one in agents]
+        entries = [merge_tables(every, agent) if isinstance(agent, Mapping) else agent for agent in agents]
         document = {**document, "agents": entries}
     return suite_of(document, str(asked))
 
@@ -208,7 +208,7 @@ def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     for run in planned[:1]:  # they have these in common
         refuse_unknown(run.config)
     tasks = [run.config.task for run in planned]
-    for task in {(one.environment.name, one.policy_packages): one for one in tasks}.values():
+    for task in {(item.environment.name, item.policy_packages): item for item in tasks}.values():
         if task.policy_packages:
             refuse_packages(task)
     configs = {

@@ -150,7 +150,7 @@ def preflight(
     python = python_of(command)
     modules = hidden_modules(simulators)
     searched = view.searched(command, modules)
-    pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
+    pythons = [*([python] if python else []), *(item for found in searched.values() for item in found.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
     size = AgentLimits().scratch_mb * MEBIBYTE

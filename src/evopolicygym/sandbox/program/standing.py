@@ -7,7 +7,7 @@
         shell.wait()
 
 What the commands share is what one program of an agent's would have: ``/workspace``, a home, ``/tmp``, the judge's
-address, the limits, and all of them are gone when the workplace is left. ``agents/kit/run_workplace.py`` opens the one
+address, the limits, and all of them are gone when the workplace is left. ``agents/kit/program.py`` opens the one
 of a run's agent. How a command is started inside is described in ``inside/execute.py``.
 """
 

@@ -99,7 +99,7 @@ class Command:
                 os.close(theirs)
         self._leader = process.pid
         printed = [("stdout", self._terminal or process.stdout), ("stderr", process.stderr)]
-        readers = [threading.Thread(target=self._read, args=one, daemon=True) for one in printed if one[1]]
+        readers = [threading.Thread(target=self._read, args=item, daemon=True) for item in printed if item[1]]
         writer = threading.Thread(target=self._write, args=(self._terminal or process.stdin,), daemon=True)
         for thread in (*readers, writer, threading.Thread(target=self._wait, args=(process, readers), daemon=True)):
             thread.start()
