@@ -373,7 +373,7 @@ def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
 
 
 def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
-    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
+    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what is expected."""
     try:
         return decoder(kind).value(document)
     except Undecodable as error:

@@ -1,7 +1,7 @@
 """Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
 
 Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
-others. The camera is described in ``rollout/films/camera.py``, the files in ``records/films.py``.
+others. ``rollout/films/camera.py`` has the camera, ``records/films.py`` the files.
 """
 
 import tempfile

@@ -146,7 +146,7 @@ def open_executor(config: RunConfig, scratch: Path, log: Path) -> Iterator[Execu
 def cap_workers(
     workers: int | None, executor: str, on_note: Callable[[str], object], task: Task | None = None
 ) -> int | None:
-    """Return how many workers are started here, with a note where fewer would do as much as were asked for.
+    """Return how many workers start here: at most one a core and one an episode, with a note where that is fewer.
 
     What a cluster has is for its executor to know.
     """

@@ -1,4 +1,4 @@
-"""How far a run is and how fast it goes: episodes of its present stage, the time left, when a line about it is due."""
+"""Progress of a run: episodes of its present stage, its pace, the time left, and when to print a line about it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -299,7 +299,7 @@ class PostHocResult:
 
 
 def play_post_hoc(root: Path, played: Callable[[], object], means: ReplayOptions = ReplayOptions()) -> PostHocResult:
-    """Play what is due of a run and return what that was; ``played`` is called after each episode.
+    """Play the post-hoc episodes that a run lacks and return what was played; ``played`` is called after each episode.
 
     Raises what ``revisited`` raises, ``RecordError`` where another process plays on this run; a run of which nothing is
     due is left as it is.

@@ -1,6 +1,6 @@
-"""The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
+"""The agent loop: each turn is played, metered while it lasts, and ends when the run is done or a limit is reached.
 
-What a run is before and after them is described in ``run.py``; what a limit is, in ``core/agent.py``. Cost and
+``run.py`` has the run before and after them, ``core/agent.py`` the limits. Cost and
 tokens are kept where they are counted, at the model proxy.
 """
 

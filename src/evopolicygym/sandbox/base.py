@@ -60,7 +60,7 @@ class Guarantee(StrEnum):
 
 
 class SandboxFeature(StrEnum):
-    """Part of isolation that not every machine, or not every backend, has."""
+    """A feature of a sandbox that a machine or a backend may lack; a user may allow each to be missing, by name."""
 
     LANDLOCK = "landlock"
     """The kernel hides files from a process that asked for it."""
@@ -133,7 +133,7 @@ class Backend(Protocol):
     guarantees: frozenset[Guarantee]
     """What it holds policies to, and an agent's program where it is a ``ProgramBackend``."""
     walls: frozenset[SandboxFeature]
-    """What it needs of that which a machine may lack; where one is missing it isn't used, unless that is waived."""
+    """Features that it needs and a machine may lack; where one is missing, it is used only if the user allows that."""
 
     def findings(self) -> Mapping[str, str]:
         """Return what can be enforced here, by name; raise ``SandboxError`` where the backend can't work at all."""

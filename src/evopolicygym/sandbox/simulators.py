@@ -1,7 +1,7 @@
 """Which modules no agent may import, and where they lie in the trees of this machine that an agent is shown.
 
 They are looked for by their names in every directory, as packages lie in many places: environments of conda, caches of
-packages, eggs, what an editable install points to. How they are hidden is described in ``view.py``; that no Python in
+packages, eggs, what an editable install points to. ``program/view.py`` hides them; that no Python in
 there imports one is looked at by ``inside/preflight.py``.
 """
 

@@ -1,7 +1,4 @@
-"""The agent that is any program: started once in the workspace, it finds the judge by its environment.
-
-How a program is started and watched is described in ``program.py``.
-"""
+"""The agent that is any program: started once in the workspace, it finds the judge by its environment."""
 
 import os
 import re

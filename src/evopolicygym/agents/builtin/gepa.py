@@ -1,7 +1,7 @@
 """The agent that has the library GEPA evolve a policy's source: reflection on cases, and a Pareto front over them.
 
 The library is the released one, in our own process: candidates are text to it and run nowhere but in the judge's
-sandbox. What it works with is described in ``model_search.py``.
+sandbox. ``model_search.py`` gives it its context.
 """
 
 from collections.abc import Mapping, Sequence

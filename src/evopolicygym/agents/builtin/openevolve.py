@@ -1,8 +1,7 @@
 """The agent that has the library OpenEvolve evolve a policy's source: islands of programs that a model rewrites.
 
 The library sets signal handlers, logging and process pools of its own, so it has a process of its own, which can ask
-the two things that are answered here and holds no key. How it is set up is described in ``openevolve_harness/``, and
-what answers in ``model_search.py``.
+this one two things and holds no key. ``openevolve_harness/`` sets it up, ``model_search.py`` gives it its context.
 """
 
 import json

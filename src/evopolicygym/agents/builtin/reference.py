@@ -1,7 +1,7 @@
 """The agent that plays what a person wrote: it lays the environment's reference into ``system/`` and submits once.
 
 For measuring a reference by the rules of a run, and for seeing what a good score looks like. The policies themselves
-are described in ``references/``.
+are in ``references/``.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """The agent that tunes numbers: CMA-ES over the weights of a small linear policy. It knows no environment.
 
-How it spends the budget is described in ``linear_search.py``, which it shares with ``random_search``.
+It shares ``linear_search.py``, which spends the budget, with ``random_search``.
 """
 
 from collections.abc import Sequence

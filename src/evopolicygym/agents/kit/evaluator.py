@@ -30,7 +30,7 @@ REFUSED = "refused"
 
 
 class BudgetSpent(EvoPolicyGymError):
-    """There are not as many episodes left as were asked for: a search ends here, and lets this pass."""
+    """Fewer episodes are left than were requested: a search ends here, and lets this pass."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """``[cross]`` of a suite: the knobs whose levels are crossed, and the cells that come of it.
 
 A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/options.py`` says
-which are. What a cell's runs are is described in ``suite.py``.
+which are. ``suite.py`` plans a cell's runs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """An agent's program in namespaces of its own, with loopback only.
 
 What it reaches beyond is reached through endpoints: listening sockets that are made inside the sandbox's network and
-passed out, so nothing of ours runs beside the program. What it sees is described in ``view.py``.
+passed out, so nothing of this package runs beside the program. ``view.py`` lays out what it sees.
 """
 
 import contextlib

@@ -8,7 +8,7 @@
 
 What the commands share is what one program of an agent's would have: ``/workspace``, a home, ``/tmp``, the judge's
 address, the limits, and all of them are gone when the workplace is left. ``agents/kit/program.py`` opens the one
-of a run's agent. How a command is started inside is described in ``inside/execute.py``.
+of a run's agent. ``inside/execute.py`` starts commands inside.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """What an agent's program sees of this machine: the words for bwrap that lay it out.
 
 Its workspace, a system with a Python, what its command names by absolute path; no simulator, nothing else of the host.
-How it is started and stopped is described in ``enclosed.py``.
+``enclosed.py`` starts and stops it.
 """
 
 import ast

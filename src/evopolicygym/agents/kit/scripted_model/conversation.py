@@ -1,7 +1,7 @@
 """What a scripted model does in a conversation with a tool: shell commands and sayings, in four formats, streamed.
 
 Which step comes next is read from the conversation itself. So a conversation that is resumed goes on where it
-was, and one that is begun anew begins anew. How it is served is described in ``server.py``.
+was, and one that is begun anew begins anew. ``server.py`` serves it.
 """
 
 import json

@@ -13,7 +13,7 @@ DEFAULT_FIELDS = "t,obs,action,reward"
 
 
 class NotThere(Exception):
-    """What was asked for is not in the feedback."""
+    """The requested part is not in the feedback."""
 
 
 def summaries(workspace: Path) -> dict[int, dict[str, Any]]:
