@@ -183,7 +183,7 @@ def test_a_damaged_secret_is_told(tmp_path: Path, state_home: Path, text: str) -
     owner = experiment.begin(tmp_path, "a")
     (state_home / "evopolicygym" / "experiments" / owner.identity / "secret.json").write_text(text, encoding="utf-8")
     with pytest.raises(RecordError, match=r"secret\.json"):
-        experiment.recall(owner.identity)
+        experiment.load_experiment(owner.identity)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": 3'])

@@ -177,4 +177,4 @@ def test_nothing_is_written_through_a_planted_link(tmp_path: Path, outside: Outs
 def test_no_name_of_an_experiment_leads_elsewhere(name: str) -> None:
     """A record can't have a secret read from anywhere but its place."""
     with pytest.raises(RecordError, match=re.escape(repr(name))):
-        experiment.recall(name)
+        experiment.load_experiment(name)

@@ -1,4 +1,4 @@
-"""The environment that a run is asked for: a spec's name or file, a task of a pack, or any id that gymnasium knows.
+"""The environment of a run: a spec's name or file, a task of a pack, or any id that gymnasium knows.
 
 A spec that is derived from an id is terse, and a run records all of it: nothing is derived again for a run that is
 resumed or played again.
@@ -18,7 +18,7 @@ from evopolicygym.packs.installation import needed
 from evopolicygym.specs import catalog, pack_catalog
 
 ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
-"""What can be an id, and no name of a spec: it has a version, a namespace or a module, and is no path."""
+"""An id, as opposed to a name of a spec: it has a version, a namespace or a module, and is not a path."""
 MOST_NEAR = 3
 ALL = "evopolicygym environments and evopolicygym packs list what there is"
 

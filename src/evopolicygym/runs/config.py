@@ -251,7 +251,7 @@ def agent_of(options: AgentOptions) -> AgentConfig:
     if effort and not EFFORT.fullmatch(effort):
         raise UsageError(f"Invalid effort: expected one word, such as low, medium or high, got {effort!r}.")
     if model_key and not (VARIABLE.fullmatch(model_key) or model_key in os.environ):
-        raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
+        raise UsageError(f"Invalid model_key: expected the name of an environment variable. {NO_KEYS}")
     if secret := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
         raise UsageError(f"The option {secret[0]} is not accepted. {NO_KEYS}")
     if label and (not label.isprintable() or label.isspace() or len(label) > LONGEST_LABEL):
@@ -359,7 +359,7 @@ def read_table(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"The configuration {file} can't be read: {error.strerror}.") from error
     except ValueError as error:  # of TOML as of UTF-8
-        raise UsageError(f"The configuration {file} is no TOML: {error}.") from error
+        raise UsageError(f"Invalid configuration {file}: expected TOML: {error}.") from error
 
 
 def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

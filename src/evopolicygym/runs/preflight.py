@@ -71,7 +71,7 @@ RATE_NAMES = {
     "cached_input": "cache_read_mtok",
     "cache_write": "cache_write_mtok",
 }
-"""Our names of rates, and theirs."""
+"""Names of rates here, and those of ``genai-prices``."""
 TRUST = "--trust"
 """The option by which a user says that what a record names may be run."""
 
@@ -99,7 +99,7 @@ def config_for_resume(
 ) -> RunConfig:
     """Return the configuration to resume or replay a run with: all that results depend on is as it was.
 
-    The level is the recorded one where none is named: whoever plays what somebody else recorded names one. Raises
+    The isolation is the recorded one where none is named; a replay of somebody else's run names one. Raises
     ``RecordError`` where what its policies may import isn't here as it was.
     """
     refuse_changed_packages(opened)
@@ -183,7 +183,7 @@ def try_packages(task: Task, executor: Executor) -> None:
             error = executor.load(Path(place, "checkpoints", checkpoint), context)
         if error:
             raise UsageError(
-                f"Policies were to import {name}, which can't be imported in their sandbox (isolation "
+                f"Invalid policy package {name!r}: it can't be imported in the policies' sandbox (isolation "
                 f"{grounds.isolation}): {error.status}: {error.message}. A policy may ask no more of the system than "
                 f"docs/reference/security.md lists, and has {task.limits.memory_mb} MiB; leave it out."
             )
@@ -330,7 +330,7 @@ def _model_url(agent: Agent) -> str:
 
 
 def _price_snapshot(model: str, prices: Any) -> PriceSnapshot | None:  # noqa: ANN401 - another distribution's, of any version
-    named = {ours: getattr(prices, theirs, None) for ours, theirs in RATE_NAMES.items()}
+    named = {name: getattr(prices, attribute, None) for name, attribute in RATE_NAMES.items()}
     if named["input"] is None or named["output"] is None:
         return None
     steps = sorted({tier.start for price in named.values() for tier in getattr(price, "tiers", ())})
@@ -355,7 +355,7 @@ def check_agent(root: Path, opened: RunOpened, *, trusted: bool) -> None:
     agent = opened.agent
     command = f", which runs the command: {shlex.join(agent.command)}" if agent.command else ""
     raise UsageError(
-        f"{root} was not begun on this machine by this user. To resume it would "
+        f"{root} was not begun on this machine by this user. Resuming it would "
         f"start its agent {printable(agent.name)!r}{printable(command)}; isolation {printable(opened.isolation)!r}, "
         f"environment {_describe_environment(opened.task.environment)}. If you trust whoever made it, add {TRUST}. "
         f"To look at it without starting anything: show, verify, diagnose, view."

@@ -115,7 +115,7 @@ def run_agent_loop(session: JudgeSession, server: JudgeServer, agent: Agent, dir
         session.turn_started(turn)
         with _metered(session, turn) as meter:
             outcome = _turn(session, server, agent, directory, meter, before)
-            session.raise_fault()  # a turn that ended by a fault of ours is played again
+            session.raise_fault()  # a turn that ended by the runner's fault is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
             raise AgentError(outcome.message)
@@ -173,7 +173,7 @@ def _turn(
     try:
         return future.result()
     except AgentError as error:
-        if len(session.state.submissions) == before:  # whoever mends what it lacks can have it begin again
+        if len(session.state.submissions) == before:  # once what it lacks is mended, it can begin again
             raise
         return _crashed(error, workspace.transcript)
 

@@ -4,9 +4,9 @@ A file that is mounted into two sandboxes is one file to the kernel: locks, leas
 which of its pages are in memory are the same for both. In an overlay a file of the machine is another file, but for its
 pages, which ``keep_in_memory`` keeps there. What a sandbox must not see of a directory is hidden by a layer above it.
 
-Layers never lie in a run's directory: whoever copies that would read from device files without end. The process that
+Layers never lie in a run's directory: a copy of it would read from device files without end. The process that
 made a directory for layers holds a lock on it. So the layers of a process that was killed are known by having no lock;
-whoever makes layers next, or sees a worker end, removes them.
+the next process that makes layers, or sees a worker end, removes them.
 """
 
 import ctypes

@@ -21,7 +21,7 @@ SUFFIXES = (".py", ".so")
 
 
 def normalised(names: Iterable[str]) -> tuple[str, ...]:
-    """Return distributions' names, each once, as indices spell them; raise ``UsageError`` for what is no name."""
+    """Return distributions' names, each once, as indices spell them; raise ``UsageError`` for an invalid name."""
     for name in names:
         if not NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a valid name of a package; a distribution's name works, such as pandas.")
@@ -43,8 +43,7 @@ def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
     for name in waiting:
         if installed_version(name) is None:
             raise UsageError(
-                f"Policies were to import {name}, which is not installed here: pip install {name}, where evopolicygym "
-                f"is installed, or leave it out."
+                f"Invalid policy package {name!r}: it is not installed here. pip install {name}, or leave it out."
             )
     while waiting:
         name = waiting.pop()
@@ -82,7 +81,7 @@ def refuse_simulators(named: Iterable[str], packages: Collection[str], modules: 
             held = name if name in simulated else next(_held(name, modules), "")
             if held and name not in ALWAYS:
                 raise UsageError(
-                    f"Policies were to import {asked}{through}; {held} is part of what environments are simulated "
+                    f"Invalid policy package {asked!r}{through}: {held} is part of what environments are simulated "
                     f"with, which stays hidden from policies. Other installed packages can be named."
                 )
 
@@ -97,7 +96,7 @@ def modules_of(name: str) -> tuple[str, ...]:
     public = tuple(sorted(module for module in found if module.isidentifier() and not module.startswith("_")))
     if not public:
         raise UsageError(
-            f"Policies were to import {name}, and nothing of it lies beside other packages; one that is installed in "
+            f"Invalid policy package {name!r}: nothing of it lies beside other packages; one that is installed in "
             f"editable form can't be shown to them: pip install it as a copy."
         )
     return public

@@ -190,7 +190,7 @@ def policy_filter() -> bytes | None:
         _add(rules, pyseccomp, pyseccomp.ALLOW, permission.call, *conditions)
     for name in UNKNOWN_CALLS:
         _add(rules, pyseccomp, pyseccomp.ERRNO(ENOSYS), name)
-    # Who waits for a thread's end does so by a shared futex; answered EAGAIN, it looks until the thread is gone.
+    # A thread is joined by a shared futex; answered EAGAIN, the waiting thread polls until the other is gone.
     shared = pyseccomp.Arg(1, pyseccomp.MASKED_EQ, FUTEX_PRIVATE, 0)
     _add(rules, pyseccomp, pyseccomp.ERRNO(EAGAIN), "futex", shared)
     # Libraries take this answer for "not known" where they ask for the processors of a thread.

@@ -1,6 +1,6 @@
 """A run as an evaluator of programs: write a candidate's source, have it played, read what came of it.
 
-Whoever writes an optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` of here and nothing else; a whole
+An optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` from here and nothing else; a whole
 example is in ``docs/extend/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and
 only there. How candidates are proposed is left to each search.
 """

@@ -1,4 +1,4 @@
-"""The judge, as a built-in agent meets it: typed questions over HTTP, answers decoded once.
+"""The judge's client of built-in agents: typed requests over HTTP, answers decoded once.
 
 The client for an agent's own programs is ``runs/workspace_template/judge``, which stands alone in a workspace.
 """

@@ -1,7 +1,7 @@
 """An agent's program in its sandbox: started once and watched, or in the user's terminal with a person at it.
 
 Its output is kept in the transcript, and nothing of it runs when this is over. ``run_workplace`` opens the sandbox of a
-run's agent for commands (``sandbox/program/standing.py``). What a program's end means is for the agents to say.
+run's agent for commands (``sandbox/program/standing.py``). The agents decide what a program's end means.
 """
 
 import os

@@ -201,7 +201,7 @@ def entry(text: str) -> dict[str, str]:
 def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     """Return warnings about a suite's agents, before anything of it is written.
 
-    Raises ``UsageError`` where one of ours can't be made as it is asked for, or there is no such isolation level or
+    Raises ``UsageError`` where a built-in agent can't be made as configured, or there is no such isolation or
     executor. An agent from outside is made in the process of its run only: what it does there touches no other.
     """
     planned = tuple(runs)

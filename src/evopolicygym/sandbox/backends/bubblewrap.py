@@ -56,7 +56,7 @@ from evopolicygym.sandbox.seccomp import seccomp_finding
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
-"""The kernel's setting from which it counts on, in the namespace of whoever writes it."""
+"""The kernel's setting from which it counts on, in the namespace of the process that writes it."""
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 DEVICES = ("/dev/null", "/dev/urandom")
 STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"

@@ -206,7 +206,7 @@ def _hand_over(workspace: Path, home: Path | None, user: int) -> None:
 def _bwrap(
     user: int | None, seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
 ) -> "subprocess.Popen[bytes]":
-    """Start a command line of ours as a user of the host, in the view that these words lay out."""
+    """Start a command line of this package as a user of the host, in the view that these words lay out."""
     with contextlib.ExitStack() as stack:
 
         def kept(data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""A workplace that stays: commands are executed in it, one after another or at once, while whoever opened it goes on.
+"""A workplace that stays: commands are executed in it, one after another or at once, while its caller goes on.
 
     with StandingWorkplace(program_sandbox(isolation), program, endpoints) as workplace:
         done = workplace.execute(["bash", "-c", "./judge info"], limit_s=60.0)  # waits; what is printed is kept

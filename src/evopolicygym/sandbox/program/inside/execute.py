@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Starts commands, any number at once, for whoever answers at the address in ``EVOPOLICYGYM_EXECUTE``.
+"""Starts commands, any number at once, for the process at the address in ``EVOPOLICYGYM_EXECUTE``.
 
 Lines of JSON go both ways over one connection, each about the command of a ``number``. In come ``start`` (``command``,
 ``directory``, ``environment``, ``terminal``: rows and columns, or null), ``input`` (``data``), ``end_input``,
