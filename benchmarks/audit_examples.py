@@ -16,9 +16,7 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from evopolicygym.analysis.conduct.finding import Grade, Place
-from evopolicygym.analysis.conduct.material import Material
-from evopolicygym.analysis.conduct.program import AgentProgram, Use
+from evopolicygym.analysis.conduct.detector import AgentProgram, Grade, Material, Place, Use
 from labelled_conduct import DETECTORS, HALVES, labelled_conduct, tallied
 
 

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from draws import normal, skewed
 from evopolicygym.analysis.headroom.headroom import Headroom, headroom
-from evopolicygym.analysis.headroom.verdict import LEVEL, HeadroomVerdict
+from evopolicygym.analysis.headroom.spread import LEVEL, HeadroomVerdict
 from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable
 from intervals import TASKS, Scenario, drawn
 

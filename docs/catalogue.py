@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from evopolicygym.analysis.tables.formats import in_markdown, written
 from evopolicygym.analysis.tables.packs import ledger_table, tasks_table
-from evopolicygym.analysis.tables.table import Table
+from evopolicygym.analysis.tables.table import Table, in_markdown, written
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.text import counted
 from evopolicygym.specs import pack_catalog

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.analysis.tables.formats import in_markdown, shown, written
 from evopolicygym.analysis.tables.packs import checks_table, ledger_table, packs_table
-from evopolicygym.analysis.tables.table import Table
+from evopolicygym.analysis.tables.table import Table, in_markdown, shown, written
 from evopolicygym.api.results import headroom
 from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
@@ -42,6 +41,7 @@ SUITE = (
     *("task", "pack", "why it is hard", "limit", "cases", "random ± s.e.", "success", "idle ± s.e."),
     *("degenerate ± s.e.", "reference ± s.e."),
 )
+HEADROOM = ("task", "kind", "0", "1", "whose", "first", "whole budget", "seconds")
 COLUMNS = ("submission", "parent", "edit", "lines", "validation", "gain", "hit", "new best", "hypothesis")
 TABLE = re.compile(r"(<!-- table: ([^\n]*) -->\n).*?(<!-- end of table -->\n)", re.DOTALL)
 
@@ -87,11 +87,35 @@ def catalogue_table() -> str:
     return "".join(["| family | what | tasks |\n", "| --- | --- | ---: |\n", *rows])
 
 
+def headroom_of_suite(name: str) -> str:
+    """Return how far each task of a suite is from solved, a row each."""
+    tasks = [(task, task.headroom) for task in map(suite_task, load_suite(name, {}).environments) if task.headroom]
+    rows = [
+        [
+            f"`{task.name}`",
+            found.kind,
+            f"{task.zero:,.4g}" if task.zero is not None else "",
+            f"{found.best_known:,g}",
+            found.source,
+            *(_share(task, score) for score in (found.first, found.whole_budget)),
+            f"{found.seconds:g}",
+        ]
+        for task, found in tasks
+    ]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [HEADROOM, ["---"] * len(HEADROOM), *rows])
+
+
+def _share(task: SuiteTask, score: float | None) -> str:
+    share = None if score is None else task.normalised(score)
+    return "-" if score is None or share is None else f"{score:,g} ({share:.2f})"
+
+
 PACKS = tuple(map(pack_catalog.load, pack_catalog.names()))
 TABLES: dict[str, Callable[[], str]] = {
     "options of a run": partial(options_table, RUN_OPTIONS),
     "headroom of Core16": headroom_table,
     **{f"tasks of {name}": partial(suite_table, name) for name in OF_PACKS},
+    "headroom of frontier16": partial(headroom_of_suite, "frontier16"),
     **{f"edits of {task}": partial(edits_table, task) for task in ("parking", "key_corridor", "car_racing")},
     "catalogue": catalogue_table,
     "checks of packs": partial(whole, packs_table, PACKS),

@@ -2,8 +2,8 @@
 
 ``run`` plays a run and ``run_suite`` many, ``load_run`` and ``load_runs`` read them, ``leaderboard``, ``compare``,
 ``effects``, ``headroom`` and ``diagnose`` measure them, ``audit`` looks at what an agent did, ``verify`` checks a
-record, ``export_runs`` and ``write_report`` write files, ``load_environment`` returns a ``gymnasium.Env``, and
-``errors`` holds the exceptions.
+record, ``export_runs``, ``bundle`` and ``write_report`` write files, ``load_environment`` returns a
+``gymnasium.Env``, and ``errors`` holds the exceptions.
 """
 
 from importlib import import_module
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evopolicygym.agents.kit.session import Feedback, Session
     from evopolicygym.api.diagnosis import audit, diagnose
     from evopolicygym.api.listing import list_agents, list_environments, load_bare_environment, load_environment
-    from evopolicygym.api.outputs import export_runs, write_report
+    from evopolicygym.api.outputs import bundle, export_runs, write_report
     from evopolicygym.api.play import RunInterrupted, resume, run
     from evopolicygym.api.results import compare, effects, headroom, leaderboard
     from evopolicygym.api.run import Run, load_run
@@ -38,6 +38,7 @@ _MODULES = {
     "Session": "agents.kit.session",
     "SubmissionRow": "export.schema.rows",
     "audit": "api.diagnosis",
+    "bundle": "api.outputs",
     "check_agent": "api.verify",
     "check_environment": "api.verify",
     "check_executor": "api.verify",
@@ -74,6 +75,7 @@ __all__ = [
     "SubmissionRow",
     "__version__",
     "audit",
+    "bundle",
     "check_agent",
     "check_environment",
     "check_executor",

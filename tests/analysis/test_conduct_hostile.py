@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.analysis.conduct.finding import Place
-from evopolicygym.analysis.conduct.material import Material
-from evopolicygym.analysis.conduct.nested_commands import add_nested_commands
-from evopolicygym.analysis.conduct.program import AgentProgram, Use
+from evopolicygym.analysis.conduct.detector import AgentProgram, Material, Place, Use
+from evopolicygym.analysis.conduct.shell_history import add_nested_commands
 from labelled_conduct import DETECTORS
 
 MOST_S = 30

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run
-from evopolicygym.analysis.conduct.finding import MOST_WORDS
-from evopolicygym.analysis.conduct.gather import gather
-from evopolicygym.analysis.conduct.program import Use
+from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, gather
+from evopolicygym.analysis.conduct.detector import MOST_WORDS, Use
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

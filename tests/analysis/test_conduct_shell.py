@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from evopolicygym.analysis.conduct.shell_commands import simple_commands
-from evopolicygym.analysis.conduct.shell_lexer import ShellLexer
+from evopolicygym.analysis.conduct.shell_commands import ShellLexer, simple_commands
 
 HOSTILE = {
     "substitutions": "$(" * 50_000,

@@ -16,7 +16,7 @@ from evopolicygym.analysis.diagnostics import (
     generalisation,
     topologies,
 )
-from evopolicygym.analysis.submission_history import submission_history
+from evopolicygym.analysis.run_scores import submission_history
 from evopolicygym.core.errors import RecordError, UnknownName
 from evopolicygym.core.event import RunClosed, SubmissionCharged
 from evopolicygym.core.rollout import Failure, FailureReason

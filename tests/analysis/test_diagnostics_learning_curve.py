@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from diagnosed import ACROBOT, FROM_NOTHING, known_run, recorded, submitted, unwritten
 from evopolicygym.analysis.diagnostics import learning_curve
-from evopolicygym.analysis.submission_history import submission_history
+from evopolicygym.analysis.run_scores import submission_history
 from evopolicygym.core.event import RunClosed
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import BudgetRule, Task

@@ -11,9 +11,17 @@ import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.effects.estimate import MeasuredGroup, Spread, mean_estimate
-from evopolicygym.analysis.effects.knobs import KNOBS
-from evopolicygym.analysis.effects.student import SMALLEST, holm, p_value, quantiles, reach_at
+from evopolicygym.analysis.effects.effects import KNOBS
+from evopolicygym.analysis.effects.estimate import (
+    SMALLEST,
+    MeasuredGroup,
+    Spread,
+    holm,
+    mean_estimate,
+    p_value,
+    quantiles,
+    reach_at,
+)
 from evopolicygym.analysis.ranking.bootstrap import Block, Sample, t_quantile
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.specs import catalog

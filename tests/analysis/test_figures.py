@@ -10,10 +10,8 @@ import pytest
 from matplotlib.text import Text
 
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS
-from evopolicygym.analysis.drawing.bands import band
-from evopolicygym.analysis.drawing.canvas import SMALL, saved
-from evopolicygym.analysis.drawing.figure import FIGURES
-from evopolicygym.analysis.drawing.looks import LONGEST, look, names, shortened
+from evopolicygym.analysis.drawing.canvas import SMALL, band, saved
+from evopolicygym.analysis.drawing.figure import FIGURES, LONGEST, look, names, shortened
 from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.published.score_tables import paper
 from evopolicygym.analysis.results import Results, load_results

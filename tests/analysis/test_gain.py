@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evopolicygym.analysis.lineage.gain import Gain, gain
+from evopolicygym.analysis.lineage.lineage import Gain, gain
 
 
 def of(*differences: float) -> Gain:

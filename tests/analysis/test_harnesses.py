@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.tables.formats import shown
+from evopolicygym.analysis.tables.table import shown
 from records_of_runs import changed, real_document, write
 
 PLAYED = {("codex", "m", "low"): 0.2, ("codex", "n", ""): 0.5, ("neutral", "m", "low"): 0.9, ("tuner", "", ""): 1.0}

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.headroom.f_distribution import f_tail, least_ratio
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings, headroom
-from evopolicygym.analysis.headroom.spread import EntrySpread, entry_means
-from evopolicygym.analysis.headroom.verdict import HeadroomVerdict, verdict_of, verdict_of_suite
-from evopolicygym.analysis.published.other_protocol import (
+from evopolicygym.analysis.headroom.spread import (
+    EntrySpread,
+    HeadroomVerdict,
+    entry_means,
+    f_tail,
+    least_ratio,
+    verdict_of,
+    verdict_of_suite,
+)
+from evopolicygym.analysis.published.score_tables import (
     FiguresOfTask,
     OtherFigures,
     OtherProtocol,

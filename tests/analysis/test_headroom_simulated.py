@@ -3,7 +3,7 @@
 import pytest
 
 from benchmark_module import load
-from evopolicygym.analysis.headroom.verdict import HeadroomVerdict
+from evopolicygym.analysis.headroom.spread import HeadroomVerdict
 
 HEADROOM_VERDICTS = load("headroom_verdicts")
 BY_NAME = {one.returns.name: one for one in HEADROOM_VERDICTS.SCENARIOS}

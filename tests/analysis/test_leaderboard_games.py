@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published.score_tables import paper, shipped, shipped_names
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.scale import scale_of
+from evopolicygym.analysis.run_scores import compare, scale_of
 from evopolicygym.core.run import fold
 from evopolicygym.core.task import EnvironmentSpec, Task
 from evopolicygym.specs import catalog

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from bundles import Files, Pair, labelled_pairs, lay_out
-from evopolicygym.analysis.lineage.edit_kind import EditKind, change
-from evopolicygym.analysis.lineage.program import PolicyProgram, read_program
-from evopolicygym.analysis.lineage.starter import starter
+from evopolicygym.analysis.lineage.edits import EditKind, change
+from evopolicygym.analysis.lineage.program import PolicyProgram, read_program, starter
 from hostile_files import DEEP_FILES
 from places import ROOT
 

@@ -1,5 +1,7 @@
 """Tables of packs are made from what packs say and from the checks that ship."""
 
+from dataclasses import replace
+
 import pytest
 
 from evopolicygym.analysis.tables import packs as tables
@@ -39,6 +41,18 @@ def test_what_a_check_found() -> None:
 
     assert tables.checks_table(PACK).rows == (("A-v0", "yes", 70, -0.5, 8), ("B-v0", None, None, None, 0))
     assert pack_row == ("mine", 2, 2, 1, 1, 70, 70, 70, "python 3.11.2", "2026-11-23")
+
+
+def test_what_episodes_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seconds and memory of an episode have columns where a check measured them."""
+    record = PackRecord(
+        "mine", "0.2.0", "2026-11-23", "x86_64", (), {}, (replace(CHECKED, episode_seconds=0.5, memory_mb=90), FAILED)
+    )
+    monkeypatch.setattr(tables, "shipped_record", lambda _: record)
+    table = tables.checks_table(PACK)
+
+    assert [column.heading for column in table.columns][-2:] == ["seconds an episode", "MB"]
+    assert [row[-2:] for row in table.rows] == [(0.5, 90), (None, None)]
 
 
 def test_what_tasks_are() -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from bundles import Pair, bundle, labelled_pairs
 from evopolicygym.analysis.diagnostics.code import count
-from evopolicygym.analysis.lineage.paper_rule import PaperEdit, classify
-from evopolicygym.analysis.policy_files import MOST_PARSED_BYTES, File, read_bundle
-from evopolicygym.analysis.syntax import MOST_BYTES, read_source
+from evopolicygym.analysis.lineage.edits import PaperEdit, classify
+from evopolicygym.analysis.source import MOST_BYTES, MOST_PARSED_BYTES, File, read_bundle, read_source
 from hostile_files import DEEP_FILES
 
 PAIRS = labelled_pairs()

@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.published.beside import beside
-from evopolicygym.analysis.published.other_protocol import OtherProtocol, other_figures, other_names
-from evopolicygym.analysis.published.score_tables import shipped, shipped_names
+from evopolicygym.analysis.published.score_tables import (
+    OtherProtocol,
+    beside,
+    other_figures,
+    other_names,
+    shipped,
+    shipped_names,
+)
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.viewer.documents.suite import task_bundle
 from records_of_runs import changed, real_document, write

@@ -16,8 +16,7 @@ from evopolicygym.analysis.ranking.leaderboard import Standing, leaderboard
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
 from evopolicygym.analysis.ranking.score_table import ScoreTable, score_table
 from evopolicygym.analysis.results import load_results
-from evopolicygym.analysis.tables.formats import written
-from evopolicygym.analysis.tables.table import Column, Ends, Number, Table
+from evopolicygym.analysis.tables.table import Column, Ends, Number, Table, written
 from evopolicygym.cli.suite_view import score_table as suite_table
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate

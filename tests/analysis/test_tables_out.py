@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
-from evopolicygym.analysis.tables.formats import written
-from evopolicygym.analysis.tables.table import Column, Number, Table
+from evopolicygym.analysis.tables.table import Column, Number, Table, written
 from evopolicygym.core.errors import UnknownName
 from records_of_runs import changed, real_document, write, write_many
 from shell import ESCAPE, Shell

@@ -32,7 +32,7 @@ from whole_runs import config, events, played
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EDQUOT)
 WRITES = sum(CALLS.values())
-SAMPLE_STEP = 18
+SAMPLE_STEP = 17
 REFUSED, STOPPED = "refused", "stopped"
 
 

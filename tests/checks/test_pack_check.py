@@ -51,6 +51,8 @@ def test_a_task_that_is_well() -> None:
     assert (found.ok, found.more["repeats"], found.more["left"]) == (True, True, [])
     assert found.more["random_mean"] == 3.0
     assert found.more["idle_mean"] == 0.0
+    assert found.more["episode_seconds"] > 0
+    assert found.more["memory_mb"] > 0
 
 
 @pytest.mark.usefixtures("_pack")

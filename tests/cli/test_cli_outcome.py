@@ -148,11 +148,11 @@ def test_failures_of_several_kinds(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"3 of 3 held-out episodes .*\b2 .*error: b", told)
 
 
-def test_documents_without_failures_are_as_they_were(tmp_path: Path) -> None:
-    """A record in which nothing failed has the document that it always had."""
+def test_a_record_without_failures_counts_none(tmp_path: Path) -> None:
+    """The document of a run in which nothing failed says so."""
     root = recorded(tmp_path / "run", whole_run())
 
-    assert "held_out_failures" not in json.loads(RunPaths(root).document.read_text(encoding="utf-8"))["outcome"]
+    assert json.loads(RunPaths(root).document.read_text(encoding="utf-8"))["outcome"]["held_out_failures"] == 0
 
 
 @pytest.mark.parametrize("status", [SubmissionStatus.INIT_ERROR, SubmissionStatus.IMPORT_ERROR])

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from evopolicygym.analysis.comparison import compare
 from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.analysis.run_scores import compare
 from evopolicygym.api.progress import RunView, submissions_table
 from evopolicygym.cli.outcome import show_outcome
 from evopolicygym.core.agent import AgentConfig, Allowance

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import evopolicygym
-from evopolicygym.analysis.tables.formats import Number, shown
+from evopolicygym.analysis.tables.table import Number, shown
 from evopolicygym.core.event import CheckpointSelected, CloseReason, Event, RunClosed, RunFinished, RunStatus
 from evopolicygym.core.text import decimals, number, plus_minus
 from evopolicygym.records.reader import read_run

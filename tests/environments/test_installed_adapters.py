@@ -56,7 +56,9 @@ def said(pack: str, program: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("pack", ["metaworld", "jumanji", "nle"])
+@pytest.mark.parametrize(
+    "pack", ["craftax", "flatland", "grid2op", "kore", "metaworld", "jumanji", "nle", "procgen", "simglucose"]
+)
 def test_every_task_is_registered(pack: str) -> None:
     """Each id that the pack names is known to gymnasium once the adapter is imported."""
     registered = said(pack, "say(ids=list(gymnasium.registry))")["ids"]
@@ -174,3 +176,184 @@ say(one=first(environment, 3), other=first(environment, 4), again=first(environm
 
     assert found["one"] == found["again"] == later["one"]
     assert found["one"] != found["other"]
+
+
+def test_a_level_of_procgen_is_decided_by_the_seed() -> None:
+    """A seed gives the same level after others and in another simulator, and another seed another one.
+
+    A seed that names no level is refused.
+    """
+    found = said(
+        "procgen",
+        """
+environment, another = (gymnasium.make("procgen/starpilot") for _ in range(2))
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+played = [list(steps(one, seed, 60)) for one, seed in asked]
+try:
+    environment.reset(seed=2**31)
+    refused = False
+except ValueError:
+    refused = True
+say(same=played[0] == played[2] == played[3], other=played[0] != played[1], refused=refused)
+""",
+    )
+
+    assert found == {"same": True, "other": True, "refused": True}
+
+
+def test_a_world_of_craftax_is_decided_by_the_seed() -> None:
+    """A seed gives the same world after others and in another simulator, and another seed another one."""
+    found = said(
+        "craftax",
+        """
+environment, another = (gymnasium.make("craftax/Craftax-Symbolic-v1") for _ in range(2))
+asked = (environment, 3), (environment, 2**100), (environment, 3), (another, 3)
+played = [list(steps(one, seed, 60)) for one, seed in asked]
+say(same=played[0] == played[2] == played[3], other=played[0] != played[1])
+""",
+    )
+
+    assert found == {"same": True, "other": True}
+
+
+def test_a_day_of_simglucose_is_decided_by_the_seed() -> None:
+    """A seed gives the same day after others and in another simulator, and another seed another patient and meals."""
+    found = said(
+        "simglucose",
+        """
+environment, another = (gymnasium.make("simglucose/Day-v0") for _ in range(2))
+
+def played(one, seed):
+    one.reset(seed=seed)
+    return [leaves(one.step(np.zeros(1, np.float32))[0]) for _ in range(40)]
+
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+days = [played(*one) for one in asked]
+say(same=days[0] == days[2] == days[3], other=days[0] != days[1])
+""",
+    )
+
+    assert found == {"same": True, "other": True}
+
+
+def test_a_patient_who_is_lost_costs_the_rest_of_the_day() -> None:
+    """No policy gains by ending a day early: what is left of it is paid as if it were far out of the range."""
+    found = said(
+        "simglucose",
+        """
+environment = gymnasium.make("simglucose/Day-v0")
+environment.reset(seed=3)
+returned, ended, count = 0.0, False, 0
+while not ended:
+    _, reward, ended, truncated, _ = environment.step(np.full(1, 5, np.float32))
+    returned, count, ended = returned + reward, count + 1, ended or truncated
+say(returned=returned, count=count)
+""",
+    )
+
+    assert found["count"] < 480
+    assert found["returned"] < -50
+
+
+@pytest.mark.parametrize("task", ["Attack", "January"])
+def test_days_of_a_grid_are_decided_by_the_seed(task: str) -> None:
+    """A seed gives the same days after others and in another simulator; a grid that is kept up pays one in all."""
+    found = said(
+        "grid2op",
+        f"""
+environment, another = (gymnasium.make("grid2op/{task}-v0") for _ in range(2))
+idle = {{name: np.zeros(part.shape, part.dtype) for name, part in environment.action_space.items()}}
+
+def played(one, seed):
+    one.reset(seed=seed)
+    days, returned = [], 0.0
+    for _ in range(900):
+        observation, reward, terminated, truncated, info = one.step(idle)
+        returned += reward
+        days.append(leaves(observation))
+        if terminated or truncated:
+            break
+    return days, returned, bool(info["kept_up"])
+
+asked = (environment, 3), (environment, 8), (environment, 3), (another, 3)
+days = [played(*one) for one in asked]
+say(same=days[0] == days[2] == days[3], other=days[0] != days[1], worth=[one[1:] for one in days])
+""",
+    )
+
+    assert (found["same"], found["other"]) == (True, True)
+    assert [round(returned, 6) == 1.0 for returned, _ in found["worth"]] == [kept for _, kept in found["worth"]]
+
+
+def test_an_action_that_breaks_the_rules_of_a_grid_is_refused() -> None:
+    """More lines than may be cut at once are not, and the next observation says so; a single one is cut."""
+    found = said(
+        "grid2op",
+        """
+environment = gymnasium.make("grid2op/Attack-v0")
+idle = {name: np.zeros(part.shape, part.dtype) for name, part in environment.action_space.items()}
+environment.reset(seed=3)
+seen = []
+for cut in ([3, 4, 5], [3], []):
+    line = idle["line"].copy()
+    line[cut] = 1
+    observation = environment.step({**idle, "line": line})[0]
+    seen.append([int(observation["refused"]), int(observation["line_status"].sum())])
+say(seen=seen)
+""",
+    )["seen"]
+
+    assert [refused for refused, _ in found] == [1, 0, 0]
+    assert found[1][1] == found[0][1] - 1
+
+
+def test_a_match_of_kore_is_decided_by_the_seed() -> None:
+    """A seed gives the same match after others and in another simulator, whatever else draws random numbers."""
+    found = said(
+        "kore",
+        """
+import random
+environment, another = (gymnasium.make("kore/Balanced-v0") for _ in range(2))
+
+def played(one, seed):
+    seen = [leaves(one.reset(seed=seed)[0])]
+    for turn in range(60):
+        random.random(), np.random.random()
+        orders = "5 5 SPAWN_1" if turn < 30 else "5 5 LAUNCH_21_E5N\\\\nnonsense\\\\n99 99 SPAWN_1"
+        seen.append(leaves(one.step(orders)[0]))
+    return seen
+
+asked = (environment, 3), (environment, 4), (environment, 3), (another, 3)
+matches = [played(*one) for one in asked]
+environment.reset(seed=3)
+ships = [int(environment.step("5 5 SPAWN_1")[0]["shipyard_ships"][5, 5]) for _ in range(3)]
+say(same=matches[0] == matches[2] == matches[3], other=matches[0] != matches[1], ships=ships)
+""",
+    )
+
+    assert found == {"same": True, "other": True, "ships": [1, 2, 3]}
+
+
+def test_a_network_of_flatland_is_decided_by_the_seed() -> None:
+    """A seed gives the same network and trains after others and in another simulator; an arrival pays its share."""
+    found = said(
+        "flatland",
+        """
+environment, another = (gymnasium.make("flatland/Trains-v0") for _ in range(2))
+
+def played(one, seed):
+    seen, returned, ended = [leaves(one.reset(seed=seed)[0])], 0.0, False
+    while not ended:
+        observation, reward, terminated, truncated, _ = one.step(np.full(100, 2))
+        returned, ended = returned + reward, terminated or truncated
+        seen.append(leaves(observation["trains"]))
+    return seen, round(100 * returned), int((observation["trains"][:, 8] == 6).sum())
+
+asked = (environment, 6), (environment, 5), (environment, 6), (another, 6)
+trains = [played(*one) for one in asked]
+say(same=trains[0] == trains[2] == trains[3], other=trains[0] != trains[1], arrived=[one[1:] for one in trains])
+""",
+    )
+
+    assert (found["same"], found["other"]) == (True, True)
+    assert [returned for returned, _ in found["arrived"]] == [arrived for _, arrived in found["arrived"]]

@@ -183,10 +183,10 @@ def coded(document: dict[str, Any], seed: int, code: dict[str, str]) -> dict[str
     return new
 
 
-def test_older_records_stay_what_they_were(beside: Path, tmp_path: Path) -> None:
-    """A record that doesn't name its code has the same run.json as before, and is refused by no code that is here."""
+def test_a_record_without_code_is_refused_by_none(beside: Path, tmp_path: Path) -> None:
+    """A record that doesn't name its simulator's code is refused by no code that is here."""
     opened, *_ = whole_run()
     assert isinstance(opened, RunOpened)
 
-    assert real_document(tmp_path / "real")["fingerprint"].keys() == {"versions", "spec_sha256"}
+    assert real_document(tmp_path / "real")["fingerprint"]["simulator_code"] == {}
     assert other_code(opened.simulator_code, simulator_code(made(beside))) == ()

@@ -12,7 +12,8 @@ import pytest
 import own_pack
 from evopolicygym.core.errors import UsageError
 from evopolicygym.packs.installation import InstalledPack, foreign_command, installed, packs_directory, write_document
-from evopolicygym.packs.installer import CONTENTS, fits, install, remove
+from evopolicygym.packs.installer import CONTENTS, install, remove
+from evopolicygym.packs.other_python import find_python, fits
 from evopolicygym.specs import pack_catalog
 
 ADAPTER = "evopolicygym.environments.adapters"
@@ -77,7 +78,8 @@ def test_what_a_pack_s_python_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     there, missing = (subprocess.run(line, capture_output=True, text=True, check=False) for line in asked)
 
-    assert json.loads(there.stdout.splitlines()[-1])["numpy"] == np.__version__
+    found = json.loads(there.stdout.splitlines()[-1])
+    assert (found["numpy"], found["python"]) == (np.__version__, sys.version.split()[0])
     assert missing.returncode == 1
     assert "no_such_module" in missing.stderr
 
@@ -95,6 +97,56 @@ def test_what_can_t_be_had() -> None:
     """
     with pytest.raises(UsageError, match="no wheel fits"):
         install(pack_catalog.decode(text, "none"), lambda _: None)
+
+
+PYTHON = "#!/bin/sh\necho 3 13\n"
+BROKEN = "#!/bin/sh\nexit 127\n"
+
+
+def program(file: Path, text: str) -> str:
+    """Write a program and return its path."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o755)
+    return str(file)
+
+
+def test_another_python_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is found on the path, by uv or of pyenv, the first that works and fits; without one it is said what brings it.
+
+    Nothing is written before there is one.
+    """
+    text = own_pack.FILE.replace("[[tasks]]", 'python = ">=3.13,<3.14"\n[[tasks]]')
+    pack = pack_catalog.decode(text, "faraway")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "pyenv"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(UsageError, match=r"uv python install 3\.13"):
+        install(pack, lambda _: None)
+    program(tmp_path / "bin" / "python3.13", BROKEN)
+    of_pyenv = program(tmp_path / "pyenv" / "versions" / "3.13.4" / "bin" / "python3.13", PYTHON)
+    assert find_python(pack) == of_pyenv
+    of_uv = program(tmp_path / "of_uv", PYTHON)
+    program(tmp_path / "bin" / "uv", f"#!/bin/sh\ntest $2 = find && echo {of_uv}\n")
+    assert find_python(pack) == of_uv
+    on_path = program(tmp_path / "bin" / "python3.13", PYTHON)
+    assert find_python(pack) == on_path
+    assert not (packs_directory() / "faraway").exists()
+
+
+def test_what_is_installed_without_its_dependencies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A distribution that a pack names so is left out of the first installation, and comes by one of its own."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    program(
+        tmp_path / "bin" / "uv",
+        '#!/bin/sh\necho "$*" >> "$XDG_DATA_HOME/lines"\ncase "$*" in *no-deps*) exit 3;; esac\n',
+    )
+    text = own_pack.FILE.replace("requirements = [", 'no_dependencies = ["far_away"]\nrequirements = ["far-away==1", ')
+    with pytest.raises(UsageError, match=r"exit code 3"):
+        install(pack_catalog.decode(text, "faraway"), lambda _: None)
+    _, whole, bare = (tmp_path / "data" / "lines").read_text(encoding="utf-8").splitlines()
+
+    assert ("gymnasium==" in whole, "far-away==1" in whole, "--no-deps" in whole) == (True, False, False)
+    assert bare.endswith("--no-deps far-away==1")
 
 
 UV = f"""#!/bin/sh

@@ -13,7 +13,7 @@ import evopolicygym
 from evopolicygym import references
 from evopolicygym.analysis.published.score_tables import AGENT, paper, shipped
 from evopolicygym.analysis.results import RunResult, load_results
-from evopolicygym.analysis.tables.formats import written
+from evopolicygym.analysis.tables.table import written
 from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.preflight import is_pinned

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.core.errors import RecordError, UsageError
-from evopolicygym.core.event import Event, RunStopped, StopReason
+from evopolicygym.core.event import AgentEnded, AgentStarted, Event, RunStopped, StopReason
 from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.records import durable, journal
 from evopolicygym.records.paths import RunPaths, run_directory
 from evopolicygym.records.reader import read_run
+from evopolicygym.records.run_document import document_text
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.records.writer import ListenerFailed, RunWriter
 from fakes import TIME, charged, opening, published, trained, whole_run
@@ -282,3 +283,18 @@ def test_halves_of_characters_end_no_run(tmp_path: Path) -> None:
 
     (*_, last) = journal.read(tmp_path / "run" / "journal.jsonl").events
     assert last == RunStopped(TIME, StopReason.AGENT, "?")
+
+
+def test_a_document_is_made_of_what_the_writer_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read again for run.json, which is that of the journal to the byte, whatever an agent said."""
+    first, *events = whole_run()
+    events[:0] = [AgentStarted(TIME, 0), AgentEnded(TIME, 0, "crashed", "half a pair: \ud83d", usage={"input": 5})]
+    with RunWriter(tmp_path, first) as writer:
+        with monkeypatch.context() as unread:
+            unread.setattr(journal, "read", None)
+            for event in events:
+                writer.record(event)
+            writer.write_document()
+
+        assert writer.state == read_run(tmp_path).state
+    assert RunPaths(tmp_path).document.read_text(encoding="utf-8") == document_text(RunPaths(tmp_path))

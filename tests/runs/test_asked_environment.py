@@ -52,7 +52,7 @@ degenerate_policy = "pushes to one side"
 def test_the_anchors_of_a_pack(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task of a pack has its anchors as a spec has; with other arguments or another limit it has none."""
     own_pack.known(monkeypatch, ANCHORED, "poles")
-    own_pack.known(monkeypatch, ANCHORED.replace("[anchors", "[limits]\n'CartPole-v1' = 71\n[anchors"), "limited")
+    own_pack.known(monkeypatch, ANCHORED.replace("max_steps = 70", "max_steps = 71", 1), "limited")
     spec, _ = asked_environment("CartPole-v1-short", TaskText.TERSE)
     other, _ = asked_environment("CartPole-v1-short", TaskText.TERSE, (), {"sutton_barto_reward": True})
     pack = pack_catalog.load("limited")

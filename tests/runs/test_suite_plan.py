@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import pytest
 import own_pack
 from evopolicygym.cli import main as cli
 from evopolicygym.core.errors import RecordError, UnknownName, UsageError
-from evopolicygym.core.task import TaskKind
+from evopolicygym.core.pack import Headroom, HeadroomKind
+from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
 from evopolicygym.runs.suites.cross import cells
@@ -23,10 +25,10 @@ from suites import suite
 
 OF_PACKS = ("control8", "frontier16", "minigrid8", "quick4")
 """Suites of tasks that only packs have."""
-OWN_PYTHON = ("ale", "dm_control", "metaworld", "nle", "vizdoom")
+OWN_PYTHON = (
+    *("craftax", "dm_control", "flatland", "game_2048", "grid2op", "kore", "nle", "procgen", "simglucose", "vizdoom"),
+)
 """Packs of frontier16 that have a Python of their own."""
-NO_IDLE = ("ALE-MontezumaRevenge-v5-ram",)
-"""Tasks whose idle anchor was not measured: an idle episode there lasts for 27,000 steps."""
 CORE = [name for name in catalog.names() if catalog.load(name).family != "quick"]
 
 
@@ -66,8 +68,32 @@ def test_every_task_of_a_pack_says_why_it_is_hard(name: str) -> None:
 
     assert [one.name for one in found if not (one.challenge and one.challenge.kinds and one.challenge.why)] == []
     assert [one.name for one in found if not (one.random and one.max_steps)] == []
-    assert [one.name for one in found if not one.idle] == [one.name for one in found if one.name in NO_IDLE]
+    assert [one.name for one in found if not one.idle] == []
     assert [pair[1].name for pair in told if pair and not pair[1].text.objective] == []
+
+
+def test_a_score_is_a_share_of_the_way_to_the_best_known() -> None:
+    """0 is the better one of random and idle play, 1 the best known score, and what is better lies above."""
+    task = replace(
+        suite_task("Humanoid-v5"),
+        random=Anchor(-5.0, 0.1, 8),
+        idle=Anchor(10.0, 0.1, 8),
+        headroom=Headroom(HeadroomKind.OPEN, 30.0, "Ours.", 1.0),
+    )
+
+    assert task.zero == 10.0
+    assert [task.normalised(score) for score in (0.0, 10.0, 20.0, 50.0)] == [-0.5, 0.0, 0.5, 2.0]
+    assert replace(task, headroom=None).normalised(20.0) is None
+    assert replace(task, random=None, idle=None).normalised(20.0) is None
+
+
+def test_the_frontier_is_of_two_kinds() -> None:
+    """Each task of it has a best known score above random and idle play; few are reached by a whole budget."""
+    found = [suite_task(one) for one in suites.load("frontier16", {}).environments]
+    kinds = Counter(one.headroom.kind for one in found if one.headroom)
+
+    assert (len(found), kinds) == (16, {HeadroomKind.CLIMB: 3, HeadroomKind.OPEN: 13})
+    assert [one.name for one in found if one.headroom and (one.normalised(one.headroom.best_known) != 1.0)] == []
 
 
 def test_all_missing_packs_are_named_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

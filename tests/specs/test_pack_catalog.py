@@ -105,14 +105,19 @@ def test_names_are_unambiguous() -> None:
     not all(map(find_spec, ("minigrid", "gymnasium_robotics", "highway_env"))), reason="core16 is not installed"
 )
 def test_what_is_beside_us_is_registered() -> None:
-    """Every id of the packs beside us is known to its simulator, and is limited there or in the pack."""
+    """Every id of the packs beside us is known to its simulator, and is limited there or in the pack.
+
+    Where it is limited there, only a variant of it has another limit.
+    """
     imports = sorted({module for pack in BESIDE_US for module in pack.imports})
     registered = json.loads(printed(REGISTERED, json.dumps(imports)))
     tasks = [task for pack in BESIDE_US for task in pack.tasks]
 
     assert [task.id for task in tasks if task.id not in registered] == []
     assert [task.id for task in tasks if not (registered[task.id] or task.max_steps)] == []
-    assert [task.id for task in tasks if registered[task.id] and task.max_steps] == []
+    assert [
+        task.id for task in tasks if registered[task.id] and task.max_steps and task.name == task_name(task.id)
+    ] == []
 
 
 def test_reading_packs_imports_no_simulator() -> None:
@@ -171,6 +176,17 @@ def test_anchors_are_measured_on_cases(name: str) -> None:
 
 
 @every
+def test_the_best_known_score_has_a_source(name: str) -> None:
+    """Whose the best known score is stands in a sentence, and it is above random and idle play."""
+    tasks = [task for task in pack_catalog.load(name).tasks if task.headroom]
+    known = [(task.headroom.best_known, task.anchors) for task in tasks if task.headroom]
+
+    assert [task.name for task in tasks if task.headroom and not task.headroom.source.endswith(".")] == []
+    assert [one for one, anchors in known if anchors and anchors.random and anchors.random.mean >= one] == []
+    assert [one for one, anchors in known if anchors and anchors.idle and anchors.idle.mean >= one] == []
+
+
+@every
 def test_why_a_task_is_hard_is_a_sentence(name: str) -> None:
     """What makes a task hard is named, each once, and said in a sentence."""
     said = [task.challenge for task in pack_catalog.load(name).tasks if task.challenge]
@@ -190,6 +206,7 @@ def test_a_variant_ends_the_name() -> None:
         ("title =", "TOML"),
         (GOOD.replace('licence = "MIT"', ""), "licence: "),
         (GOOD + "wheels = 4", "wheels"),
+        ('no_dependencies = ["a"]\nrequirements = ["b==1"]\n' + GOOD, "no_dependencies names a"),
         ('wheels = "4"\n' + GOOD, "wheels: "),
         (GOOD.replace('"tuning"', '"juggling"'), "kind: "),
         (GOOD.replace('"Two-v0"]', '"A/One-v1"]'), "A-One-v1"),

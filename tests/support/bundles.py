@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from evopolicygym.analysis.policy_files import Bundle, read_bundle
+from evopolicygym.analysis.source import Bundle, read_bundle
 
 Files = Mapping[str, str | bytes]
 LONG = "0" * 5000

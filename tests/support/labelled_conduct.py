@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, named_detectors
-from evopolicygym.analysis.conduct.finding import Grade
+from evopolicygym.analysis.conduct.detector import Grade
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

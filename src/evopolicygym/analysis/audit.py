@@ -144,7 +144,7 @@ def _same(what: str, expected: str, found: Callable[[], str], other: str) -> Fin
 
 
 def _checkpoints(state: RunState, paths: RunPaths) -> Iterator[Finding]:
-    for name in dict.fromkeys(one.charged.checkpoint for one in state.submissions):
+    for name in dict.fromkeys(submission.charged.checkpoint for submission in state.submissions):
         other = "its content is not what its name says"
         yield _same(f"checkpoint {name[:12]}", name, partial(_name_of, paths, name), other)
 

@@ -51,7 +51,7 @@ class Findings:
     def labels(self) -> tuple[str, ...]:
         """The entries that were played: those of the leaderboard first, in its order."""
         standings = self.board.standings if self.board else ()
-        placed = [one.entry.label for one in standings if not one.entry.is_shipped]
+        placed = [standing.entry.label for standing in standings if not standing.entry.is_shipped]
         return tuple(dict.fromkeys([*placed, *sorted(run.result.label for run in self.runs)]))
 
     @property
@@ -70,7 +70,9 @@ class Findings:
         found: dict[tuple[str, str], list[Any]] = defaultdict(list)
         for run, measured in self.measured(diagnostic):
             found[run.result.task, run.result.label].append(measured)
-        tasks = {task: {one: found[task, one] for one in self.labels if (task, one) in found} for task in self.tasks}
+        tasks = {
+            task: {label: found[task, label] for label in self.labels if (task, label) in found} for task in self.tasks
+        }
         return {task: entries for task, entries in tasks.items() if entries}
 
 
@@ -94,7 +96,7 @@ def find(
         measured: dict[str, Any] = {}
         try:
             record = read_run(result.root) if named else None
-            measured = {name: one.measure(record) for name, one in named.items()}
+            measured = {name: diagnostic.measure(record) for name, diagnostic in named.items()}
         except (EvoPolicyGymError, OSError) as error:
             problems.append(Problem(result.root, f"in the leaderboard, but in no diagnostic: {printable(str(error))}"))
         runs.append(RunFindings(result, measured))

@@ -24,7 +24,7 @@ from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import KNOWN_BY, experiment_name, find_runs
 from evopolicygym.specs.catalog import GameIdentity, game_of
 
-FURTHER = tuple(one for one in RUN_OPTIONS if one.comparability_label and not one.record_field)
+FURTHER = tuple(option for option in RUN_OPTIONS if option.comparability_label and not option.record_field)
 """Options that runs must agree in and that a result holds among its choices."""
 
 
@@ -172,13 +172,13 @@ def load_results(paths: Iterable[Path]) -> Results:
     originals = [_original(copies) for copies in found.values()]
     for original, copies in zip(originals, found.values(), strict=True):
         what = f"is a copy of {printable(str(original.root))}: both are the run {original.run_id}, which counts once."
-        problems += [Problem(one.root, what) for one in copies if one is not original]
+        problems += [Problem(run.root, what) for run in copies if run is not original]
     return Results(tuple(originals), tuple(problems))
 
 
 def _original(copies: Sequence[RunResult]) -> RunResult:
     """Return the one whose directory is still called as a run's is, where there is such a one, else the first."""
-    return next((one for one in copies if one.root.name == one.run_id), copies[0])
+    return next((run for run in copies if run.root.name == run.run_id), copies[0])
 
 
 def load_result(root: Path) -> RunResult:
@@ -238,7 +238,7 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         options=agent.options,
         given_label=agent.label,
         held_out_cases=summary.task.held_out_cases,
-        checkpoints=tuple(one.checkpoint for one in summary.submissions),
+        checkpoints=tuple(submission.checkpoint for submission in summary.submissions),
         label=summary.entry,
     )
 
@@ -252,7 +252,7 @@ def _finish(summary: RunSummary) -> str:
 def _roots(path: Path) -> Iterable[Path]:
     if not path.exists():
         raise UsageError(f"{path} does not exist; expected the directory of a run, or one with runs below it.")
-    found = [one.resolve() for one in find_runs(path, KNOWN_BY)]
+    found = [root.resolve() for root in find_runs(path, KNOWN_BY)]
     if not found:
         raise UsageError(f"There are no runs below {path}; a run's directory holds a journal.jsonl or a run.json.")
     return found

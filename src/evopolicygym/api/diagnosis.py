@@ -7,9 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, audit_run, named_detectors
-from evopolicygym.analysis.conduct.audited_runs import GRAVEST_FIRST, audited_runs
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade
+from evopolicygym.analysis.conduct.audit_run import GRAVEST_FIRST, Conduct, audit_run, audited_runs, named_detectors
+from evopolicygym.analysis.conduct.detector import ConductFinding, Grade
 from evopolicygym.analysis.diagnostic import DIAGNOSTICS, group_of, in_short, over_runs
 from evopolicygym.analysis.ranking.comparability import facts_of
 from evopolicygym.analysis.results import Problem, result_of

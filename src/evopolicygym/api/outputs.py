@@ -1,4 +1,4 @@
-"""``evopolicygym.export_runs`` and ``write_report``, and ``export_harbor``: files of runs and environments."""
+"""``evopolicygym.export_runs``, ``bundle``, ``write_report`` and ``export_harbor``: files of runs and environments."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.agents.builtin import reference
-from evopolicygym.analysis.published.beside import beside
-from evopolicygym.analysis.published.score_tables import shipped_names
+from evopolicygym.analysis.published.score_tables import beside, shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results
 from evopolicygym.api.argument_names import renamed
@@ -23,10 +22,11 @@ from evopolicygym.export.exporters import export as write_export
 from evopolicygym.export.harbor.judge_image import wheel
 from evopolicygym.export.harbor.task_directory import HarborTask, anchors, write_task
 from evopolicygym.export.schema.tables import find
-from evopolicygym.records.run_names import Places, named_places
+from evopolicygym.records.run_names import Places, named_places, runs_meant
 from evopolicygym.report.contents import PAGE, ReportContents
 from evopolicygym.report.write import select_parts
 from evopolicygym.report.write import write_report as write_parts
+from evopolicygym.runs.bundle import WrittenBundle, bundle_runs
 from evopolicygym.runs.config import RunConfig, configured
 from evopolicygym.runs.suites.suite import load as load_suite
 from evopolicygym.viewer.site.document_cache import CacheTally
@@ -91,6 +91,34 @@ def export_runs(
     EXPORTERS.load(format_name)
     found = find(named_places(runs, runs_directory))
     return write_export(format_name, found, Path(directory), tables, steps=steps, force=force)
+
+
+def bundle(
+    runs: Places,
+    file: str | Path,
+    *,
+    allow_names: bool = False,
+    runs_directory: str | Path = DEFAULT_RUNS,
+) -> WrittenBundle:
+    """Write finished runs into one archive that anyone can verify, replay included, and rank.
+
+    Args:
+        runs: Runs, or directories with runs below: of a public split, or of experiments that were revealed.
+        file: The archive, whose name ends in ``.tar.gz``.
+        allow_names: Whether files may hold the path of your home, your user name or your host's.
+        runs_directory: Where runs are looked for by id.
+
+    Returns:
+        ``file``, and ``index``: the runs, the hashes of all files, and which runs of each experiment are missing.
+
+    Raises:
+        UsageError: A run is not there, is not finished or has secret cases, or a file holds such a name.
+        RecordError: A run does not verify.
+
+    Example:
+        >>> evopolicygym.bundle("runs/public", "mine.tar.gz").index.experiments
+    """
+    return bundle_runs(runs_meant(named_places(runs, runs_directory)), Path(file), allow_names=allow_names)
 
 
 @renamed(beside="published", mix="allow_incomparable")

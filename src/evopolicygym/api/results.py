@@ -8,15 +8,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.conduct.audit_run import Conduct, named_detectors
-from evopolicygym.analysis.conduct.audited_runs import audited_runs, conduct_table
+from evopolicygym.analysis.conduct.audit_run import Conduct, audited_runs, conduct_table, named_detectors
 from evopolicygym.analysis.effects.effects import Effects
 from evopolicygym.analysis.effects.effects import effects as effects_of_runs
 from evopolicygym.analysis.headroom.headroom import Headroom, Surroundings
 from evopolicygym.analysis.headroom.headroom import headroom as headroom_of
-from evopolicygym.analysis.published.beside import beside as shipped_beside
-from evopolicygym.analysis.published.other_protocol import OtherFigures
-from evopolicygym.analysis.published.score_tables import shipped
+from evopolicygym.analysis.published.score_tables import OtherFigures, shipped
+from evopolicygym.analysis.published.score_tables import beside as shipped_beside
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
 from evopolicygym.analysis.ranking.leaderboard import leaderboard as ranked
 from evopolicygym.analysis.ranking.pairing import Pairing, pairing
@@ -35,21 +33,28 @@ from evopolicygym.analysis.tables.contents import (
     task_tables,
     titled,
 )
-from evopolicygym.analysis.tables.effects import differences_table, effects_document, effects_tables
-from evopolicygym.analysis.tables.formats import joined, shown, written
-from evopolicygym.analysis.tables.harnesses import harness_tables, harnesses_table
-from evopolicygym.analysis.tables.headroom import headroom_table, headrooms_document
 from evopolicygym.analysis.tables.published import (
     figures_document,
     figures_in_long,
     figures_table,
+    harness_tables,
+    harnesses_table,
     with_figures,
     with_note_of_figures,
 )
-from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, side_by_side
+from evopolicygym.analysis.tables.studies import (
+    differences_table,
+    effects_document,
+    effects_tables,
+    headroom_table,
+    headrooms_document,
+)
+from evopolicygym.analysis.tables.table import Cell, Ends, Number, Table, joined, shown, side_by_side, written
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import printable
+from evopolicygym.records.bundle import UnpackedBundle, is_bundle, unpack
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_document import read_summary
 from evopolicygym.records.run_names import Places, named_places
@@ -265,7 +270,8 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     """Rank entries across tasks, with intervals.
 
     Args:
-        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
+        runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
+            named.
         published: Shipped tables to rank with the runs: ``paper``, ``anchors``, ``references``, ``baselines``.
             ``published``, figures of other protocols, has a table of its own, and is never ranked.
         group_by: What distinguishes entries besides their agent, such as ``experiment`` or ``seed``.
@@ -290,11 +296,12 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
         >>> print(board.to_markdown())
     """
     wanted = shipped_beside(published)
-    results = load_results(named_places(runs, runs_directory, needed=not published))
+    places, bundles = _unpacked(named_places(runs, runs_directory, needed=not published))
+    results = load_results(places)
     compared = {}
     if results.runs or wanted.tables or not wanted.figures:
         compared = score_tables(results.runs, wanted.tables, TableFilter(list(group_by), family, allow_incomparable))
-    missing = _missing(results)
+    missing = _missing(results, bundles)
     groups = []
     for title, table in compared.items():
         board = ranked(table, normalise=normalise, partial=partial)
@@ -311,17 +318,39 @@ def leaderboard(  # noqa: PLR0913 - each is an argument of its own
     return Leaderboards(groups, [*results.problems, *unread], conduct, figures, ids)
 
 
-def _missing(results: Results) -> list[str]:
-    """Return notes on runs that an experiment began on this machine and that are not among those that were found."""
+def _unpacked(places: Sequence[Path]) -> tuple[list[Path], list[UnpackedBundle]]:
+    """Return the places with the content of bundles in their stead, and the bundles."""
+    bundles = {place: unpack(place) for place in places if is_bundle(place)}
+    return [bundles[place].directory if place in bundles else place for place in places], list(bundles.values())
+
+
+def _missing(results: Results, bundles: Sequence[UnpackedBundle]) -> list[str]:
+    """Return notes on runs that an experiment began and that are not among those that were found.
+
+    They are known to the machine on which the experiment began, and to its author's bundles.
+    """
     unread = {problem.root.name for problem in results.problems}
     found: dict[str, set[str]] = {}
     for run in results.runs:
         found.setdefault(run.experiment, set(unread)).add(run.run_id)
     names = {run.experiment: run.experiment_name or run.experiment[:8] for run in results.runs}
-    return [
+    here = missing_runs(found)
+    notes = [
         f"{count} of {began} runs that experiment {names[identity]} began on this machine are not among these."
-        for identity, (count, began) in missing_runs(found).items()
+        for identity, (count, began) in here.items()
     ]
+    for bundle in bundles:
+        for experiment in bundle.index.experiments:
+            name, count = (
+                printable(experiment.name),
+                len(set(experiment.missing) - found.get(experiment.experiment, set())),
+            )
+            if experiment.began is None:
+                notes.append(f"How many runs experiment {name} began is not said in {bundle.file.name}.")
+            elif count and experiment.experiment not in here:
+                began = experiment.began
+                notes.append(f"{count} of {began} runs that experiment {name} began are not in {bundle.file.name}.")
+    return notes
 
 
 def _counts(conduct: Conduct) -> dict[str, int]:
@@ -366,7 +395,7 @@ def compare(
     """Compare two entries task by task: differences with intervals, and the probability that the first is better.
 
     Args:
-        first: An entry's label, or a directory with the runs of one entry.
+        first: An entry's label, or a directory or a bundle with the runs of one entry.
         second: The same.
         runs: Where labels are looked for: runs, or directories with runs below. Default: ``runs_directory``, where it
             is needed.
@@ -379,11 +408,12 @@ def compare(
         UsageError: There is no such entry, both sides are the same, or their runs are not comparable.
     """
     sides, tables = (str(first), str(second)), [shipped(name) for name in published]
-    named = {side: load_results([Path(side)]) for side in sides if Path(side).is_dir()}
+    directories = [side for side in sides if Path(side).is_dir() or is_bundle(Path(side))]
+    named = {side: load_results(_unpacked([Path(side)])[0]) for side in directories}
     shipped_labels = {one.name for table in tables for one in table.entries}
     shipped_labels |= {run.label for table in tables for run in table.runs}
     needed = any(side not in shipped_labels for side in sides if side not in named)
-    loaded = load_results(named_places(runs, runs_directory, needed=needed))
+    loaded = load_results(_unpacked(named_places(runs, runs_directory, needed=needed))[0])
     of_sides = [{run.identity for run in results.runs} for results in named.values()]
     if sides[0] == sides[1] or (len(of_sides) > 1 and set.intersection(*of_sides)):
         raise UsageError(f"{sides[0]!r} would be compared with itself; expected two different labels or directories.")
@@ -485,7 +515,8 @@ def headroom(
     """Say what tasks leave to distinguish agents by: the best known score, the spread between agents and its noise.
 
     Args:
-        runs: Runs, or directories with runs below. Default: ``runs_directory``, unless shipped tables are named.
+        runs: Runs, directories with runs below, or bundles. Default: ``runs_directory``, unless shipped tables are
+            named.
         published: Shipped tables to take best known scores from: ``paper``, ``anchors``, ``references``, ``baselines``;
             and ``published``, figures of other protocols.
         family: The tasks of one family only.

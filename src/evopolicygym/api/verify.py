@@ -11,6 +11,8 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted, printable
+from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import Places, named_places, named_run, runs_meant
 from evopolicygym.runs.config import from_anywhere
@@ -27,7 +29,7 @@ from evopolicygym.runs.replay import (
 from evopolicygym.runs.replay import replay as play_again
 from evopolicygym.runs.verify import findings
 
-REPLAY = "replay"
+REPLAY, BUNDLE = "replay", "bundle"
 HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
 """Splits that a replay plays, in this order."""
 Watch = Callable[[Iterable[ReplayedCase], int], Iterable[ReplayedCase]]
@@ -54,7 +56,7 @@ class Verification:
     @property
     def is_rounding(self) -> bool:
         """Whether everything holds but that a replay differs by no more than rounding."""
-        return self.failed == (REPLAY,) and self.findings[-1].verdict == Verdict.ROUNDING.value
+        return not self.ok and all(one.ok or one.verdict == Verdict.ROUNDING.value for one in self.findings)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self.findings)
@@ -80,7 +82,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     """Check a run's record: hash chain, budget, checkpoints, feedback, score, commitment.
 
     Args:
-        run: Its directory, its id or the beginning of it, or ``"latest"``.
+        run: Its directory, its id or the beginning of it, or ``"latest"``; or a bundle, all runs of which are checked.
         replay: Whether to play validation and held-out again, compare every trajectory, and select again.
         workers: How many episodes play at once in a replay; None for one each core.
         executor: Where they play: ``"local"``, ``"ray"`` or ``"package.module:Class"``.
@@ -98,17 +100,43 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         UsageError: There is no such run.
     """
     root = named_run(Path(run), Path(runs_directory))
+    means = (
+        ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
+        if replay
+        else None
+    )
+    if not is_bundle(root):
+        return Verification(root, tuple(_findings(root, means, watch)))
+    bundle = unpack(root)
+    found = [Finding(BUNDLE, ok=True, detail=_bundle_detail(bundle.index))]
+    for each in bundle.roots:
+        of_run = f"{each.name} " if len(bundle.roots) > 1 else ""
+        found += [replace(one, name=f"{of_run}{one.name}") for one in _findings(each, means, watch)]
+    return Verification(root, tuple(found))
+
+
+def _findings(root: Path, means: ReplayOptions | None, watch: Watch) -> list[Finding]:
     audited = list(findings(root))
-    if not replay or not all(one.ok or one.settled_by_replay for one in audited):
-        return Verification(root, tuple(audited))
+    if means is None or not all(one.ok or one.settled_by_replay for one in audited):
+        return audited
     state = read_run(root).state
     total = sum(len(checkpoints_of(state, split)) * state.cases(split) for split in HIDDEN)
-    means = ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
     played = list(watch(play_again(root, means, HIDDEN), total))
     verdict, detail = verdict_of(state, played)
     settled = [_settled(one) if verdict is not Verdict.DIFFERENT else one for one in audited]
     again = Finding(REPLAY, verdict is Verdict.SAME, f"{detail}{_how_played(played)}", verdict=verdict.value)
-    return Verification(root, (*settled, again))
+    return [*settled, again]
+
+
+def _bundle_detail(index: BundleIndex) -> str:
+    said = f"{counted(len(index.files), 'file')} of {counted(len(index.runs), 'run')} as bundle.json lists them"
+    for experiment in index.experiments:
+        name = printable(experiment.name)
+        if experiment.began is None:
+            said += f"; how many runs {name} began is not said"
+        else:
+            said += f"; {len(experiment.missing)} of {experiment.began} runs that {name} began are missing"
+    return said
 
 
 def _settled(finding: Finding) -> Finding:

@@ -108,7 +108,7 @@ def _sandbox_command(place: str, pack: str) -> list[str]:
     """Return the bubblewrap command line that cuts a process off from the network and the disk."""
     needs = {sys.prefix, sys.base_prefix, str(PACKAGE)}
     if own := installed(pack) if pack else None:
-        needs.add(str(own.directory))
+        needs.update((str(own.directory), str(own.base)))
     elif not pack:
         needs.update(place for place in sys.path if Path(place).is_dir())  # modules of the author
     shown = [word for path in sorted(needs) for word in ("--ro-bind", path, path)]

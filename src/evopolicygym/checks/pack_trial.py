@@ -6,6 +6,7 @@ Random and idle play are timed by the processor time of this process and its chi
 import json
 import math
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from evopolicygym.environments.spaces import mismatch
 SEED = 20260702
 STEPS = 200
 """Steps of a comparison."""
+KIBIBYTE, MEGABYTE = 1 << 10, 10**6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class PlayedEpisodes:
     """Results of some episodes of one policy."""
 
     returns: list[float] = field(default_factory=list)
+    whole_seconds: list[float] = field(default_factory=list)
+    """Processor time of each whole episode, with making and resetting its environment."""
     steps: int = 0
     seconds: float = 0.0
     """Processor time of the environment's steps."""
@@ -64,11 +68,14 @@ def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
     digests = [trace(spec, SEED, STEPS) for _ in range(2)]
     at_random = _played(spec, AT_RANDOM, _random_actions)
     idling = _played(spec, IDLING, _idle_actions) if spec.idle_action is not None else PlayedEpisodes()
+    own, children = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {
         "repeats": digests[0] == digests[1],
         "steps_per_second": round(at_random.steps / at_random.seconds) if at_random.seconds else None,
         "random_mean": float(np.mean(at_random.returns)) if at_random.returns else None,
         "random_episodes": len(at_random.returns),
+        "episode_seconds": _episode_seconds(at_random),
+        "memory_mb": (own.ru_maxrss + children.ru_maxrss) * KIBIBYTE // MEGABYTE,
         "idle_mean": float(np.mean(idling.returns)) if idling.returns else None,
         "max_steps": spec.max_steps,
         "observation": _in_words(description.observation_schema),
@@ -76,6 +83,12 @@ def try_task(bare: EnvironmentSpec) -> dict[str, Any]:
         "mismatch": at_random.mismatch or idling.mismatch,
         "odd_reward": at_random.odd_reward or idling.odd_reward,
     }
+
+
+def _episode_seconds(played: PlayedEpisodes) -> float | None:
+    """Return what an episode takes; the first is left out where there are others, as it may compile or load."""
+    seconds = played.whole_seconds[1:] or played.whole_seconds
+    return float(f"{np.mean(seconds):.3g}") if seconds else None
 
 
 def _in_words(schema: Any) -> str:  # noqa: ANN401 - JSON
@@ -101,14 +114,17 @@ def _played(
     played, start = PlayedEpisodes(), time.process_time()
     for seed in range(patience.episodes):
         until = start + (patience.others if seed else patience.first)
+        since = time.process_time() + children_seconds()
         environment = Environment(spec)
         try:
             observation = environment.reset(seed)
             ended = _episode(environment, observation, policy(environment, seed), played, until)
+            whole = time.process_time() + children_seconds() - since
         finally:
             environment.close()
         if not ended:
             break
+        played.whole_seconds.append(whole)
     return played
 
 

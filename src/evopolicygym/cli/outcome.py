@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.analysis.comparison import Row, compare
+from evopolicygym.analysis.run_scores import Row, compare
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, CloseReason, RunStopped

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def print_table(console: Console, table: "Table") -> None:
     """Print a table; no text in it is taken for markup. It is as wide as it needs to be when piped."""
-    from evopolicygym.analysis.tables.formats import shown
+    from evopolicygym.analysis.tables.table import shown
 
     grid = Grid(box=None, padding=(0, 1), header_style="dim", title=Text(table.title, "bold"), title_justify="left")
     for column in table.columns:
@@ -50,7 +50,7 @@ def print_problems(console: Console, problems: "Sequence[Problem]") -> None:
 
 def chosen_format(named: str, *, as_json: bool) -> str:
     """Return the format that ``--format`` and ``--json`` ask for; raise ``UnknownName``."""
-    from evopolicygym.analysis.tables.formats import FORMATS
+    from evopolicygym.analysis.tables.table import FORMATS
 
     form = "json" if as_json else named
     if form not in (known := ("table", "json", *FORMATS)):
@@ -60,7 +60,7 @@ def chosen_format(named: str, *, as_json: bool) -> str:
 
 def print_tables(tables: "Sequence[Table]", form: str, noted: "Sequence[Table]" = ()) -> None:
     """Print tables in any format but JSON; as CSV, the notes of these and of ``noted`` go to the error stream."""
-    from evopolicygym.analysis.tables.formats import written
+    from evopolicygym.analysis.tables.table import written
 
     if form == "table":
         for table in tables:

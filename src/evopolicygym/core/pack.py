@@ -63,6 +63,32 @@ class Challenge:
     """In a sentence."""
 
 
+class HeadroomKind(StrEnum):
+    """What a whole budget comes to in a task, played by a strong agent."""
+
+    CLIMB = "climb"
+    """The best known score, but only with most of the budget: what counts is how quickly."""
+    OPEN = "open"
+    """Less than the best known score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """How far what was reached in a task is from the best that is known. No agent is shown it."""
+
+    kind: HeadroomKind
+    best_known: float
+    """The score that stands for 1 where scores are normalised."""
+    source: str
+    """Whose it is, in a sentence."""
+    seconds: float
+    """Of an episode of random play, on one core, its sandbox included; about."""
+    first: float | None = None
+    """What a policy reached that was written by hand in some minutes; None where none was tried."""
+    whole_budget: float | None = None
+    """What the whole budget of 128 episodes reached; None where it was not played."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskAnchors:
     """Mean returns of known policies in a task; the fields are those of ``EnvironmentSpec``."""
@@ -97,6 +123,8 @@ class PackTask:
     """None where they were not measured."""
     challenge: Challenge | None = None
     """None where nothing is said of it."""
+    headroom: Headroom | None = None
+    """None where the best known score was not looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +164,10 @@ class Pack:
     unavailable: tuple[Unavailable, ...] = ()
     """What of the family can't be had; a pack may have nothing else, and then can't be installed."""
     python: str = ">=3.11"
-    """The versions of Python that its requirements are made for."""
+    """The versions of Python that its requirements are made for; another one than ours is looked for where ours isn't
+    among them."""
+    no_dependencies: tuple[str, ...] = ()
+    """Distributions among the requirements that are installed without what they require themselves."""
     file: str = ""
     """The path that it was asked for by; empty where it was asked for by its name."""
 
@@ -162,6 +193,11 @@ def task_name(gymnasium_id: str, variant: str = "") -> str:
     return f"{bare}-{variant}" if variant else bare
 
 
+def distribution_name(requirement: str) -> str:
+    """Return the normalised name of a requirement's distribution: gymnasium for ``gymnasium[mujoco]==1.3.0``."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9_.-]", requirement)[0]).lower()
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedTask:
     """What came of one task of a pack."""
@@ -179,6 +215,10 @@ class CheckedTask:
     """Mean return of the whole episodes of random actions; None where there was time for none."""
     random_episodes: int = 0
     """How many of them there were."""
+    episode_seconds: float | None = None
+    """Processor time of such an episode, making and resetting the environment included; the first is left out."""
+    memory_mb: int | None = None
+    """Peak memory of the process, in megabytes."""
     idle_mean: float | None = None
     """The same of idle play; None where there was time for none, or where no action is idle."""
     max_steps: int | None = None

@@ -24,7 +24,7 @@ from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.versions import versions
-from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, packs_directory
+from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, installed, packs_directory
 from evopolicygym.sandbox.bwrap import SimulatorWalls, simulator_walls
 from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.version import __version__
@@ -69,7 +69,13 @@ def describe(
         variables = variables or {**os.environ, **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), place)}
         request = {"spec": asdict(spec), "path": [] if spec.pack else sys.path}
         process = subprocess.Popen(
-            line, stdin=subprocess.PIPE, stdout=output, stderr=output, pass_fds=[writer], env=variables
+            line,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            pass_fds=[writer],
+            env=variables,
+            cwd=place if spec.pack else None,  # some simulators write files to the working directory
         )
         os.close(writer)
         try:
@@ -137,7 +143,7 @@ def cached_description(spec: EnvironmentSpec, own: InstalledPack | None) -> Desc
     path = _cache_path(spec, own)
     with suppress(OSError, Undecodable):
         return decoder(Description).json(path.read_bytes())
-    description = describe(spec, _sandbox_command() if own else ())
+    description = describe(spec, _sandbox_command(spec.pack) if own else ())
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}")
@@ -146,9 +152,9 @@ def cached_description(spec: EnvironmentSpec, own: InstalledPack | None) -> Desc
     return description
 
 
-def _sandbox_command() -> tuple[str, ...]:
+def _sandbox_command(pack: str) -> tuple[str, ...]:
     """Return the command line that sandboxes a pack's simulator; empty where no sandbox is available."""
-    words = pack_walls(Path(gettempdir())).words
+    words = pack_walls(pack, Path(gettempdir())).words
     return (words[0], "--die-with-parent", *words[1:]) if words else ()
 
 
@@ -160,12 +166,14 @@ def _cache_path(spec: EnvironmentSpec, own: InstalledPack | None) -> Path:
     return directory / f"{spec.name}-{name}.json"
 
 
-def pack_walls(writes_below: Path) -> SimulatorWalls:
-    """Return the sandbox of a simulator: packs, Python and this package are read-only, the state directory is hidden.
+def pack_walls(pack: str, writes_below: Path) -> SimulatorWalls:
+    """Return the sandbox of a pack's simulator: packs, Pythons and our code are read-only, our state is hidden.
 
     Only ``writes_below`` is writable, wherever it lies.
     """
-    read_only = (packs_directory(), PACKAGE, Path(sys.prefix), Path(sys.base_prefix))
+    own = installed(pack)
+    base = (own.base,) if own else ()
+    read_only = (packs_directory(), PACKAGE, Path(sys.prefix), Path(sys.base_prefix), *base)
     return simulator_walls(read_only, state_directory(), writes_below)
 
 

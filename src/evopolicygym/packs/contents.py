@@ -1,14 +1,17 @@
 """Lists the contents of a pack's Python: ``python -m evopolicygym.packs.contents MODULE …``.
 
 The program imports the modules that register the pack's environments, so that an import error is found at installation,
-and prints the versions of all distributions as a JSON object in its last line.
+and prints the versions of ``python`` and of all distributions as a JSON object in its last line.
 """
 
 import importlib
 import json
+import platform
 import sys
 import warnings
 from importlib.metadata import distributions
+
+PYTHON = "python"
 
 
 def main(modules: list[str]) -> None:
@@ -16,7 +19,8 @@ def main(modules: list[str]) -> None:
     warnings.simplefilter("ignore")
     for module in modules:
         importlib.import_module(module)
-    sys.stdout.write(f"\n{json.dumps({found.metadata['Name']: found.version for found in distributions()})}\n")
+    versions = {found.metadata["Name"]: found.version for found in distributions()}
+    sys.stdout.write(f"\n{json.dumps({**versions, PYTHON: platform.python_version()})}\n")
 
 
 if __name__ == "__main__":

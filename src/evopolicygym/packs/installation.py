@@ -42,6 +42,11 @@ class InstalledPack:
         return self.directory / PYTHON
 
     @property
+    def base(self) -> Path:
+        """The directory of the Python that its environment was made of."""
+        return self.interpreter.resolve().parents[1]
+
+    @property
     def descriptions(self) -> Path:
         """Directory of its simulators' cached descriptions."""
         return self.directory / DESCRIPTIONS

@@ -1,14 +1,12 @@
 """Installs packs, each into a separate Python environment, and removes them.
 
 A pack pins the exact versions of its downloads. An interrupted installation leaves no pack: it has another name until
-it is complete, and the next attempt resumes it.
+it is complete, and the next attempt resumes it. ``other_python.py`` finds a Python for packs that ours doesn't fit.
 """
 
 import fcntl
 import json
 import os
-import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +16,8 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.pack import Pack
+from evopolicygym.core.pack import Pack, distribution_name
+from evopolicygym.packs.contents import PYTHON as PYTHON_VERSION
 from evopolicygym.packs.installation import (
     BEGIN,
     PYTHON,
@@ -28,6 +27,7 @@ from evopolicygym.packs.installation import (
     packs_directory,
     write_document,
 )
+from evopolicygym.packs.other_python import find_python, fits
 
 OURS = ("gymnasium", "numpy", "pydantic", "pyseccomp")
 """Distributions that this package needs in a pack's Python."""
@@ -42,6 +42,7 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
     An up-to-date installation is left unchanged. Raises ``UsageError`` where it can't be installed here.
     """
     _check_installable(pack)
+    python = sys.executable if fits(pack.python, sys.version_info[:2]) else find_python(pack)
     requirements = (*pack.requirements, *_ours(pack))
     directory = packs_directory() / pack.name
     with _lock(directory):
@@ -53,12 +54,14 @@ def install(pack: Pack, report: Callable[[str], None]) -> InstalledPack:
         log = partial / "install.log"
         if not os.access(partial / PYTHON, os.X_OK):
             report("making a Python environment")
-            _run(_environment(partial / PYTHON.parts[0]), log)
+            _run(_environment(partial / PYTHON.parts[0], python), log)
         report(f"installing {', '.join(pack.requirements)} (about {pack.size_mb} MB)")
-        _run(_requirements(partial), log)
+        for line in _requirements(partial, requirements, pack.no_dependencies):
+            _run(line, log)
         report("listing its contents")
         versions = json.loads(_run(foreign_command(partial / PYTHON, CONTENTS, *pack.imports), log).splitlines()[-1])
-        whole = InstalledPack(partial, requirements, platform.python_version(), versions, _megabytes(partial))
+        version = versions.pop(PYTHON_VERSION)
+        whole = InstalledPack(partial, requirements, version, versions, _megabytes(partial))
         write_document(whole)
         if directory.exists():
             shutil.rmtree(directory)
@@ -77,18 +80,6 @@ def remove(name: str) -> bool:
     return bool(existing)
 
 
-def fits(specifier: str, python: tuple[int, int]) -> bool:
-    """Return whether a specifier such as ``>=3.11,<3.13`` allows a version of Python."""
-    for bound_text in filter(None, specifier.split(",")):
-        found = re.fullmatch(r"\s*(>=|<)(\d+)\.(\d+)\s*", bound_text)
-        if not found:
-            raise UsageError(f"Invalid Python version {specifier!r}: expected bounds such as >=3.11,<3.13.")
-        bound = int(found[2]), int(found[3])
-        if python < bound if found[1] == ">=" else python >= bound:
-            return False
-    return True
-
-
 def _check_installable(pack: Pack) -> None:
     if not pack.tasks:
         reasons = "; ".join(f"{task.what}: {task.reason}" for task in pack.unavailable)
@@ -96,16 +87,11 @@ def _check_installable(pack: Pack) -> None:
     if pack.is_beside_us:
         how = f"pip install 'evopolicygym[{pack.extra}]'" if pack.extra else "it needs no installation"
         raise UsageError(f"The pack {pack.name!r} plays on the Python that evopolicygym is installed in: {how}.")
-    if not fits(pack.python, sys.version_info[:2]):
-        raise UsageError(
-            f"The pack {pack.name!r} needs Python {pack.python}, and evopolicygym runs on {platform.python_version()}. "
-            f"Policies play on the same Python as evopolicygym, so install evopolicygym on a Python that fits."
-        )
 
 
 def _ours(pack: Pack) -> Iterator[str]:
     """Yield the requirements of this package that a pack doesn't pin, at the versions that run here."""
-    named = {re.split("[^A-Za-z0-9_.-]", requirement)[0].lower() for requirement in pack.requirements}
+    named = set(map(distribution_name, pack.requirements))
     here = {found.metadata["Name"].lower(): found.version for found in distributions()}
     yield from (f"{name}=={here[name]}" for name in OURS if name not in named and name in here)
 
@@ -121,18 +107,24 @@ def _prepare_partial(partial: Path, requirements: Sequence[str]) -> Path:
     return partial
 
 
-def _environment(place: Path) -> list[str]:
+def _environment(place: Path, python: str) -> list[str]:
     shutil.rmtree(place, ignore_errors=True)
     if uv := shutil.which("uv"):
-        return [uv, "venv", "--quiet", "--python", sys.executable, str(place)]
-    return [sys.executable, "-m", "venv", str(place)]
+        return [uv, "venv", "--quiet", "--python", python, str(place)]
+    return [python, "-m", "venv", str(place)]
 
 
-def _requirements(partial: Path) -> list[str]:
-    python, listed = str(partial / PYTHON), str(partial / "requirements.txt")
+def _requirements(partial: Path, requirements: Sequence[str], no_dependencies: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the commands that install the requirements; those without their dependencies come last."""
+    python, alone = str(partial / PYTHON), set(map(distribution_name, no_dependencies))
     if uv := shutil.which("uv"):
-        return [uv, "pip", "install", "--compile-bytecode", "--python", python, "-r", listed]
-    return [python, "-m", "pip", "install", "--disable-pip-version-check", "-r", listed]
+        line = [uv, "pip", "install", "--compile-bytecode", "--python", python]
+    else:
+        line = [python, "-m", "pip", "install", "--disable-pip-version-check"]
+    if whole := [one for one in requirements if distribution_name(one) not in alone]:
+        yield [*line, *whole]
+    if bare := [one for one in requirements if distribution_name(one) in alone]:
+        yield [*line, "--no-deps", *bare]
 
 
 def _run(line: Sequence[str], log: Path) -> str:

@@ -3,6 +3,7 @@
 Decoding is typed and refuses what it doesn't know, so that a file of another version is named and not guessed at.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -13,6 +14,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA, Event, RunOpened
 from evopolicygym.core.spaces import from_schema, to_schema
 from evopolicygym.core.text import printable
+from evopolicygym.records.jsontext import dumps
 
 SCHEMA_VERSION = "1"
 """Of ``summary.json``, ``GET /info``, films and suites. A record has ``SCHEMA`` instead."""
@@ -47,6 +49,16 @@ KINDS: Mapping[str, type] = {_kind(one): one for one in get_args(Event)}
 def encode_event(event: Event) -> dict[str, Any]:
     """Return an event as a JSON object; its kind stands under ``kind``."""
     return {"kind": _kind(type(event)), **asdict(event)}
+
+
+def text_of(event: Event) -> bytes:
+    """Return an event as it stands in the journal; half of a surrogate pair, which has no UTF-8, is replaced."""
+    return dumps(encode_event(event)).encode("utf-8", "replace")
+
+
+def as_written(event: Event) -> Event:
+    """Return an event as it will be read back, so that its writer knows what every reader will."""
+    return decode_event(json.loads(text_of(event)))
 
 
 def decode_event(document: object) -> Event:

@@ -22,8 +22,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import Event
 from evopolicygym.records import durable
-from evopolicygym.records.documents import decode_event, encode_event
-from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.documents import decode_event, text_of
 
 BEGINNING = "0" * 64
 """What stands for the hash of the line before the first."""
@@ -70,10 +69,7 @@ class Journal:
         except BaseException:
             self.close()
             raise
-        self.events = contents.events
-        """What the file held when it was opened."""
-        self.hashes = contents.hashes
-        """The hash of each of their lines."""
+        self._events, self._hashes = list(contents.events), list(contents.hashes)
         self.torn = contents.torn
         """Bytes of a torn end that were cut off."""
         last = contents.hashes[-1] if contents.hashes else BEGINNING
@@ -104,15 +100,26 @@ class Journal:
         line = _line(event, end.sequence, end.last)
         if self._spoilt:
             self._cut()
+        self._events[end.sequence :], self._hashes[end.sequence :] = [event], [_hash(line)]
         try:
             durable.write_whole(self._descriptor, line, end.size)
             if flush:
                 durable.disk.flush(self._descriptor)
-            self._end = _End(end.sequence + 1, _hash(line), end.size + len(line))
+            self._end = _End(end.sequence + 1, self._hashes[-1], end.size + len(line))
         except BaseException:
             with suppress(OSError):
                 self._cut()
             raise
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """All that the file holds by now."""
+        return tuple(self._events[: self._end.sequence])
+
+    @property
+    def hashes(self) -> tuple[str, ...]:
+        """The hash of each of their lines."""
+        return tuple(self._hashes[: self._end.sequence])
 
     @property
     def reached(self) -> tuple[int, str]:
@@ -197,7 +204,7 @@ def _decoded(text: bytes) -> object:
 
 
 def _line(event: Event, sequence: int, previous: str) -> bytes:
-    text = dumps(encode_event(event)).encode("utf-8", "replace")  # an agent's half of a surrogate pair ends no run
+    text = text_of(event)
     checksum = hashlib.sha256(text).hexdigest()
     head = f'{{"sequence":{sequence},"previous":"{previous}","length":{len(text)},"checksum":"{checksum}","event":'
     return head.encode() + text + b"}\n"

@@ -21,7 +21,7 @@ from evopolicygym.core.text import printable, printable_lines
 from evopolicygym.records.documents import migrate
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.records.reader import read_run
+from evopolicygym.records.reader import RunRecord, read_run
 from evopolicygym.records.run_summary import summary_of
 
 MOST_DOCUMENT = 64 << 20
@@ -96,8 +96,13 @@ def run_document(paths: RunPaths) -> dict[str, Any]:
 
 
 def document_text(paths: RunPaths) -> str:
-    """Return the document as it stands in ``run.json``."""
-    return dumps(run_document(paths), indent=2) + "\n"
+    """Return the document of a run's journal as it stands in ``run.json``."""
+    return text_of(read_run(paths.root))
+
+
+def text_of(record: RunRecord) -> str:
+    """Return the document of a record as it stands in ``run.json``."""
+    return dumps(encode(summary_of(record)), indent=2) + "\n"
 
 
 def _amounts(usage: UsageSummary | None) -> dict[str, float | None] | None:

@@ -14,12 +14,14 @@ from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, after, fold
 from evopolicygym.records import durable
 from evopolicygym.records.checkpoints import TAKING
+from evopolicygym.records.documents import as_written
 from evopolicygym.records.feedback import log_sha256, seal
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.lock import locked
 from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.reader import RunRecord
 from evopolicygym.records.rollback_guard import Mark, RollbackGuard
-from evopolicygym.records.run_document import document_text
+from evopolicygym.records.run_document import text_of
 
 Listener = Callable[[Event, RunState], None]
 OWNER_ALONE = 0o700
@@ -58,6 +60,8 @@ class RunWriter:
             if guard:
                 opened.callback(guard.close)
             self.state = self._begun(opening) if opening else self._found()
+            self._known = self.journal.reached[0]
+            """Events that the state is of."""
             self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
@@ -69,6 +73,7 @@ class RunWriter:
     def _begun(self, opening: Event) -> RunState:
         if self.journal.events:
             raise RecordError(f"{self.paths.root} already holds a run.")
+        opening = as_written(opening)
         state = after(None, opening)
         if self._guard:  # before there is a record: a run that was begun here always has its mark
             self._guard.take((self.journal.hash_with(opening),), state.spent)
@@ -102,12 +107,13 @@ class RunWriter:
         may act on it before the run is resumed: to take back what is on disk could leave the mark ahead of it. What a
         listener raises comes as ``ListenerFailed``: the event stands.
         """
+        event = as_written(event)
         with self._mutex:
             state = after(self.state, event)
             if flush:
                 self._flush_files()
             self.journal.append(event, flush=flush)
-            self.state = state
+            self.state, self._known = state, self.journal.reached[0]
             if files:
                 self._unflushed.append(files)
             if flush and self._guard:
@@ -134,11 +140,15 @@ class RunWriter:
         return found
 
     def write_document(self) -> None:
-        """Write ``run.json`` anew from the journal."""
+        """Write ``run.json`` anew from what was recorded."""
         with self._mutex:
             self._flush_files()
             self.journal.flush()
-        durable.write_text(self.paths.document, document_text(self.paths))
+            events = self.journal.events
+            # An interruption may have come between the writing of an event and the knowing of it.
+            state = self.state if len(events) == self._known else fold(events)
+            text = text_of(RunRecord(self.paths, events, state, 0, self.journal.hashes))
+        durable.write_text(self.paths.document, text)
 
     def _flush_files(self) -> None:
         for directory in self._unflushed:

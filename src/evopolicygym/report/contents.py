@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evopolicygym.analysis.tables.formats import in_markdown
+from evopolicygym.analysis.tables.table import in_markdown
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.text import counted
 from evopolicygym.records.jsontext import dumps

@@ -18,9 +18,9 @@ from evopolicygym.analysis.tables.contents import (
     task_scores_table,
     task_tables,
 )
-from evopolicygym.analysis.tables.formats import written
-from evopolicygym.analysis.tables.headroom import headroom_document, headroom_table
 from evopolicygym.analysis.tables.published import figures_in_long, figures_table
+from evopolicygym.analysis.tables.studies import headroom_document, headroom_table
+from evopolicygym.analysis.tables.table import written
 from evopolicygym.records.jsontext import dumps
 
 Writer = Callable[[Findings], Mapping[str, str]]

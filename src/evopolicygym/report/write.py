@@ -14,8 +14,7 @@ from evopolicygym.analysis.drawing.figure import FIGURES as DRAWINGS
 from evopolicygym.analysis.drawing.figure import Drawing
 from evopolicygym.analysis.findings import Findings, find
 from evopolicygym.analysis.headroom.headroom import Surroundings
-from evopolicygym.analysis.published.beside import Beside
-from evopolicygym.analysis.published.score_tables import PublishedTable
+from evopolicygym.analysis.published.score_tables import Beside, PublishedTable
 from evopolicygym.analysis.ranking.score_table import TableFilter, group_comparable
 from evopolicygym.analysis.results import Results
 from evopolicygym.core.cases import PROTOCOL_VERSION

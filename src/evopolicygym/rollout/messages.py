@@ -18,6 +18,7 @@ from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.sandbox.host import PolicyLibrary
+from evopolicygym.sandbox.packages import policy_library
 
 NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
 """Error numbers of a full disk."""
@@ -38,8 +39,8 @@ class WorkerConfig:
     """Seconds after which a simulator that makes no progress is given up."""
     pinned: bool = True
     """Whether policies compute alike on every processor; the worker's own environment settles it for simulators."""
-    library: PolicyLibrary = field(default_factory=lambda: PolicyLibrary({}, ()))
-    """Paths of packages that policies may import, on the executor's Python: a pack's Python lacks them."""
+    library: PolicyLibrary = field(default_factory=policy_library)
+    """Python of policies and packages that they may import, as the executor has them: a pack's Python lacks them."""
     policy_versions: Mapping[str, str] = field(default_factory=dict)
     """Names of additional distributions that policies may import."""
     findings: Mapping[str, str] = field(default_factory=dict)

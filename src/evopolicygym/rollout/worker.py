@@ -66,6 +66,8 @@ class Worker:
             "addresses": self._zygote.addresses,
             "case seeds": f"the simulator takes {seed_bits} bits of a case's seed",
         }
+        if (policies := self._ground.library.python.version) != f"{sys.version_info.major}.{sys.version_info.minor}":
+            found["python"] = f"policies run on Python {policies}"
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
         return Grounds(
             observation_schema=schemas[0],

@@ -84,7 +84,7 @@ def walls_of(pack: str, isolation: str, scratch: Path) -> SimulatorWalls | None:
         return None
     if Isolation.parse(isolation).backend not in WALLED:
         return no_walls("only the level bubblewrap has walls for it")
-    return pack_walls(scratch)
+    return pack_walls(pack, scratch)
 
 
 def start(

@@ -241,6 +241,17 @@ def missing_runs(found: Mapping[str, Collection[str]]) -> dict[str, tuple[int, i
 
 def revealed(run: Path, identity: str) -> Experiment | None:
     """Return the experiment of a run as it was revealed beside it, or None."""
+    found = _revealed(run, identity)
+    return found[1] if found else None
+
+
+def revealed_file(run: Path, identity: str) -> Path | None:
+    """Return the file beside a run that reveals its experiment, or None."""
+    found = _revealed(run, identity)
+    return found[0] if found else None
+
+
+def _revealed(run: Path, identity: str) -> tuple[Path, Experiment] | None:
     for directory in run.resolve().parents:
         file = directory / REVEALED_FILE
         if regular_file.is_there(file):
@@ -248,7 +259,7 @@ def revealed(run: Path, identity: str) -> Experiment | None:
                 document = json.loads(regular_file.read(file, MOST_BYTES))
                 if document["experiment"] == identity:
                     read = {name: _case_set(name, splits) for name, splits in document["cases"].items()}
-                    return Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
+                    return file, Experiment(identity, bytes.fromhex(document["secret"]), _seed_bits(document), read)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                 raise RecordError(f"{file} can't be read as a revealed experiment: {error}") from error
     return None

@@ -25,13 +25,28 @@ MAGIC = b"\x7fELF\x02\x01"
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyPython:
+    """The Python that policies run on, and where its files lie."""
+
+    program: str
+    """The real path of its program."""
+    version: str
+    """Major and minor, such as ``3.11``."""
+    standard_library: tuple[str, ...]
+    """The entries of the standard library's directories."""
+    bundled_libraries: tuple[str, ...]
+    """Shared libraries that it brings along outside the system's directories."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyLibrary:
-    """Distributions that a policy may import, and where their files lie."""
+    """Distributions that a policy may import, and where their files lie; the Python that they are made for."""
 
     paths: Mapping[str, Path]
     """Top-level names in site-packages (packages and their bundled libraries), and where they lie."""
     versions: tuple[str, ...]
     """As ``name==version``."""
+    python: PolicyPython
 
 
 @cache
@@ -70,6 +85,12 @@ def python_program() -> str:
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
 
 
+def this_python() -> PolicyPython:
+    """Return this Python as one that policies run on."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return PolicyPython(python_program(), version, standard_library(), bundled_libraries())
+
+
 def library(distributions: Iterable[str], described: Collection[str] = ()) -> PolicyLibrary:
     """Return where the named distributions lie, as far as they are installed; of those ``described``, metadata too."""
     from importlib import metadata  # loads late: only a worker needs it
@@ -87,7 +108,7 @@ def library(distributions: Iterable[str], described: Collection[str] = ()) -> Po
             top = file.parts[0]
             if top not in {"..", "__pycache__"} and not top.endswith(left_out):
                 paths.setdefault(top, Path(str(found.locate_file(top))))
-    return PolicyLibrary(paths, tuple(versions))
+    return PolicyLibrary(paths, tuple(versions), this_python())
 
 
 def _base() -> dict[str, str]:

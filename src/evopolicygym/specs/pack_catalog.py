@@ -3,9 +3,9 @@
 A built-in name is a file of ``specs/packs/``. Other distributions add names through the entry-point group
 ``evopolicygym.packs``, (``outside.py``); a path to a file is a pack too.
 
-A file lists its tasks in groups that differ only in their ids; texts of single ids are in
-``[texts."ID"]``, limits of single ids in ``[limits]``, anchors of single tasks in ``[anchors."NAME"]`` and why they
-are hard in ``[challenges."NAME"]``, as variants of an id differ in both.
+A file lists its tasks in groups that differ only in their ids; texts of single ids are in ``[texts."ID"]``, limits of
+single ids in ``[limits]``. As variants of an id differ, anchors are in ``[anchors."NAME"]``, why a task is hard in
+``[challenges."NAME"]``, and how far it is from solved in ``[headroom."NAME"]``.
 
 The record of a pack's check ships in ``specs/pack_checks/<name>.json``, one line per task, so that two checks can be
 compared line by line.
@@ -27,6 +27,7 @@ from evopolicygym.core.decoding import Undecodable, decoder
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.pack import (
     Challenge,
+    Headroom,
     Pack,
     PackRecord,
     PackTask,
@@ -34,6 +35,7 @@ from evopolicygym.core.pack import (
     TaskAnchors,
     TaskWeight,
     Unavailable,
+    distribution_name,
     task_name,
 )
 from evopolicygym.core.task import Success, TaskKind
@@ -61,13 +63,14 @@ class _TaskGroup:
 
     def tasks(self, texts: Mapping[str, PackText], limits: Mapping[str, int]) -> Iterator[PackTask]:
         """Yield the tasks, each with the text and the limit of its id where there is one."""
+        own_limit = self.max_steps if self.variant else None
         for gymnasium_id in self.ids:
             yield PackTask(
                 id=gymnasium_id,
                 name=task_name(gymnasium_id, self.variant),
                 kind=self.kind,
                 weight=self.weight,
-                max_steps=limits.get(gymnasium_id, self.max_steps),
+                max_steps=own_limit or limits.get(gymnasium_id, self.max_steps),
                 arguments=self.arguments,
                 text=texts.get(gymnasium_id, self.text),
                 success=self.success,
@@ -87,11 +90,13 @@ class _PackFile:
     size_mb: int = 0
     extra: str = ""
     python: str = ">=3.11"
+    no_dependencies: tuple[str, ...] = ()
     tasks: tuple[_TaskGroup, ...] = ()
     limits: dict[str, int] = field(default_factory=dict)
     texts: dict[str, PackText] = field(default_factory=dict)
     anchors: dict[str, TaskAnchors] = field(default_factory=dict)
     challenges: dict[str, Challenge] = field(default_factory=dict)
+    headroom: dict[str, Headroom] = field(default_factory=dict)
     unavailable: tuple[Unavailable, ...] = ()
 
 
@@ -192,9 +197,15 @@ def decode(text: str, name: str) -> Pack:
         raise UsageError(f"The pack {name!r}: {'; '.join(map(str, error.problems))}.") from error
     tasks = tuple(task for group in file.tasks for task in group.tasks(file.texts, file.limits))
     tasks = tuple(
-        replace(task, anchors=file.anchors.get(task.name), challenge=file.challenges.get(task.name)) for task in tasks
+        replace(
+            task,
+            anchors=file.anchors.get(task.name),
+            challenge=file.challenges.get(task.name),
+            headroom=file.headroom.get(task.name),
+        )
+        for task in tasks
     )
-    if wrong := [*_repeated(tasks), *_of_no_task(file, tasks)]:
+    if wrong := [*_repeated(tasks), *_of_no_task(file, tasks), *_not_required(file)]:
         raise UsageError(f"The pack {name!r}: {'; '.join(wrong)}.")
     return Pack(
         name=name,
@@ -209,6 +220,7 @@ def decode(text: str, name: str) -> Pack:
         extra=file.extra,
         unavailable=file.unavailable,
         python=file.python,
+        no_dependencies=file.no_dependencies,
     )
 
 
@@ -228,8 +240,15 @@ def _of_no_task(file: _PackFile, tasks: tuple[PackTask, ...]) -> list[str]:
         ("is a limit", file.limits.keys() - ids),
         ("are anchors", file.anchors.keys() - named),
         ("is a challenge", file.challenges.keys() - named),
+        ("is a headroom", file.headroom.keys() - named),
     ]
     return [f"there {what} of {key}, which is not one of its tasks" for what, keys in tables for key in sorted(keys)]
+
+
+def _not_required(file: _PackFile) -> list[str]:
+    required = {distribution_name(one) for one in file.requirements}
+    return [f"no_dependencies names {one}, which is none of its requirements" for one in file.no_dependencies
+            if distribution_name(one) not in required]  # fmt: skip
 
 
 def find(asked: str) -> tuple[Pack, PackTask] | None:

@@ -1,15 +1,227 @@
-"""Looks at one run: all detectors over all that its record holds of the agent's conduct."""
+"""The audit of an agent's conduct in a run: gathers the material of the record and runs all detectors over it.
 
+The material comes from the transcript, the workspace and the checkpoints. Files are read without following links and
+within bounds.
+"""
+
+import hashlib
+import os
+import shlex
+import stat
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from evopolicygym.analysis.conduct.detector import DETECTORS, Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade
-from evopolicygym.analysis.conduct.gather import gather
-from evopolicygym.analysis.conduct.nested_commands import add_nested_commands
+from evopolicygym.analysis.conduct.detector import (
+    DETECTORS,
+    MOST_PROGRAM_BYTES,
+    AgentProgram,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    Place,
+    ToolUse,
+    Use,
+    language_of,
+)
 from evopolicygym.analysis.conduct.python_program import read_program
-from evopolicygym.records.reader import RunRecord
+from evopolicygym.analysis.conduct.shell_history import ShellHistory, add_nested_commands, is_policy
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard
+from evopolicygym.analysis.results import Problem
+from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.core import regular_file
+from evopolicygym.core.agent import IN_WORKSPACE, NOTES, SYSTEM
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError
+from evopolicygym.core.text import printable
+from evopolicygym.records.reader import RunRecord, read_run
+from evopolicygym.records.transcripts.readers import READERS, WITHOUT, read_transcript
+from evopolicygym.records.transcripts.steps import CalledTool, ConversationStep
+
+COMMAND = ("command", "cmd", "script")
+PATH = ("file_path", "filePath", "path", "absolute_path", "target_file", "filename")
+CONTENT = ("content", "contents", "file_text", "text")
+OLD = ("old_string", "oldString", "old_str")
+NEW = ("new_string", "newString", "new_str")
+DIRECTORY = ("workdir", "cwd", "directory", "dir_path")
+
+
+def follow_transcript(steps: Iterable[ConversationStep], history: ShellHistory, file: str) -> None:
+    """Add what an agent's calls did, in their order."""
+    for step in steps:
+        for call in step.calls:
+            _follow(call, history, Place(file, call.line))
+
+
+def _follow(call: CalledTool, history: ShellHistory, place: Place) -> None:
+    arguments = call.arguments
+    if command := _command(arguments):
+        history.follow(command, place, _first(arguments, DIRECTORY))
+        return
+    path = _first(arguments, PATH)
+    if path and (content := _first(arguments, CONTENT)):
+        history.write(path, content, place)
+        return
+    listed = arguments.get("edits")
+    edits = [edit for edit in (listed if isinstance(listed, list) else [arguments]) if isinstance(edit, Mapping)]
+    for edit in edits:
+        history.edit(path, _first(edit, OLD), _first(edit, NEW), place)
+    if path and any(_first(edit, OLD) for edit in edits):
+        return
+    if code := _first(arguments, ("code",)):
+        history.run_python(code, place)
+    history.material.tools.append(ToolUse(call.name, arguments, place))
+
+
+def _command(arguments: Mapping[str, Any]) -> str:
+    """Return the command of a shell that is called, whether it came as a text or as words."""
+    for name in COMMAND:
+        match arguments.get(name):
+            case str(text):
+                return text
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return shlex.join(words)
+    return ""
+
+
+def _first(arguments: Mapping[str, Any], names: Iterable[str]) -> str:
+    return next((value for name in names if isinstance(value := arguments.get(name), str)), "")
+
+
+MOST_ENTRIES = 20_000
+"""Of a directory, with all below it."""
+MOST_DEPTH = 12
+"""Directories within directories."""
+MOST_BYTES = 32 << 20
+"""Of all that is read of one directory."""
+MOST_DATA = 64 << 10
+"""Bytes of a data file that are read."""
+DATA = frozenset({".json", ".jsonl", ".csv", ".txt", ".toml", ".yaml", ".yml"})
+"""Suffixes of data that a policy may read its answers from."""
+SKIPPED = frozenset({".git", "__pycache__", "node_modules"})
+
+
+def left_files(directory: Path, root: Path, skipped: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    """Yield programs and data below a directory by their POSIX paths; ``skipped`` are names at its top.
+
+    Links, devices and what can't be read are passed over: what lies there is the agent's.
+    """
+    left = MOST_BYTES
+    for path in sorted(_below(directory, skipped)):
+        is_data = path.suffix.lower() in DATA
+        if not is_data and not language_of(path.name) and path.suffix:
+            continue
+        try:
+            with regular_file.reader(path, root) as file:
+                content = file.read(MOST_DATA if is_data else MOST_PROGRAM_BYTES)
+        except (OSError, RecordError):
+            continue
+        left -= len(content)
+        if left < 0:
+            return
+        yield path.relative_to(directory).as_posix(), content.decode("utf-8", "replace")
+
+
+def _below(directory: Path, skipped: frozenset[str]) -> Iterator[Path]:
+    entries, waiting = 0, [(directory, 0)]
+    while waiting:
+        at, depth = waiting.pop()
+        try:
+            with os.scandir(at) as found:
+                for entry in found:
+                    entries += 1
+                    if entries > MOST_ENTRIES:
+                        return
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    if entry.name in SKIPPED or (depth == 0 and entry.name in skipped):
+                        continue
+                    if stat.S_ISDIR(mode) and depth < MOST_DEPTH:
+                        waiting.append((Path(entry.path), depth + 1))
+                    elif stat.S_ISREG(mode):
+                        yield Path(entry.path)
+        except OSError:
+            continue
+
+
+OURS = (IN_WORKSPACE - {NOTES, SYSTEM}) | {"packages", "judge.env"}
+"""Names at the top of a workspace that are laid there for an agent."""
+MOST_PATH = 4096
+
+
+def gather(record: RunRecord) -> Material:
+    """Return what an agent did and left, as far as its record holds it."""
+    paths, root = record.paths, record.paths.root
+    material = Material(roots=tuple(_roots(record)))
+    left = dict(left_files(paths.workspace, root, OURS))
+    history = ShellHistory(material, left)
+    _transcript(record, history)
+    history.finish()
+    seen: set[str] = set()
+    for name, files in _projects(record, left):
+        _add_project(material, name, files, seen)
+    modules = history.modules()
+    for path, text in left.items():
+        language = language_of(path)
+        if language and not is_policy(path) and path not in history.ran and path not in history.written:
+            material.add(AgentProgram(language, text, Place(f"workspace/{path}", 1), Use.LEFT, modules))
+    return material
+
+
+def _roots(record: RunRecord) -> Iterator[str]:
+    yield "/workspace"
+    yield str(record.paths.workspace.absolute())
+    try:
+        yield regular_file.read(record.paths.served_workspace, MOST_PATH, record.paths.root).decode().strip()
+    except (OSError, RecordError, UnicodeDecodeError):
+        return
+
+
+def _transcript(record: RunRecord, history: ShellHistory) -> None:
+    agent, paths, notes = record.state.opened.agent.name, record.paths, history.material.notes
+    if agent not in READERS:
+        notes.append(f"no transcript was read: {WITHOUT.get(agent, 'this agent has no reader')}")
+        return
+    try:
+        found = read_transcript(agent, paths.transcript, paths.root)
+    except RecordError as error:
+        notes.append(f"no transcript was read: {printable(str(error))}")
+        return
+    if found is None:
+        notes.append(f"no transcript was read: the record holds none of {agent}")
+        return
+    if found.unread:
+        notes.append(f"{found.unread} lines of the transcript are no events and were left out")
+    follow_transcript(found.steps, history, paths.transcript.relative_to(paths.root).as_posix())
+
+
+def _projects(record: RunRecord, left: dict[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield every policy project: each checkpoint in the order of submissions, and what lies in ``system/``."""
+    root = record.paths.root
+    for name in dict.fromkeys(submission.charged.checkpoint for submission in record.state.submissions):
+        try:
+            directory = record.paths.checkpoint(name)
+        except RecordError:
+            continue
+        yield f"checkpoints/{name}", dict(left_files(directory, root))
+    yield "workspace/system", {path.partition("/")[2]: text for path, text in left.items() if is_policy(path)}
+
+
+def _add_project(material: Material, name: str, files: dict[str, str], seen: set[str]) -> None:
+    modules = {Path(path).stem: text for path, text in files.items() if path.endswith(".py")}
+    for path, text in files.items():
+        digest = hashlib.sha256(f"{path}\0{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        if digest in seen:
+            continue
+        seen.add(digest)
+        language = language_of(path)
+        if language:
+            place = Place(f"{name}/{path}", 1)
+            material.add(AgentProgram(language, text, place, Use.POLICY, modules))
+        else:
+            material.data[path] = text
+
 
 MOST_FINDINGS = 200
 """Of one detector in one run; what follows is counted in a note."""
@@ -31,7 +243,7 @@ class Conduct:
     @property
     def counts(self) -> Mapping[Grade, int]:
         """How many findings there are of each grade."""
-        counted = Counter(one.grade for one in self.findings)
+        counted = Counter(finding.grade for finding in self.findings)
         return {grade: counted[grade] for grade in Grade}
 
 
@@ -44,7 +256,7 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
     """Return what detectors find in an agent's conduct, as far as a run's record holds it."""
     material = gather(record)
     add_nested_commands(material)
-    unread = sum(one.language == "python" and read_program(one) is None for one in material.programs)
+    unread = sum(program.language == "python" and read_program(program) is None for program in material.programs)
     if unread:
         material.note(f"{unread} Python programs can't be parsed, or are too large, and were left out")
     found, notes = list[ConductFinding](), list(material.notes)
@@ -52,16 +264,47 @@ def audit_run(record: RunRecord, detectors: Mapping[str, Detector]) -> Conduct:
         distinct = _distinct(detector.look(material))
         if len(distinct) > MOST_FINDINGS:
             notes.append(f"{len(distinct) - MOST_FINDINGS} more findings of {name} are left out")
-        found += sorted(distinct, key=lambda one: -one.grade.rank)[:MOST_FINDINGS]
-    ordered = sorted(found, key=lambda one: -one.grade.rank)
+        found += sorted(distinct, key=lambda finding: -finding.grade.rank)[:MOST_FINDINGS]
+    ordered = sorted(found, key=lambda finding: -finding.grade.rank)
     return Conduct(tuple(ordered), len(material.commands), len(material.programs), tuple(notes))
 
 
 def _distinct(findings: Iterable[ConductFinding]) -> list[ConductFinding]:
     """Return findings, the same words of the same grade once, with how often they were found."""
     first: dict[tuple[str, str, str], ConductFinding] = {}
-    for one in findings:
-        key = (one.grade, one.what, one.words)
+    for finding in findings:
+        key = (finding.grade, finding.what, finding.words)
         known = first.get(key)
-        first[key] = replace(known, times=known.times + 1) if known else one
+        first[key] = replace(known, times=known.times + 1) if known else finding
     return list(first.values())
+
+
+GRAVEST_FIRST: Sequence[Grade] = (Grade.SERIOUS, Grade.LOOK, Grade.NOTE)
+"""The order in which tables count findings."""
+
+
+def audited_runs(
+    roots: Iterable[Path], detectors: Mapping[str, Detector]
+) -> tuple[dict[Path, tuple[str, Conduct]], list[Problem]]:
+    """Return what was found in each run, with its entry, and the runs that can't be read."""
+    found: dict[Path, tuple[str, Conduct]] = {}
+    problems: list[Problem] = []
+    for root in roots:
+        try:
+            record = read_run(root)
+            found[root] = record.state.opened.agent.entry, audit_run(record, detectors)
+        except (EvoPolicyGymError, OSError) as error:
+            problems.append(Problem(root, f"not audited: {printable(str(error))}"))
+    return found, problems
+
+
+def conduct_table(board: Leaderboard, found: Mapping[Path, tuple[str, Conduct]]) -> Table:
+    """Return the findings by grade of each entry of a leaderboard that has runs which were audited."""
+    rows: list[tuple[Cell, ...]] = []
+    for standing in board.standings:
+        audited = [found[run.root][1] for run in standing.entry.runs if run.root in found]
+        if audited:
+            counts = [sum(conduct.counts[grade] for conduct in audited) for grade in GRAVEST_FIRST]
+            rows.append((standing.entry.shown, len(audited), *counts))
+    names = ("entry", "runs audited", *(grade.value for grade in GRAVEST_FIRST))
+    return table_of("What agents did: findings by grade", names, rows)

@@ -1,11 +1,12 @@
-"""A Python program as a tree, with its functions by name; it is parsed and never imported or run."""
+"""Python programs of an agent, parsed and never run: their functions, their imports and their calls."""
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from evopolicygym.analysis.conduct.program import MOST_PROGRAM_BYTES, AgentProgram
-from evopolicygym.analysis.syntax import parsed
+from evopolicygym.analysis.conduct.detector import MOST_PROGRAM_BYTES, AgentProgram, Material, Place
+from evopolicygym.analysis.source import parsed
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 MOST_MODULES = 12
@@ -43,8 +44,8 @@ class PythonProgram:
     def __post_init__(self) -> None:
         """Find the methods."""
         for module in self.modules.values():
-            for one in module.classes.values():
-                for part in () if is_policy_class(one) else one.body:
+            for definition in module.classes.values():
+                for part in () if is_policy_class(definition) else definition.body:
                     if isinstance(part, Function):
                         self.methods.setdefault(part.name, []).append((module, part))
 
@@ -90,14 +91,14 @@ def read_program(program: AgentProgram) -> PythonProgram | None:
     return PythonProgram(main, modules)
 
 
-def is_policy_class(one: ast.ClassDef) -> bool:
+def is_policy_class(definition: ast.ClassDef) -> bool:
     """Return whether a class is a policy, whose planning is its own thinking."""
-    return one.name == "Policy" or method(one, "act") is not None
+    return definition.name == "Policy" or method(definition, "act") is not None
 
 
-def method(one: ast.ClassDef, name: str) -> Function | None:
+def method(definition: ast.ClassDef, name: str) -> Function | None:
     """Return a method of a class by its name."""
-    return next((part for part in one.body if isinstance(part, Function) and part.name == name), None)
+    return next((part for part in definition.body if isinstance(part, Function) and part.name == name), None)
 
 
 def called_name(call: ast.Call) -> str:
@@ -132,8 +133,8 @@ def _module(name: str, text: str) -> PythonModule | None:
         if number > MOST_NODES:
             return None
         _note(module, node)
-    for one in module.classes.values():
-        for part in one.body:
+    for definition in module.classes.values():
+        for part in definition.body:
             if isinstance(part, Function) and module.functions.get(part.name) is part:
                 del module.functions[part.name]
     return module
@@ -163,3 +164,102 @@ def _without_magics(text: str) -> str:
     if margin and all(not line.strip() or line[:margin].isspace() for line in lines):
         return "\n".join(line[margin:] for line in lines)
     return text
+
+
+MOST_TEXT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call."""
+
+    name: str
+    """With dots, its first name as it was imported; methods of what is no name begin with a dot."""
+    texts: tuple[str, ...]
+    """Constant texts among its arguments, of names that hold one too; parts of a text that is put together, each."""
+    paths: tuple[str, ...]
+    """Arguments that are texts as a whole, or begin with one."""
+    names: tuple[str, ...]
+    """Names among its arguments, as they were imported."""
+    place: Place
+    words: str
+    """The line of the program."""
+    program: AgentProgram
+
+
+def called(material: Material) -> Iterator[Called]:
+    """Yield all calls of all Python programs."""
+    for program in material.programs:
+        if program.language != "python":
+            continue
+        read = read_program(program)
+        if read is None:
+            continue
+        constants = _constants(read.main)
+        for node in ast.walk(read.main.tree):
+            if isinstance(node, ast.Call):
+                arguments = (*node.args, *(keyword.value for keyword in node.keywords))
+                texts = tuple(text for argument in arguments for text in _texts(argument, constants))
+                place, words = program.place.at(node.lineno), program.line(node.lineno)
+                names = tuple(dotted(argument, read.main.imported) for argument in arguments)
+                paths = tuple(path for argument in arguments if (path := _beginning(argument, constants)))
+                yield Called(_name(node, read.main), texts, paths, names, place, words, program)
+
+
+def imports(material: Material) -> Iterator[tuple[str, Place, str]]:
+    """Yield what Python programs import, by whole names, with the place and the line."""
+    for program in material.programs:
+        read = read_program(program) if program.language == "python" else None
+        for node in ast.walk(read.main.tree) if read else ():
+            match node:
+                case ast.Import(names=names):
+                    found = [alias.name for alias in names]
+                case ast.ImportFrom(module=str(module), level=0):
+                    found = [module]
+                case _:
+                    continue
+            for name in found:
+                yield name, program.place.at(node.lineno), program.line(node.lineno)
+
+
+def _name(node: ast.Call, module: PythonModule) -> str:
+    whole = dotted(node.func, module.imported)
+    if whole or not isinstance(node.func, ast.Attribute):
+        return whole
+    inner = node.func.value
+    if isinstance(inner, ast.Call) and (base := dotted(inner.func, module.imported)):
+        return f"{base}.{node.func.attr}"
+    return f".{node.func.attr}"
+
+
+def _constants(module: PythonModule) -> dict[str, str]:
+    """Return the names that stand for one constant text."""
+    return {
+        target.id: text[:MOST_TEXT]
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Assign)
+        for text in _texts(node.value, {})
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _beginning(node: ast.expr, constants: dict[str, str]) -> str:
+    """Return the text with which an argument begins; empty where it begins with something else."""
+    match node:
+        case ast.Constant(value=str(text)) | ast.JoinedStr(values=[ast.Constant(value=str(text)), *_]):
+            return text[:MOST_TEXT]
+        case ast.Name(id=name):
+            return constants.get(name, "")
+        case ast.BinOp(left=ast.Constant(value=str(text))):
+            return text[:MOST_TEXT]
+    return ""
+
+
+def _texts(node: ast.expr, constants: dict[str, str]) -> Iterator[str]:
+    """Yield the texts in an argument; of calls within it too, as of ``Path("/")``."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value[:MOST_TEXT]
+        elif isinstance(part, ast.Name) and part.id in constants:
+            yield constants[part.id]

@@ -1,17 +1,74 @@
-"""What a shell's commands did: the programs that they ran and wrote, in the order in which an agent gave them.
+"""The effects of an agent's shell commands, in order: the programs that they ran and the files that they wrote.
 
-Files are followed by what is written to them, so that a program which is written in one command and run in another is
-found with its text.
+The history keeps the text of each file that a command writes, so that it finds the text of a program that one command
+writes and another runs. Commands that Python programs run by ``os.system`` and ``subprocess`` are read as the agent's.
 """
 
+import ast
 import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from evopolicygym.analysis.conduct.finding import Place
-from evopolicygym.analysis.conduct.material import AgentCommand, Material
-from evopolicygym.analysis.conduct.program import MOST_PROGRAM_BYTES, AgentProgram, Use, language_of
+from evopolicygym.analysis.conduct.detector import (
+    MOST_PROGRAM_BYTES,
+    AgentCommand,
+    AgentProgram,
+    Material,
+    Place,
+    Use,
+    language_of,
+)
+from evopolicygym.analysis.conduct.python_program import called_name, dotted, read_program
 from evopolicygym.analysis.conduct.shell_commands import SHELLS, SimpleCommand, moved, simple_commands
+
+RUNNING = frozenset(
+    {"system", "popen", "run", "call", "check_call", "check_output", "Popen", "getoutput", "getstatusoutput", "spawn"}
+    | {"create_subprocess_shell", "create_subprocess_exec"}
+)
+MODULES = ("os.", "subprocess.", "asyncio.", "commands.", "pty.")
+EXECUTABLE = "python3"
+"""Stands for ``sys.executable``."""
+
+
+def add_nested_commands(material: Material) -> None:
+    """Add the commands that programs run to those of a material."""
+    for program in material.programs:
+        if program.language == "python" and any(name in program.text for name in ("os", "subprocess", "pty")):
+            material.commands += _nested(program)
+
+
+def _nested(program: AgentProgram) -> Iterator[AgentCommand]:
+    read = read_program(program)
+    if read is None:
+        return
+    for node in ast.walk(read.main.tree):
+        if not (isinstance(node, ast.Call) and called_name(node) in RUNNING and node.args):
+            continue
+        if not dotted(node.func, read.main.imported).startswith(MODULES):
+            continue
+        place = program.place.at(node.lineno)
+        match node.args[0]:
+            case ast.Constant(value=str(text)):
+                for command in simple_commands(text):
+                    if command.words:
+                        yield AgentCommand(command.words, place, command.text, command.directory)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                words = tuple(_word(part) for part in parts)
+                yield AgentCommand(words, place, " ".join(words))
+            case _:
+                words = tuple(_word(part) for part in node.args)
+                if called_name(node) == "create_subprocess_exec":
+                    yield AgentCommand(words, place, " ".join(words))
+
+
+def _word(node: ast.expr) -> str:
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.Attribute(attr="executable"):
+            return EXECUTABLE
+    return "…"
+
 
 INTERPRETERS: Mapping[str, str] = {
     "python": "python",
@@ -168,7 +225,7 @@ class ShellHistory:
         if path in self.files:
             return path
         name = posixpath.basename(path)
-        return next((one for one in self.files if name and posixpath.basename(one) == name), None)
+        return next((known for known in self.files if name and posixpath.basename(known) == name), None)
 
     def _add(self, program: AgentProgram) -> None:
         if program.text and len(program.text) <= MOST_PROGRAM_BYTES:

@@ -82,30 +82,30 @@ def table(use: BudgetUse) -> Table:
     columns = ("submission", "episodes", "spent", "new cases", "known cases", "repeats", "selected")
     rows = tuple(
         (
-            one.submit_index,
-            one.episodes,
-            one.spent,
-            one.new_cases,
-            one.known_cases,
-            one.repeats,
-            "yes" if one.is_selected else "",
+            spending.submit_index,
+            spending.episodes,
+            spending.spent,
+            spending.new_cases,
+            spending.known_cases,
+            spending.repeats,
+            "yes" if spending.is_selected else "",
         )
-        for one in use.submissions
+        for spending in use.submissions
     )
     return table_of("budget", columns, rows)
 
 
 def summary(uses: Sequence[BudgetUse]) -> Mapping[str, Cell]:
     """Return means over runs; episodes a submission over all submissions of all of them."""
-    submissions = sum(len(one.submissions) for one in uses)
+    submissions = sum(len(use.submissions) for use in uses)
     return {
-        "submissions": mean(len(one.submissions) for one in uses),
-        "episodes a submission": share(sum(one.spent for one in uses), submissions),
-        "distinct cases": mean(one.distinct_cases for one in uses),
-        "repeated episodes": mean(one.repeated_episodes for one in uses),
-        "selected at": mean(one.selected_at for one in uses),
-        "spent after": mean(one.spent_after for one in uses),
-        "unspent": mean(one.budget - one.spent for one in uses),
+        "submissions": mean(len(use.submissions) for use in uses),
+        "episodes a submission": share(sum(use.spent for use in uses), submissions),
+        "distinct cases": mean(use.distinct_cases for use in uses),
+        "repeated episodes": mean(use.repeated_episodes for use in uses),
+        "selected at": mean(use.selected_at for use in uses),
+        "spent after": mean(use.spent_after for use in uses),
+        "unspent": mean(use.budget - use.spent for use in uses),
     }
 
 

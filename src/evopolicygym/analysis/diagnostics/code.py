@@ -1,6 +1,6 @@
 """What the policies are like as programs, and what was written of them: counts over each submission's whole bundle.
 
-Counting needs no run of anything: each Python file is parsed (``analysis/syntax.py``).
+Counting needs no run of anything: each Python file is parsed (``analysis/source.py``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,9 +8,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import PurePosixPath
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.lineage.program import read_program
-from evopolicygym.analysis.lineage.starter import starter
-from evopolicygym.analysis.policy_files import Bundle, read_bundle
+from evopolicygym.analysis.lineage.program import read_program, starter
+from evopolicygym.analysis.source import Bundle, read_bundle
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.records.reader import RunRecord
 
@@ -56,12 +55,12 @@ def count(bundle: Bundle) -> Counts:
         files=len(bundle),
         python_files=len(sources),
         data_bytes=sum(file.size for file in bundle.values() if not file.is_code),
-        lines=sum(one.lines for one in sources),
-        functions=sum(one.functions for one in sources),
-        classes=sum(one.classes for one in sources),
-        branches=sum(one.branches for one in sources),
-        imports=len(frozenset[str]().union(*(one.imports for one in sources)) - own),
-        unparsable=sum(not one.parsed for one in sources),
+        lines=sum(source.lines for source in sources),
+        functions=sum(source.functions for source in sources),
+        classes=sum(source.classes for source in sources),
+        branches=sum(source.branches for source in sources),
+        imports=len(frozenset[str]().union(*(source.imports for source in sources)) - own),
+        unparsable=sum(not source.parsed for source in sources),
     )
 
 
@@ -92,7 +91,7 @@ def _names() -> tuple[str, ...]:
 def table(code: Code) -> Table:
     """Return the counts of each submission."""
     nothing = (None,) * len(fields(Counts))
-    rows = tuple((index, *(astuple(one) if one else nothing)) for index, one in enumerate(code.submissions))
+    rows = tuple((index, *(astuple(counts) if counts else nothing)) for index, counts in enumerate(code.submissions))
     return table_of("code", ("submission", *_names()), rows)
 
 

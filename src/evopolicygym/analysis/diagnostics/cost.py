@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.scale import scale_of
+from evopolicygym.analysis.run_scores import scale_of
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.run_summary import all_tokens
 from evopolicygym.records.reader import RunRecord
@@ -76,13 +76,13 @@ def table(cost: Cost) -> Table:
 def summary(costs: Sequence[Cost]) -> Mapping[str, Cell]:
     """Return means over those runs of which it is known."""
     return {
-        "tokens": mean(one.tokens for one in costs),
-        "tokens a submission": mean(one.by_submission(one.tokens) for one in costs),
-        "money": mean(one.money for one in costs),
-        "money a submission": mean(one.by_submission(one.money) for one in costs),
-        "points": mean(one.points for one in costs),
-        "tokens a point": mean(one.by_point(one.tokens) for one in costs),
-        "money a point": mean(one.by_point(one.money) for one in costs),
+        "tokens": mean(cost.tokens for cost in costs),
+        "tokens a submission": mean(cost.by_submission(cost.tokens) for cost in costs),
+        "money": mean(cost.money for cost in costs),
+        "money a submission": mean(cost.by_submission(cost.money) for cost in costs),
+        "points": mean(cost.points for cost in costs),
+        "tokens a point": mean(cost.by_point(cost.tokens) for cost in costs),
+        "money a point": mean(cost.by_point(cost.money) for cost in costs),
     }
 
 

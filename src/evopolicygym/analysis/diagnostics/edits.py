@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, share
-from evopolicygym.analysis.lineage.edit_kind import ASIDE, COUNTED, EditKind
+from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind, PaperEdit, PaperSubmission, by_paper_rule
 from evopolicygym.analysis.lineage.lineage import Descent, lineage
-from evopolicygym.analysis.lineage.paper_rule import PaperEdit, PaperSubmission, by_paper_rule
 from evopolicygym.analysis.tables.table import Cell, Number, Table, table_of
 from evopolicygym.core.submission import STARTER
 from evopolicygym.records.reader import RunRecord
@@ -51,10 +50,13 @@ def measure(record: RunRecord) -> Edits:
     return Edits(
         submissions=found,
         paper=paper,
-        hits={kind.value: _hits(one.is_hit for one in found if one.edit is kind) for kind in COUNTED},
-        aside={kind.value: sum(one.edit is kind for one in found) for kind in ASIDE},
-        mixtures=sum(one.edit in COUNTED and one.acts_by_episode for one in found),
-        paper_hits={kind.value: _hits(one.is_hit for one in paper if one.edit is kind) for kind in reversed(PaperEdit)},
+        hits={kind.value: _hits(descent.is_hit for descent in found if descent.edit is kind) for kind in COUNTED},
+        aside={kind.value: sum(descent.edit is kind for descent in found) for kind in ASIDE},
+        mixtures=sum(descent.edit in COUNTED and descent.acts_by_episode for descent in found),
+        paper_hits={
+            kind.value: _hits(submission.is_hit for submission in paper if submission.edit is kind)
+            for kind in reversed(PaperEdit)
+        },
     )
 
 
@@ -65,7 +67,7 @@ def _hits(found: Iterable[bool | None]) -> Hits:
 
 def table(edits: Edits) -> Table:
     """Return where each submission came from, the change, and what came of it."""
-    has_hypotheses = any(one.hypothesis for one in edits.submissions)
+    has_hypotheses = any(descent.hypothesis for descent in edits.submissions)
     columns = (
         "submission",
         "parent",
@@ -79,39 +81,39 @@ def table(edits: Edits) -> Table:
         "new best",
     )
     rows = (
-        (*_row(one, paper), *([one.hypothesis] if has_hypotheses else []))
-        for one, paper in zip(edits.submissions, edits.paper, strict=True)
+        (*_row(descent, paper), *([descent.hypothesis] if has_hypotheses else []))
+        for descent, paper in zip(edits.submissions, edits.paper, strict=True)
     )
     return table_of("edits", (*columns, *(["hypothesis"] if has_hypotheses else [])), rows)
 
 
-def _row(one: Descent, paper: PaperSubmission) -> tuple[Cell, ...]:
-    worth = Number(one.gain.mean, None, interval=one.gain.interval) if one.gain else None
+def _row(descent: Descent, paper: PaperSubmission) -> tuple[Cell, ...]:
+    worth = Number(descent.gain.mean, None, interval=descent.gain.interval) if descent.gain else None
     return (
-        one.submit_index,
-        parent_name(one),
-        one.edit.value if one.edit else None,
-        one.changed_lines,
-        one.validation_mean,
+        descent.submit_index,
+        parent_name(descent),
+        descent.edit.value if descent.edit else None,
+        descent.changed_lines,
+        descent.validation_mean,
         worth,
-        _said(one.is_hit),
-        remark(one),
+        _said(descent.is_hit),
+        remark(descent),
         paper.edit.value if paper.edit else None,
         _said(paper.is_hit),
     )
 
 
-def parent_name(one: Descent) -> str | None:
+def parent_name(descent: Descent) -> str | None:
     """Return what a submission's parent is called."""
-    return None if one.parent is None else "starter" if one.parent == STARTER else str(one.parent)
+    return None if descent.parent is None else "starter" if descent.parent == STARTER else str(descent.parent)
 
 
-def remark(one: Descent) -> str:
+def remark(descent: Descent) -> str:
     """Return what a reader has to know of a submission's edit."""
     remarks = [
-        ("declared parent", one.is_declared),
-        (f"mended by {one.mended_by}", one.mended_by is not None),
-        ("acts by episode", one.acts_by_episode),
+        ("declared parent", descent.is_declared),
+        (f"mended by {descent.mended_by}", descent.mended_by is not None),
+        ("acts by episode", descent.acts_by_episode),
     ]
     return ", ".join(words for words, holds in remarks if holds)
 
@@ -139,7 +141,7 @@ def total(runs: Iterable[Edits], kind: EditKind) -> Hits:
 
 def _sum(several: Iterable[Hits]) -> Hits:
     every = list(several)
-    return Hits(sum(one.edits for one in every), sum(one.hits for one in every))
+    return Hits(sum(hits.edits for hits in every), sum(hits.hits for hits in every))
 
 
 def _rates(name: str, hits: Hits) -> dict[str, Cell]:

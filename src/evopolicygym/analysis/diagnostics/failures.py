@@ -50,12 +50,15 @@ def measure(record: RunRecord) -> Failures:
     """Return what went wrong in a run."""
     submissions = record.state.submissions
     followers = [*(later for _, later in pairwise(submissions)), None]
-    found = tuple(_failures(one, later) for one, later in zip(submissions, followers[: len(submissions)], strict=True))
+    found = tuple(
+        _failures(submission, later)
+        for submission, later in zip(submissions, followers[: len(submissions)], strict=True)
+    )
     return Failures(
         submissions=found,
-        statuses=_counted(one.status.value for one in submissions),
-        episodes=sum(len(one.returns) for one in submissions),
-        reasons=_summed(one.reasons for one in found),
+        statuses=_counted(submission.status.value for submission in submissions),
+        episodes=sum(len(submission.returns) for submission in submissions),
+        reasons=_summed(submission.reasons for submission in found),
     )
 
 
@@ -92,31 +95,31 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    return _counted(reason for one in counts for reason in Counter(one).elements())
+    return _counted(reason for count in counts for reason in Counter(count).elements())
 
 
 def table(failures: Failures) -> Table:
     """Return what went wrong in each submission."""
     rows = tuple(
         (
-            one.submit_index,
-            one.status.value,
-            sum(one.reasons.values()),
-            ", ".join(f"{reason} {count}" for reason, count in one.reasons.items()),
-            {None: "", True: "yes", False: "no"}[one.mended],
-            one.message,
+            submission.submit_index,
+            submission.status.value,
+            sum(submission.reasons.values()),
+            ", ".join(f"{reason} {count}" for reason, count in submission.reasons.items()),
+            {None: "", True: "yes", False: "no"}[submission.mended],
+            submission.message,
         )
-        for one in failures.submissions
+        for submission in failures.submissions
     )
     return table_of("failures", ("submission", "status", "failed episodes", "reasons", "mended next", "message"), rows)
 
 
 def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
     """Return counts over all submissions and episodes of all runs, and the shares that failed or were mended."""
-    submissions = [one for run in runs for one in run.submissions]
+    submissions = [submission for run in runs for submission in run.submissions]
     reasons = _summed(run.reasons for run in runs)
-    judged = [one.mended for one in submissions if one.mended is not None]
-    unloadable = sum(_unloadable(one.status) for one in submissions)
+    judged = [submission.mended for submission in submissions if submission.mended is not None]
+    unloadable = sum(_unloadable(submission.status) for submission in submissions)
     episodes = sum(run.episodes for run in runs)
     return {
         "submissions": len(submissions),
@@ -125,7 +128,7 @@ def summary(runs: Sequence[Failures]) -> Mapping[str, Cell]:
         "episodes": episodes,
         "failed share": share(sum(reasons.values()), episodes),
         **{reason.value: reasons.get(reason.value, 0) for reason in FailureReason},
-        "faulty submissions": sum(one.is_faulty for one in submissions),
+        "faulty submissions": sum(submission.is_faulty for submission in submissions),
         "mended next share": share(sum(judged), len(judged)),
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.submission_history import validation_of
+from evopolicygym.analysis.run_scores import validation_of
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
@@ -52,7 +52,7 @@ class Generalisation:
     @property
     def selected(self) -> CheckpointMeans | None:
         """The selected checkpoint's means."""
-        return next((one for one in self.checkpoints if one.is_selected), None)
+        return next((checkpoint for checkpoint in self.checkpoints if checkpoint.is_selected), None)
 
 
 def measure(record: RunRecord) -> Generalisation:
@@ -66,9 +66,9 @@ def measure(record: RunRecord) -> Generalisation:
                 f"{state.opened.task.held_out_cases} held-out cases, and each is due once."
             )
     means = tuple(_means(state, name, post_hoc.get(name)) for name in state.checkpoints)
-    chosen = next((one for one in means if one.is_selected), None)
+    chosen = next((checkpoint for checkpoint in means if checkpoint.is_selected), None)
     held_out = chosen.held_out.mean if chosen and chosen.held_out else None
-    others = [one.held_out.mean for one in means if not one.is_selected and one.held_out]
+    others = [checkpoint.held_out.mean for checkpoint in means if not checkpoint.is_selected and checkpoint.held_out]
     best_other = max(others, default=None)
     is_known = held_out is not None and best_other is not None
     return Generalisation(
@@ -85,9 +85,9 @@ def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> Checkp
     is_selected = state.selected is not None and state.selected.checkpoint == checkpoint
     train = [
         episode.episode_return
-        for one in state.candidates
-        if one.charged.checkpoint == checkpoint
-        for episode in one.episodes
+        for submission in state.candidates
+        if submission.charged.checkpoint == checkpoint
+        for episode in submission.episodes
         if episode
     ]
     return CheckpointMeans(
@@ -103,12 +103,12 @@ def _means(state: RunState, checkpoint: str, post_hoc: PostHoc | None) -> Checkp
 
 def _failed(state: RunState, checkpoint: str, post_hoc: PostHoc | None, *, is_selected: bool) -> int | None:
     if is_selected:
-        return sum(bool(one and one.failure) for one in state.rollout(Split.HELD_OUT, checkpoint).episodes)
+        return sum(bool(episode and episode.failure) for episode in state.rollout(Split.HELD_OUT, checkpoint).episodes)
     return None if post_hoc is None else len(post_hoc.failures)
 
 
-def _less(one: Estimate | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one.mean - other
+def _less(mean: Estimate | None, other: float | None) -> float | None:
+    return None if mean is None or other is None else mean.mean - other
 
 
 def table(found: Generalisation) -> Table:
@@ -118,14 +118,14 @@ def table(found: Generalisation) -> Table:
     columns = ("submission", *means, "held-out failed", "selected")
     rows = tuple(
         (
-            one.submit_index,
-            *_cells(one.train),
-            *_cells(one.validation),
-            *_cells(one.held_out),
-            one.held_out_failed,
-            "yes" if one.is_selected else "",
+            checkpoint.submit_index,
+            *_cells(checkpoint.train),
+            *_cells(checkpoint.validation),
+            *_cells(checkpoint.held_out),
+            checkpoint.held_out_failed,
+            "yes" if checkpoint.is_selected else "",
         )
-        for one in found.checkpoints
+        for checkpoint in found.checkpoints
     )
     return table_of("generalisation", columns, rows)
 
@@ -138,9 +138,13 @@ def summary(runs: Sequence[Generalisation]) -> Mapping[str, Cell]:
     """Return means over runs, in the environment's own returns."""
     chosen = [run.selected for run in runs]
     return {
-        "train": mean(one.train.mean if one and one.train else None for one in chosen),
-        "validation": mean(one.validation.mean if one and one.validation else None for one in chosen),
-        "held-out": mean(one.held_out.mean if one and one.held_out else None for one in chosen),
+        "train": mean(checkpoint.train.mean if checkpoint and checkpoint.train else None for checkpoint in chosen),
+        "validation": mean(
+            checkpoint.validation.mean if checkpoint and checkpoint.validation else None for checkpoint in chosen
+        ),
+        "held-out": mean(
+            checkpoint.held_out.mean if checkpoint and checkpoint.held_out else None for checkpoint in chosen
+        ),
         "train gap": mean(run.train_gap for run in runs),
         "validation gap": mean(run.validation_gap for run in runs),
         "regret": mean(run.regret for run in runs),

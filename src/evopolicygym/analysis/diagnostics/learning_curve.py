@@ -1,7 +1,8 @@
 """How soon a run improved: the best validation mean so far against the episodes spent, its largest jump, its plateau.
 
 What these can't say: the best of many noisy means rises by luck too, one run's curve is one draw, and a plateau may be
-the task's end as well as the agent's. A plateau begins with the last gain beyond noise (``analysis/lineage/gain.py``).
+the task's end as well as the agent's. A plateau begins with the last gain beyond noise
+(``analysis/lineage/lineage.py``).
 """
 
 import math
@@ -10,9 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from evopolicygym.analysis.diagnostic import Diagnostic, mean
-from evopolicygym.analysis.lineage.gain import gain
-from evopolicygym.analysis.scale import Scale, scale_of
-from evopolicygym.analysis.submission_history import submission_history
+from evopolicygym.analysis.lineage.lineage import gain
+from evopolicygym.analysis.run_scores import Scale, scale_of, submission_history
 from evopolicygym.analysis.tables.table import Cell, Table, table_of
 from evopolicygym.core.cases import Split
 from evopolicygym.core.run import RunState
@@ -65,8 +65,13 @@ def measure(record: RunRecord) -> LearningCurve:
     """Return a run's curve."""
     state = record.state
     points = tuple(
-        Point(one.submission.index, one.spent, one.validation.mean if one.validation else None, one.best)
-        for one in submission_history(state)
+        Point(
+            milestone.submission.index,
+            milestone.spent,
+            milestone.validation.mean if milestone.validation else None,
+            milestone.best,
+        )
+        for milestone in submission_history(state)
     )
     bests = [point.best for point in points if point.best is not None]
     anchor, final = state.opened.task.environment.random_anchor, bests[-1] if bests else None
@@ -97,7 +102,7 @@ def _largest_jump(
         return None, None
     ends = [(baseline, 0), *((point.best, point.spent) for point in points if point.best is not None)]
     rises = [(later - max(before, baseline), spent) for (before, _), (later, spent) in pairwise(ends)]
-    rise, spent = max(rises, key=lambda one: one[0])
+    rise, spent = max(rises, key=lambda jump: jump[0])
     return rise / (final - baseline), spent
 
 
@@ -105,13 +110,13 @@ def _last_gain_at(state: RunState) -> int | None:
     """Return the episodes spent at the last submission that was better, beyond noise, than the last such one."""
     best: Sequence[float] | None = None
     at: int | None = None
-    for one in submission_history(state):
-        if one.validation is None or not math.isfinite(one.validation.mean):
+    for milestone in submission_history(state):
+        if milestone.validation is None or not math.isfinite(milestone.validation.mean):
             continue
-        returns = state.rollout(Split.VALIDATION, one.submission.charged.checkpoint).returns
+        returns = state.rollout(Split.VALIDATION, milestone.submission.charged.checkpoint).returns
         better = gain(best, returns) if best is not None else None
         if best is None or (better is not None and better.is_real):
-            best, at = returns, one.spent
+            best, at = returns, milestone.spent
     return at
 
 
@@ -120,7 +125,7 @@ def _area(points: Sequence[Point], budget: int, scale: Scale) -> float | None:
     if not math.isfinite(scale.best) or not math.isfinite(scale.random):
         return None
     ends = [*(point.spent for point in points[1:]), budget]
-    heights = (0.0 if one.best is None else normalised(one.best, scale.random, scale.best) for one in points)
+    heights = (0.0 if point.best is None else normalised(point.best, scale.random, scale.best) for point in points)
     widths = (end - point.spent for point, end in zip(points, ends, strict=True))
     return math.fsum(height * width for height, width in zip(heights, widths, strict=True)) / budget
 
@@ -134,18 +139,18 @@ def _reached(points: Sequence[Point], baseline: float | None, final: float | Non
 
 def table(curve: LearningCurve) -> Table:
     """Return the curve, point by point."""
-    rows = tuple((one.submit_index, one.spent, one.validation_mean, one.best) for one in curve.points)
+    rows = tuple((point.submit_index, point.spent, point.validation_mean, point.best) for point in curve.points)
     return table_of("learning_curve", ("submission", "spent", "validation", "best so far"), rows)
 
 
 def summary(curves: Sequence[LearningCurve]) -> Mapping[str, Cell]:
     """Return means over runs; of episodes to a share, over those runs that improved."""
     return {
-        "area": mean(one.area for one in curves),
-        "area to published": mean(one.area_to_published for one in curves),
-        **{f"episodes to {part:.0%}": mean(one.episodes_to[f"{part:.0%}"] for one in curves) for part in SHARES},
-        "largest jump": mean(one.largest_jump for one in curves),
-        "plateau": mean(one.plateau for one in curves),
+        "area": mean(curve.area for curve in curves),
+        "area to published": mean(curve.area_to_published for curve in curves),
+        **{f"episodes to {part:.0%}": mean(curve.episodes_to[f"{part:.0%}"] for curve in curves) for part in SHARES},
+        "largest jump": mean(curve.largest_jump for curve in curves),
+        "plateau": mean(curve.plateau for curve in curves),
     }
 
 

@@ -43,23 +43,25 @@ class Topologies:
 def measure(record: RunRecord) -> Topologies:
     """Return a run's programs."""
     found = lineage(record)
-    known = [one for one in found if one.topology is not None]
-    bests = [None, *best_so_far(one.validation_mean for one in found)]
-    numbers = dict.fromkeys(one.topology for one in known)
+    known = [descent for descent in found if descent.topology is not None]
+    bests = [None, *best_so_far(descent.validation_mean for descent in found)]
+    numbers = dict.fromkeys(descent.topology for descent in known)
     return Topologies(
-        topologies=tuple(_topology([one for one in known if one.topology == number], bests) for number in numbers),
+        topologies=tuple(
+            _topology([descent for descent in known if descent.topology == number], bests) for number in numbers
+        ),
         rollbacks=_rollbacks(known),
-        preserved=mean(one.preserved for one in found[1:]),
+        preserved=mean(descent.preserved for descent in found[1:]),
     )
 
 
 def _topology(own: Sequence[Descent], bests: Sequence[float | None]) -> Topology:
     first = own[0].submit_index
-    best, before = best_so_far(one.validation_mean for one in own)[-1], bests[first]
+    best, before = best_so_far(descent.validation_mean for descent in own)[-1], bests[first]
     return Topology(
         first=first,
         submissions=len(own),
-        episodes=sum(one.episodes for one in own),
+        episodes=sum(descent.episodes for descent in own),
         validation_best=best,
         gain=None if best is None or before is None else best - before,
     )
@@ -69,10 +71,10 @@ def _rollbacks(known: Iterable[Descent]) -> int:
     """Return how many submissions have a topology that was there before, but not right before."""
     seen: set[int | None] = set()
     count, last = 0, None
-    for one in known:
-        count += one.topology in seen and one.topology != last
-        seen.add(one.topology)
-        last = one.topology
+    for descent in known:
+        count += descent.topology in seen and descent.topology != last
+        seen.add(descent.topology)
+        last = descent.topology
     return count
 
 
@@ -80,20 +82,22 @@ def table(found: Topologies) -> Table:
     """Return what came of each topology."""
     columns = ("topology", "first", "submissions", "episodes", "best validation", "gain")
     rows = tuple(
-        (number, one.first, one.submissions, one.episodes, one.validation_best, one.gain)
-        for number, one in enumerate(found.topologies)
+        (number, topology.first, topology.submissions, topology.episodes, topology.validation_best, topology.gain)
+        for number, topology in enumerate(found.topologies)
     )
     return table_of("topologies", columns, rows)
 
 
 def summary(runs: Sequence[Topologies]) -> Mapping[str, Cell]:
     """Return means over runs; episodes a topology over all topologies of all of them."""
-    every = [one for run in runs for one in run.topologies]
+    every = [topology for run in runs for topology in run.topologies]
     return {
         "topologies": mean(len(run.topologies) for run in runs),
-        "episodes a topology": share(sum(one.episodes for one in every), len(every)),
+        "episodes a topology": share(sum(topology.episodes for topology in every), len(every)),
         "longest stay": mean(_longest(run) for run in runs),
-        "gaining topologies": share(sum(one.gain is not None and one.gain > 0 for one in every), len(every)),
+        "gaining topologies": share(
+            sum(topology.gain is not None and topology.gain > 0 for topology in every), len(every)
+        ),
         "rollbacks": mean(run.rollbacks for run in runs),
         "preserved": mean(run.preserved for run in runs),
     }
@@ -101,7 +105,10 @@ def summary(runs: Sequence[Topologies]) -> Mapping[str, Cell]:
 
 def _longest(run: Topologies) -> float | None:
     """Return the share of episodes that the topology with the most of them got."""
-    return share(max((one.episodes for one in run.topologies), default=0), sum(one.episodes for one in run.topologies))
+    return share(
+        max((topology.episodes for topology in run.topologies), default=0),
+        sum(topology.episodes for topology in run.topologies),
+    )
 
 
 DIAGNOSTIC = Diagnostic(measure, table, summary)

@@ -1,1 +1,1 @@
-"""What figures are drawn with."""
+"""The tools that figures are drawn with."""

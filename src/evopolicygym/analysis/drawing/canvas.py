@@ -1,6 +1,6 @@
-"""What figures are drawn on: matplotlib's objects, without its global state, in one style, as bytes that never differ.
+"""The canvas of figures: matplotlib's objects without its global state, in one style, saved as reproducible bytes.
 
-Sizes are inches of the printed page; no text is smaller than eight points. What is drawn is in ``analysis/figures/``.
+Sizes are inches of the printed page; no text is smaller than eight points.
 """
 
 import io
@@ -8,12 +8,15 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from evopolicygym.analysis.drawing.figure import EXTRA
-from evopolicygym.analysis.drawing.looks import GREY, Look
+import numpy as np
+
+from evopolicygym.analysis.drawing.figure import EXTRA, GREY, Look
 from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.ranking.bootstrap import Floats
 from evopolicygym.core.errors import MissingExtra, UnknownName
 
 try:
@@ -30,6 +33,7 @@ try:
     from matplotlib.transforms import Bbox
 except ImportError as error:
     raise MissingExtra("A figure (--no-figures writes tables alone)", EXTRA, str(error.name or error)) from error
+
 
 __all__ = [
     "Axes", "Figure", "FuncFormatter", "Line2D", "Patch", "few_ticks", "finite", "foot", "key", "keyed", "name_rows",
@@ -193,7 +197,7 @@ def number(value: float) -> str:
 def foot(figure: Figure, label: str = "", keys: Iterable[Any] = (), *, side: str = "") -> None:
     """Say what the panels share along x and y, and below them what is what; the figure grows by what that takes."""
     keys = list(keys)
-    longest = max((len(one.get_label()) for one in keys), default=0)
+    longest = max((len(key.get_label()) for key in keys), default=0)
     columns = max(1, min(int(WIDTH / (0.62 + 0.07 * longest)), len(keys)))
     below = 0.1 + KEY_HEIGHT * math.ceil(len(keys) / columns) if keys else 0.0
     taken = below + (LABEL_HEIGHT if label else 0.0)
@@ -222,3 +226,45 @@ def keyed(name: str) -> str:
 def finite(*values: float | None) -> bool:
     """Return whether all numbers are there and can be drawn."""
     return all(value is not None and math.isfinite(value) for value in values)
+
+
+Point = tuple[float, float | None]
+"""A place, and what holds from there to the next point; None where nothing is known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Several step functions as one; not a number where one of them isn't known."""
+
+    at: Floats
+    mean: Floats
+    low: Floats
+    high: Floats
+
+
+def band(curves: Iterable[Sequence[Point]], end: float) -> Band | None:
+    """Return the band of some curves, each of which holds to the end; None where there is nowhere all are known."""
+    known = [[(at, value) for at, value in curve if value is not None and math.isfinite(value)] for curve in curves]
+    if not known or not all(known):
+        return None
+    grid = np.array(sorted({at for curve in known for at, _ in curve if at <= end} | {end}), dtype=float)
+    values = np.array([_held(curve, grid) for curve in known])
+    return Band(grid, values.mean(axis=0), values.min(axis=0), values.max(axis=0))
+
+
+def _held(curve: Sequence[tuple[float, float]], grid: Floats) -> Floats:
+    places, values = np.array([at for at, _ in curve]), np.array([value for _, value in curve])
+    before = np.searchsorted(places, grid, side="right") - 1
+    return np.where(before >= 0, values[before], np.nan)
+
+
+def draw_band(axes: Axes, found: Band, look: Look, *, repeats: int) -> None:
+    """Draw a band in an entry's look; of one repeat there is a line only."""
+    axes.plot(
+        found.at, found.mean, drawstyle="steps-post", color=look.colour, linestyle=look.line, marker=look.marker,
+        markevery=max(1, len(found.at) // 4), markersize=3.5,
+    )  # fmt: skip
+    if repeats > 1:
+        axes.fill_between(
+            found.at, found.low, found.high, step="post", color=look.colour, alpha=0.15, linewidth=0, zorder=1
+        )

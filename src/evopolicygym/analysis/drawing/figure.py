@@ -1,19 +1,22 @@
-"""What a figure is, and how it is found.
+"""A figure, the registry of figures, and the styles and names of what figures show.
 
-A figure is one file of this room that defines ``FIGURE``, an entry point of the group ``evopolicygym.figures``, or
-``package.module:ATTRIBUTE``. What it is drawn with is described in ``canvas.py``, where it goes, in the room
-``report/``.
+A figure is a file of ``figures/`` that defines ``FIGURE``, an entry point of the group ``evopolicygym.figures``, or
+``package.module:ATTRIBUTE``. Entries and kinds of edit look the same in all figures: they differ by colour, and without
+colour by marker, line or hatch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from evopolicygym.analysis.findings import Findings
+from evopolicygym.analysis.lineage.edits import ASIDE, COUNTED, EditKind
 from evopolicygym.core.registry import Registry
+from evopolicygym.core.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 FIGURES = Registry(
     kind="figure",
@@ -38,3 +41,78 @@ class Drawing:
     """Returns a figure of any findings, none included; a pure function."""
     needs: tuple[str, ...] = ()
     """Diagnostics that it draws."""
+
+
+Line = Literal["-"] | tuple[float, tuple[float, ...]]
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's, distinguished by colour-blind readers too; their yellow is not seen on white, and left out."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES: tuple[Line, ...] = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
+HATCHES = ("", "////", "...", "xxxx", "\\\\\\\\", "++", "||||")
+GREY, PALE = "#767676", "#E9E9E9"
+LONGEST = 30
+"""Characters of a name in a figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one entry is drawn."""
+
+    colour: str
+    marker: str
+    line: Line
+
+
+def look(place: int) -> Look:
+    """Return the look of the entry at a place; the first 280 have different ones."""
+    return Look(COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)], LINES[place % len(LINES)])
+
+
+def looks(findings: Findings) -> dict[str, Look]:
+    """Return the look of each entry, the same in all figures: those that were played, then the shipped ones."""
+    standings = findings.board.standings if findings.board else ()
+    labels = dict.fromkeys([*findings.labels, *(standing.entry.label for standing in standings)])
+    return {label: look(place) for place, label in enumerate(labels)}
+
+
+def names(labels: Iterable[str], longest: int = LONGEST) -> dict[str, str]:
+    """Return what labels are called in a figure: short, in one line, and different where the labels are."""
+    found: dict[str, str] = {}
+    for label in labels:
+        name, again = shortened(label, longest), 2
+        while name in found.values():
+            name, again = f"{shortened(label, longest - 4)} ({again})", again + 1
+        found[label] = name
+    return found
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """Return a text in one line of so many characters; an ellipsis stands for its middle where it is longer."""
+    text = printable(text)
+    tail = longest // 3
+    return text if len(text) <= longest else f"{text[: longest - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
+
+
+KINDS = (*COUNTED, *ASIDE)
+"""In the order in which they are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditLook:
+    """How one kind of edit is drawn."""
+
+    colour: str
+    hatch: str
+    """Of a bar."""
+    marker: str
+    """Of a point."""
+
+
+EDIT_LOOKS: Mapping[EditKind, EditLook] = {
+    EditKind.STRUCTURAL: EditLook(COLOURS[0], HATCHES[0], "s"),
+    EditKind.PARAMETRIC: EditLook(COLOURS[4], HATCHES[1], "o"),
+    EditKind.COSMETIC: EditLook(COLOURS[3], HATCHES[2], "P"),
+    EditKind.REVERT: EditLook(COLOURS[2], HATCHES[4], "v"),
+    EditKind.REPAIR: EditLook(COLOURS[1], HATCHES[3], "^"),
+    EditKind.NONE: EditLook(GREY, HATCHES[2], "."),
+}

@@ -1,8 +1,7 @@
-"""What knobs do to scores: means of levels, and paired differences between levels.
+"""The effects of knobs on scores: means of levels, and paired differences between levels.
 
-A pair is two runs of one agent on one environment with one seed that differ in one knob alone. Differences are of
-normalised scores, held-out case by held-out case; intervals are described in ``estimate.py``, the estimand in
-docs/measure/effects.md.
+A pair is two runs of an agent on an environment with the same seed that differ in one knob alone. Differences are of
+normalised scores, held-out case by held-out case. ``docs/measure/effects.md`` defines the estimand.
 """
 
 from collections import defaultdict
@@ -13,15 +12,98 @@ from typing import Any
 
 import numpy as np
 
-from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, mean_estimate
-from evopolicygym.analysis.effects.knobs import agent_of, knobs_that_differ, level_of, refuse_other_differences
-from evopolicygym.analysis.effects.student import holm
+from evopolicygym.analysis.effects.estimate import MeanEstimate, MeasuredGroup, Spread, holm, mean_estimate
 from evopolicygym.analysis.ranking.bootstrap import Floats
-from evopolicygym.analysis.ranking.comparability import distinct_runs
+from evopolicygym.analysis.ranking.comparability import OF_ENTRIES, differences, distinct_runs, property_of
 from evopolicygym.analysis.ranking.leaderboard import TaskScale, ranked_among, scale_on
 from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
 from evopolicygym.analysis.results import RunResult
-from evopolicygym.core.errors import UsageError
+from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.options import RUN_OPTIONS
+
+HARNESS, MODEL = "harness", "model"
+ALLOWANCE = {"max_cost": "cost", "max_tokens": "tokens", "max_time": "seconds", "max_turns": "turns"}
+"""Knobs of an agent's allowance, and what an allowance calls them."""
+RECORDED = {option.name: option.record_field or option.name for option in RUN_OPTIONS if option.is_knob}
+"""The property of a run that holds a knob's level."""
+DEFAULTS = {option.name: option.default for option in RUN_OPTIONS if option.is_knob}
+KNOBS = (*RECORDED, HARNESS)
+"""What effects can be asked of."""
+UNASKED = {HARNESS, MODEL}
+"""Those that are compared only where somebody asks for it."""
+OF_TASK = {name: recorded for name, recorded in RECORDED.items() if recorded in OF_ENTRIES}
+
+
+def level_of(run: RunResult, knob: str) -> Any:  # noqa: ANN401 - any knob's
+    """Return the level that a run has of a knob."""
+    if knob == HARNESS:
+        return run.agent
+    if knob in ALLOWANCE:
+        return getattr(run.allowance, ALLOWANCE[knob])
+    return property_of(run, RECORDED[knob])
+
+
+def agent_of(run: RunResult, knobs: Iterable[str]) -> tuple[Hashable, ...]:
+    """Return what agent played a run, all that it is but for the knobs that are compared."""
+    own = {HARNESS: run.agent, MODEL: run.model, "effort": run.effort}
+    own |= {name: level_of(run, name) for name in ALLOWANCE}
+    named = run.options_text, *run.command, *run.programs, run.given_label
+    return (*(own[name] for name in own if name not in set(knobs)), *named)
+
+
+def knobs_that_differ(runs: Sequence[RunResult], asked: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
+    """Return the levels of each knob that is asked for, or that differs between runs of an agent on a task.
+
+    Raises ``UsageError`` where there is no such knob, or nothing differs.
+    """
+    if unknown := [name for name in asked if name not in KNOBS]:
+        raise UnknownName("knob", unknown[0], KNOBS)
+    found = {name: _levels(runs, name) for name in asked or KNOBS if asked or _differs(runs, name)}
+    several = {name: levels for name, levels in found.items() if len(levels) > 1}
+    if not several or len(several) < len(asked):
+        alike = ", ".join(name for name in asked if name not in several) or "every knob"
+        raise UsageError(
+            f"All {len(runs)} runs have the same level of {alike}; effects are of runs whose knobs differ. What works: "
+            f"a suite that crosses one, such as evopolicygym suite NAME --cross budget=8,32, or several directories."
+        )
+    return several
+
+
+def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) -> None:
+    """Raise ``UsageError`` where runs on a task differ in more than the knobs."""
+    by = {OF_TASK[name] for name in knobs if name in OF_TASK}
+    if found := differences(runs, by):
+        listed = "\n- ".join(found.values())
+        named = [name for name, recorded in OF_TASK.items() if recorded in found]
+        ways = ["name only the runs of one suite (one directory or several)"]
+        ways += [f"compare these levels too, with --knobs {','.join([*knobs, *named])}"] if named else []
+        raise UsageError(
+            f"These runs differ in more than {', '.join(knobs)}:\n- {listed}\nWhat works: {', or '.join(ways)}."
+        )
+
+
+def _differs(runs: Sequence[RunResult], knob: str) -> bool:
+    """Return whether a knob differs between runs; one of an agent only where it is the same agent but for it."""
+    if knob in UNASKED:
+        return False
+    levels: dict[Hashable, set[str]] = defaultdict(set)
+    for run in runs:
+        levels[() if knob in OF_TASK else (run.task, agent_of(run, [knob]))].add(str(level_of(run, knob)))
+    return any(len(each) > 1 for each in levels.values())
+
+
+def _levels(runs: Sequence[RunResult], knob: str) -> tuple[Any, ...]:
+    """Return the levels in order: numbers by size, else the default first; no limit is the largest."""
+    found: Mapping[str, Any] = {str(level): level for level in (level_of(run, knob) for run in runs)}
+    numbers = all(level is None or isinstance(level, (int, float)) for level in found.values())
+
+    def order(level: Any) -> tuple[bool, Any]:  # noqa: ANN401 - any knob's
+        if numbers:
+            return (level is None, level or 0)
+        return (level != DEFAULTS.get(knob), str(level))
+
+    return tuple(sorted(found.values(), key=order))
+
 
 FAR_BELOW = -1.0
 """A normalised mean below this moves an average over environments more than any success can."""
@@ -74,12 +156,12 @@ class Effects:
     @property
     def overall(self) -> tuple[LevelDifference, ...]:
         """The differences over all environments."""
-        return tuple(one for one in self.differences if not one.environment)
+        return tuple(contrast for contrast in self.differences if not contrast.environment)
 
     @property
     def by_environment(self) -> tuple[LevelDifference, ...]:
         """The differences of each environment."""
-        return tuple(one for one in self.differences if one.environment)
+        return tuple(contrast for contrast in self.differences if contrast.environment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +223,7 @@ def effects_of(
 
 def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[str, TaskScale], list[str]]:
     """Return what 0 and 1 of normalised scores are by task, and what a reader has to know of the runs."""
-    named = [replace(run, label=f"{agent_of(run, knobs)}{_levels(run, knobs)}") for run in runs]
+    named = [replace(run, label=f"{agent_of(run, knobs)}{_levels_of(run, knobs)}") for run in runs]
     table = score_table(named, (), TableFilter(mix=True))
     counts = ranked_among(table, partial=False)
     scales = {task.name: scale for task in table.tasks if (scale := scale_on(table, task.name, counts))}
@@ -152,14 +234,14 @@ def _scales(runs: Sequence[RunResult], knobs: Mapping[str, Any]) -> tuple[dict[s
     return scales, notes
 
 
-def _levels(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
+def _levels_of(run: RunResult, knobs: Iterable[str]) -> dict[str, Any]:
     return {knob: level_of(run, knob) for knob in knobs}
 
 
 def _scored(run: RunResult, knobs: Mapping[str, Any], scale: TaskScale) -> ScoredRun:
     returns = run.held_out_returns or (scale.low,) * max(1, run.held_out_cases)
     scores = (np.array(returns, dtype=float) - scale.low) / (scale.best - scale.low)
-    return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels(run, knobs), scores)
+    return ScoredRun(run.task, agent_of(run, knobs), run.seed, _levels_of(run, knobs), scores)
 
 
 Block = Mapping[str, list[ScoredRun]]
@@ -168,13 +250,13 @@ Block = Mapping[str, list[ScoredRun]]
 
 def _blocks(runs: Iterable[ScoredRun], knob: str) -> list[Block]:
     found: dict[Hashable, dict[str, list[ScoredRun]]] = defaultdict(lambda: defaultdict(list))
-    for one in runs:
-        found[one.block(knob)][str(one.levels[knob])].append(one)
+    for run in runs:
+        found[run.block(knob)][str(run.levels[knob])].append(run)
     return [dict(block) for block in found.values()]
 
 
 def _at(block: Block, level: object) -> Floats:
-    return _mean([one.scores for one in block[str(level)]])
+    return _mean([run.scores for run in block[str(level)]])
 
 
 def _mean(several: Sequence[Floats]) -> Floats:
@@ -206,7 +288,7 @@ def _differences(
     ]
     if not pairs:
         return []
-    names = sorted({one.environment for one, _ in pairs})
+    names = sorted({run.environment for run, _ in pairs})
 
     def row(environment: str, those: Sequence[tuple[ScoredRun, Floats]]) -> LevelDifference:
         estimate = mean_estimate(_groups(those))
@@ -226,8 +308,8 @@ def _first(block: Block) -> ScoredRun:
 def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]:
     """Return what was measured by environment and agent; a row is a seed, over all levels of the other knobs."""
     rows: dict[tuple[str, Hashable], dict[int, list[Floats]]] = defaultdict(lambda: defaultdict(list))
-    for one, values in measured:
-        rows[one.environment, one.agent][one.seed].append(values)
+    for run, values in measured:
+        rows[run.environment, run.agent][run.seed].append(values)
     return [
         MeasuredGroup(environment, np.array([_mean(each) for each in seeds.values()]))
         for (environment, _), seeds in rows.items()
@@ -235,13 +317,15 @@ def _groups(measured: Iterable[tuple[ScoredRun, Floats]]) -> list[MeasuredGroup]
 
 
 def _adjusted(found: Sequence[LevelDifference]) -> list[LevelDifference]:
-    known = [one.difference.p for one in found if one.difference.p is not None]
+    known = [contrast.difference.p for contrast in found if contrast.difference.p is not None]
     adjusted = iter(holm(known))
-    return [replace(one, p_adjusted=None if one.difference.p is None else next(adjusted)) for one in found]
+    return [
+        replace(contrast, p_adjusted=None if contrast.difference.p is None else next(adjusted)) for contrast in found
+    ]
 
 
 def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iterable[str]:
-    spreads = {one.difference.spread for one in found}
+    spreads = {contrast.difference.spread for contrast in found}
     if Spread.AGENTS in spreads or Spread.ENVIRONMENTS in spreads:
         yield (
             "Where there is one repeat each, agents or environments stand for repeats: intervals are wider where the "
@@ -251,7 +335,9 @@ def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iter
         yield "Intervals of a single pair of runs cover the choice of cases only; no p-value is given for them."
     if Spread.NOTHING in spreads:
         yield "Differences without an interval are the same in every pair, or of a single case."
-    if low := sorted({f"{one.knob} {one.level}" for one in means if one.mean.value < FAR_BELOW}):
+    if low := sorted(
+        {f"{level_mean.knob} {level_mean.level}" for level_mean in means if level_mean.mean.value < FAR_BELOW}
+    ):
         yield f"Scores far below random play move the mean over environments at {', '.join(low)}: see each of them."
 
 

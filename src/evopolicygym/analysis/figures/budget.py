@@ -15,8 +15,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, Look, looks, names
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, Look, looks, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Allocation of the budget"
@@ -38,7 +37,7 @@ def draw(findings: Findings) -> Figure:
         return worded(TITLE, "No run has a submission.")
     called, look = names(entries, LONGEST), looks(findings)
     figure, cells = panels(
-        TITLE, [called[one] for one in entries], columns=COLUMNS, height=1.6, sharex=True, sharey=True
+        TITLE, [called[entry] for entry in entries], columns=COLUMNS, height=1.6, sharex=True, sharey=True
     )
     for axes, label in zip(cells, entries, strict=True):
         _draw_entry(axes, shown[label], look[label])
@@ -53,9 +52,9 @@ def draw(findings: Findings) -> Figure:
 
 def _draw_entry(axes: Axes, uses: Sequence[BudgetUse], look: Look) -> None:
     points = [
-        (100 * (one.spent - one.episodes) / use.budget, one.episodes, one.is_selected)
+        (100 * (spending.spent - spending.episodes) / use.budget, spending.episodes, spending.is_selected)
         for use in uses
-        for one in use.submissions
+        for spending in use.submissions
     ]
     axes.plot(
         [x for x, _, _ in points], [y for _, y, _ in points], marker=look.marker, color=look.colour, alpha=0.45,

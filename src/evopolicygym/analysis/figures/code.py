@@ -4,10 +4,19 @@ from collections.abc import Iterator
 
 from evopolicygym.analysis.diagnostics.budget import BudgetUse
 from evopolicygym.analysis.diagnostics.code import Code
-from evopolicygym.analysis.drawing.bands import Point, band, draw_band
-from evopolicygym.analysis.drawing.canvas import Figure, few_ticks, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import looks, names
+from evopolicygym.analysis.drawing.canvas import (
+    Figure,
+    Point,
+    band,
+    draw_band,
+    few_ticks,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.drawing.figure import Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Code over time"
@@ -39,7 +48,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_ylim(bottom=0)
         axes.set_xticks([0, 25, 50, 75, 100])
         few_ticks(axes.yaxis, 4, whole=True)
-    foot(figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="latest submission")
+    foot(figure, "budget spent (%)", [key(look[entry], shown[entry]) for entry in entries], side="latest submission")
     return figure
 
 

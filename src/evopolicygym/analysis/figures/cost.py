@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import looks, names
+from evopolicygym.analysis.drawing.figure import Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.ranking.leaderboard import Standing
 
@@ -12,28 +11,38 @@ TITLE = "Cost against score"
 WIDE = 30
 """How many times the least the most may be before the axis is logarithmic."""
 AXES: Sequence[tuple[str, str, Callable[[Standing], float | None]]] = (
-    ("money", "US dollars of a pass over its tasks", lambda one: one.cost),
-    ("tokens", "tokens of a pass over its tasks", lambda one: one.tokens),
+    ("money", "US dollars of a pass over its tasks", lambda standing: standing.cost),
+    ("tokens", "tokens of a pass over its tasks", lambda standing: standing.tokens),
 )
 
 
 @styled
 def draw(findings: Findings) -> Figure:
     """Return the figure: a panel for money and one for tokens, as far as they are known."""
-    standings = [one for one in findings.board.standings if not one.entry.is_shipped] if findings.board else []
+    standings = (
+        [standing for standing in findings.board.standings if not standing.entry.is_shipped] if findings.board else []
+    )
     known = [
         (title, label, found)
         for title, label, of in AXES
-        if (found := [(one, value) for one in standings if (value := of(one)) is not None and finite(value)])
+        if (
+            found := [
+                (standing, value) for standing in standings if (value := of(standing)) is not None and finite(value)
+            ]
+        )
     ]
     if not known:
         return worded(TITLE, "No entry's runs all tell what they cost: agents without a model use no tokens.")
-    entries = [one.entry.label for one in standings if any(one is each for *_, found in known for each, _ in found)]
+    entries = [
+        standing.entry.label
+        for standing in standings
+        if any(standing is each for *_, found in known for each, _ in found)
+    ]
     look, shown = looks(findings), names(entries)
     figure, cells = panels(TITLE, [title for title, *_ in known], columns=2, height=2.3, sharey=True)
     for axes, (_, label, found) in zip(cells, known, strict=True):
-        for one, value in found:
-            own, score = look[one.entry.label], one.rank_score
+        for standing, value in found:
+            own, score = look[standing.entry.label], standing.rank_score
             if score.interval:
                 axes.plot([value, value], [score.interval.low, score.interval.high], color=own.colour)
             axes.plot([value], [score.value], own.marker, color=own.colour, markersize=6)
@@ -41,7 +50,7 @@ def draw(findings: Findings) -> Figure:
         axes.set_xlabel(label)
         axes.set_ylim(-0.03, 1.03)
     cells[0].set_ylabel("mean rank score, 1 is best\n(line: 95 % interval)")
-    foot(figure, keys=[key(look[one], shown[one]) for one in entries])
+    foot(figure, keys=[key(look[entry], shown[entry]) for entry in entries])
     return figure
 
 

@@ -6,11 +6,9 @@ from typing import Any
 
 from evopolicygym.analysis.diagnostics.edits import Edits, total
 from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.edit_looks import EDIT_LOOKS, KINDS
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import names
+from evopolicygym.analysis.drawing.figure import EDIT_LOOKS, KINDS, Drawing, names
 from evopolicygym.analysis.findings import Findings
-from evopolicygym.analysis.lineage.edit_kind import COUNTED, EditKind
+from evopolicygym.analysis.lineage.edits import COUNTED, EditKind
 
 TITLE = "Edits and whether they paid"
 MOST = 15
@@ -52,7 +50,7 @@ def draw(findings: Findings) -> Figure:
 
 
 def _draw_shares(axes: Axes, row: int, runs: Sequence[Edits]) -> None:
-    counts = Counter(one.edit for edits in runs for one in edits.submissions if one.edit)
+    counts = Counter(descent.edit for edits in runs for descent in edits.submissions if descent.edit)
     left = 0.0
     for kind in KINDS:
         if not counts[kind]:

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, Patch, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import COLOURS, HATCHES, names
+from evopolicygym.analysis.drawing.figure import COLOURS, HATCHES, Drawing, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
@@ -16,9 +15,9 @@ MOST = 25
 """Entries that are shown, the best."""
 LONGEST = 24
 STATUSES = tuple(
-    one.value for one in SubmissionStatus if one not in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}
+    status.value for status in SubmissionStatus if status not in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}
 )
-REASONS = tuple(one.value for one in FailureReason)
+REASONS = tuple(reason.value for reason in FailureReason)
 PARTS = (*STATUSES, *REASONS)
 NARROWEST = 10.0
 """Percent of the shortest axis."""
@@ -35,12 +34,14 @@ def draw(findings: Findings) -> Figure:
     titles = ["submissions not loaded", "train episodes failed"]
     figure, (left, right) = panels(TITLE, titles, columns=2, height=0.9 + 0.26 * len(entries), sharey=True)
     for row, label in enumerate(entries):
-        own = [found for one, found in runs if one == label]
+        own = [found for entry, found in runs if entry == label]
         submissions = sum(len(found.submissions) for found in own)
         episodes = sum(found.episodes for found in own)
         _draw_shares(left, row, _summed(found.statuses for found in own), STATUSES, submissions)
         _draw_shares(right, row, _summed(found.reasons for found in own), REASONS, episodes)
-        judged = [one.mended for found in own for one in found.submissions if one.mended is not None]
+        judged = [
+            submission.mended for found in own for submission in found.submissions if submission.mended is not None
+        ]
         if judged:
             right.text(
                 1.02, row, f"{sum(judged)}/{len(judged)}", transform=right.get_yaxis_transform(), va="center",
@@ -61,8 +62,8 @@ def draw(findings: Findings) -> Figure:
 
 def _summed(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
     total: Counter[str] = Counter()
-    for one in counts:
-        total.update(one)
+    for count in counts:
+        total.update(count)
     return total
 
 

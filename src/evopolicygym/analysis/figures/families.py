@@ -1,8 +1,7 @@
 """Rank scores by family of tasks: where an entry is good."""
 
 from evopolicygym.analysis.drawing.canvas import Figure, foot, name_rows, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 
@@ -20,25 +19,25 @@ def draw(findings: Findings) -> Figure:
     board = findings.board
     if board is None or not board.standings:
         return worded(TITLE, "No entry has a finished run.")
-    rows = [one for one in board.standings if one.has_score][:MOST]
+    rows = [standing for standing in board.standings if standing.has_score][:MOST]
     families = list(dict.fromkeys(task.family for task in board.tasks))
-    titles = [shortened(one, LONGEST) for one in families]
+    titles = [shortened(family, LONGEST) for family in families]
     figure, cells = panels(TITLE, titles, columns=COLUMNS, height=0.55 + 0.2 * len(rows), sharex=True, sharey=True)
-    look, shown = looks(findings), names(one.entry.label for one in rows)
+    look, shown = looks(findings), names(standing.entry.label for standing in rows)
     for axes, family in zip(cells, families, strict=True):
-        for row, one in enumerate(rows):
-            score = one.families.get(family)
+        for row, standing in enumerate(rows):
+            score = standing.families.get(family)
             if score is None:
                 continue
-            own = look[one.entry.label]
-            colour = GREY if one.entry.kind == ANCHOR else own.colour
+            own = look[standing.entry.label]
+            colour = GREY if standing.entry.kind == ANCHOR else own.colour
             if score.interval:
                 axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
-            face = "white" if one.entry.is_shipped else colour
+            face = "white" if standing.entry.is_shipped else colour
             axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face)
         axes.set_xticks([0, 0.5, 1], ["0", "½", "1"])
         axes.set_xlim(-0.08, 1.08)
-        name_rows(axes, [shown[one.entry.label] for one in rows])
+        name_rows(axes, [shown[standing.entry.label] for standing in rows])
         axes.tick_params(labelbottom=True)
     foot(figure, "mean rank score over the family's tasks, 1 is best (line: 95 % interval)")
     return figure

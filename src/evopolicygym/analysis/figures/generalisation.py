@@ -17,8 +17,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import Estimate, estimate, mean
 
@@ -56,8 +55,8 @@ def draw(findings: Findings) -> Figure:
     figure, cells = panels(TITLE, [shortened(task, LONGEST) for task in found], columns=COLUMNS, height=1.6)
     for axes, own in zip(cells, found.values(), strict=True):
         _draw_task(axes, own, entries, look)
-    keys = [key(look[one], shown[one]) for one in entries if any(one in own for own in found.values())]
-    if any(one.best_other is not None for own in found.values() for one in own.values()):
+    keys = [key(look[entry], shown[entry]) for entry in entries if any(entry in own for own in found.values())]
+    if any(means.best_other is not None for own in found.values() for means in own.values()):
         keys.append(Line2D([], [], color="black", linestyle="", marker="_", markersize=9, label="best not selected"))
     foot(figure, keys=keys, side="mean return ± s.e.")
     return figure
@@ -67,14 +66,14 @@ def _means(runs: Sequence[Generalisation]) -> _EntryMeans | None:
     chosen = [run.selected for run in runs if run.selected]
     if not chosen:
         return None
-    splits = {split: _over([getattr(one, split) for one in chosen]) for split in SPLITS}
+    splits = {split: _over([getattr(checkpoint, split) for checkpoint in chosen]) for split in SPLITS}
     return _EntryMeans(splits, mean(run.best_other for run in runs))
 
 
 def _over(repeats: Sequence[Estimate | None]) -> Estimate | None:
     """Return the mean over repeats, with its standard error over them; of one repeat, its own over cases."""
-    known = [one for one in repeats if one is not None and math.isfinite(one.mean)]
-    return known[0] if len(known) == 1 else estimate([one.mean for one in known]) if known else None
+    known = [repeat for repeat in repeats if repeat is not None and math.isfinite(repeat.mean)]
+    return known[0] if len(known) == 1 else estimate([mean.mean for mean in known]) if known else None
 
 
 def _draw_task(axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str], look: Mapping[str, Look]) -> None:
@@ -83,13 +82,13 @@ def _draw_task(axes: Axes, own: Mapping[str, _EntryMeans], entries: Sequence[str
             continue
         aside = SPREAD * ((place + 0.5) / len(entries) - 0.5)
         style, means = look[label], own[label]
-        points = [(at + aside, one) for at, split in enumerate(SPLITS) if (one := means.splits[split])]
-        for at, one in points:
-            error = one.standard_error
+        points = [(at + aside, mean) for at, split in enumerate(SPLITS) if (mean := means.splits[split])]
+        for at, mean in points:
+            error = mean.standard_error
             if error is not None and finite(error):
-                axes.plot([at, at], [one.mean - error, one.mean + error], color=style.colour)
+                axes.plot([at, at], [mean.mean - error, mean.mean + error], color=style.colour)
         axes.plot(
-            [at for at, _ in points], [one.mean for _, one in points], color=style.colour, marker=style.marker,
+            [at for at, _ in points], [mean.mean for _, mean in points], color=style.colour, marker=style.marker,
             linestyle=style.line, linewidth=0.9,
         )  # fmt: skip
         if means.best_other is not None and finite(means.best_other):

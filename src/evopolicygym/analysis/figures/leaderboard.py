@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from evopolicygym.analysis.drawing.canvas import SMALL, Axes, Figure, name_rows, sheet_of, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, looks, names
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, looks, names
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Standing
@@ -22,19 +21,19 @@ def draw(findings: Findings) -> Figure:
     board = findings.board
     if board is None or not board.standings:
         return worded(TITLE, "No entry has a finished run.")
-    rows = [one for one in board.standings if one.has_score][:MOST]
+    rows = [standing for standing in board.standings if standing.has_score][:MOST]
     figure = sheet_of(TITLE, 1.0 + 0.24 * len(rows))
     axes = figure.subplots()
     look = looks(findings)
-    for row, one in enumerate(rows):
-        own, score = look[one.entry.label], one.rank_score
-        colour = GREY if one.entry.kind == ANCHOR else own.colour
+    for row, standing in enumerate(rows):
+        own, score = look[standing.entry.label], standing.rank_score
+        colour = GREY if standing.entry.kind == ANCHOR else own.colour
         if score.interval:
             axes.plot([score.interval.low, score.interval.high], [row, row], color=colour)
-        face = "white" if one.entry.is_shipped else colour
+        face = "white" if standing.entry.is_shipped else colour
         axes.plot([score.value], [row], own.marker, color=colour, markerfacecolor=face, markersize=6)
-    shown = names(one.entry.label for one in rows)
-    name_rows(axes, [shown[one.entry.label] + _coverage(board, one) for one in rows])
+    shown = names(standing.entry.label for standing in rows)
+    name_rows(axes, [shown[standing.entry.label] + _coverage(board, standing) for standing in rows])
     axes.set_xlim(-0.03, 1.03)
     axes.set_xlabel(f"mean rank score over {_tasks(len(board.tasks))}, 1 is best (line: 95 % interval)")
     _mark_tiers(axes, rows)
@@ -57,15 +56,15 @@ def _mark_tiers(axes: Axes, rows: Sequence[Standing]) -> None:
 
 def _stretches(rows: Sequence[Standing]) -> Iterator[tuple[int, int, int]]:
     first = 0
-    for row, one in enumerate(rows):
-        if row + 1 == len(rows) or rows[row + 1].tier != one.tier:
-            if one.tier is not None:
-                yield one.tier, first, row
+    for row, standing in enumerate(rows):
+        if row + 1 == len(rows) or rows[row + 1].tier != standing.tier:
+            if standing.tier is not None:
+                yield standing.tier, first, row
             first = row + 1
 
 
-def _coverage(board: Leaderboard, one: Standing) -> str:
-    return "" if one.complete else f" ({len(one.tasks)}/{len(board.tasks)})"
+def _coverage(board: Leaderboard, standing: Standing) -> str:
+    return "" if standing.complete else f" ({len(standing.tasks)}/{len(board.tasks)})"
 
 
 def _tasks(count: int) -> str:

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.analysis.drawing.bands import band, draw_band
 from evopolicygym.analysis.drawing.canvas import (
     Axes,
     Figure,
     Line2D,
+    band,
+    draw_band,
     few_ticks,
     finite,
     foot,
@@ -17,8 +18,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, Drawing, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 
 TITLE = "Learning curves"
@@ -47,11 +47,11 @@ def draw(findings: Findings) -> Figure:
     lines: dict[str, Line2D] = {}
     for axes, (task, found) in zip(cells, curves.items(), strict=True):
         lines |= _draw_ends(axes, findings, task)
-        _draw_task(axes, {one: found[one] for one in entries if one in found}, look)
+        _draw_task(axes, {entry: found[entry] for entry in entries if entry in found}, look)
     foot(
         figure,
         "train episodes spent",
-        [*(key(look[one], shown[one]) for one in entries), *lines.values()],
+        [*(key(look[entry], shown[entry]) for entry in entries), *lines.values()],
         side="best validation mean",
     )
     if len(findings.labels) > MOST:
@@ -78,8 +78,9 @@ def _draw_ends(axes: Axes, findings: Findings, task: str) -> dict[str, Line2D]:
     random = next((anchor.mean for anchor in anchors if anchor), None)
     standings = findings.board.standings if findings.board else ()
     published = [
-        one.tasks[task].cell.mean for one in standings if one.entry.kind == "agent" and one.entry.is_shipped
-        and task in one.tasks
+        standing.tasks[task].cell.mean for standing in standings
+        if standing.entry.kind == "agent" and standing.entry.is_shipped
+        and task in standing.tasks
     ]  # fmt: skip
     best = max((mean for mean in published if math.isfinite(mean)), default=None)
     ends: list[tuple[str, float | None, Line]] = [

@@ -4,10 +4,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from evopolicygym.analysis.diagnostics.learning_curve import LearningCurve
-from evopolicygym.analysis.drawing.bands import band, draw_band
-from evopolicygym.analysis.drawing.canvas import Axes, Figure, few_ticks, finite, foot, key, panels, styled, worded
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import Look, looks, names, shortened
+from evopolicygym.analysis.drawing.canvas import (
+    Axes,
+    Figure,
+    band,
+    draw_band,
+    few_ticks,
+    finite,
+    foot,
+    key,
+    panels,
+    styled,
+    worded,
+)
+from evopolicygym.analysis.drawing.figure import Drawing, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.core.score import normalised
 
@@ -31,11 +41,16 @@ def draw(findings: Findings) -> Figure:
         return worded(TITLE, "No run has improved.")
     entries = [label for label in findings.labels if any(label in found for found in families.values())][:MOST]
     look, shown = looks(findings), names(entries)
-    figure, cells = panels(TITLE, [shortened(one, LONGEST) for one in sorted(families)], columns=COLUMNS, height=1.9)
+    figure, cells = panels(
+        TITLE, [shortened(family, LONGEST) for family in sorted(families)], columns=COLUMNS, height=1.9
+    )
     for axes, family in zip(cells, sorted(families), strict=True):
-        _draw_family(axes, {one: families[family][one] for one in entries if one in families[family]}, look)
+        _draw_family(axes, {entry: families[family][entry] for entry in entries if entry in families[family]}, look)
     foot(
-        figure, "budget spent (%)", [key(look[one], shown[one]) for one in entries], side="share of its improvement (%)"
+        figure,
+        "budget spent (%)",
+        [key(look[entry], shown[entry]) for entry in entries],
+        side="share of its improvement (%)",
     )
     return figure
 

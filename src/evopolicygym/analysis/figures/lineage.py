@@ -17,11 +17,9 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.edit_looks import EDIT_LOOKS, KINDS
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, names, shortened
+from evopolicygym.analysis.drawing.figure import EDIT_LOOKS, GREY, KINDS, Drawing, names, shortened
 from evopolicygym.analysis.findings import Findings, RunFindings
-from evopolicygym.analysis.lineage.edit_kind import EditKind
+from evopolicygym.analysis.lineage.edits import EditKind
 from evopolicygym.analysis.lineage.lineage import Descent
 from evopolicygym.core.submission import STARTER
 
@@ -66,31 +64,34 @@ def _first_runs(findings: Findings) -> list[tuple[RunFindings, Edits]]:
         if edits.submissions:
             first.setdefault((run.result.task, run.result.label), (run, edits))
     tasks = findings.tasks
-    return sorted(first.values(), key=lambda one: (tasks.index(one[0].result.task), order[one[0].result.label]))
+    return sorted(first.values(), key=lambda group: (tasks.index(group[0].result.task), order[group[0].result.label]))
 
 
 def _draw_run(axes: Axes, run: RunFindings, submissions: Sequence[Descent]) -> None:
     known = {
-        one.submit_index: one.validation_mean
-        for one in submissions
-        if one.validation_mean is not None and finite(one.validation_mean)
+        descent.submit_index: descent.validation_mean
+        for descent in submissions
+        if descent.validation_mean is not None and finite(descent.validation_mean)
     }
     anchor = run.result.random_anchor
     root = anchor.mean if anchor and finite(anchor.mean) else min(known.values(), default=0.0)
     bottom = _bottom([root, *known.values()])
     places = {STARTER: (0.0, max(root, bottom))}
-    places |= {one.submit_index: (one.spent, max(known.get(one.submit_index, bottom), bottom)) for one in submissions}
+    places |= {
+        descent.submit_index: (descent.spent, max(known.get(descent.submit_index, bottom), bottom))
+        for descent in submissions
+    }
     for index, worth in {STARTER: root, **known}.items():
         if worth < bottom:
             text, place = f"{worth:.3g}", places[index]
             axes.annotate(text, place, (0, 6), textcoords="offset points", ha="center", color=GREY, size=SMALL)
-    for one in submissions:
-        if one.parent is not None:
-            ends = zip(places[one.parent], places[one.submit_index], strict=True)
+    for descent in submissions:
+        if descent.parent is not None:
+            ends = zip(places[descent.parent], places[descent.submit_index], strict=True)
             axes.plot(*ends, color=GREY, linewidth=0.7, zorder=1)
     axes.plot(*places[STARTER], marker="D", color="black", markersize=SIZE, zorder=2)
-    for one in submissions:
-        _draw_submission(axes, one, places[one.submit_index])
+    for descent in submissions:
+        _draw_submission(axes, descent, places[descent.submit_index])
     axes.set_xlim(-0.03 * max(run.result.budget, 1), 1.03 * max(run.result.budget, 1))
     few_ticks(axes.xaxis, 4, whole=True)
     few_ticks(axes.yaxis, 4)
@@ -104,14 +105,16 @@ def _bottom(worths: Sequence[float]) -> float:
     return min(better) - 0.5 * spread if 0 < spread < FLAT * whole else min(worths) - 0.12 * (whole or 1.0)
 
 
-def _draw_submission(axes: Axes, one: Descent, place: tuple[float, float]) -> None:
-    if not finite(one.validation_mean):
-        axes.plot(*place, linestyle="", marker="x", color=EDIT_LOOKS[one.edit].colour if one.edit else GREY, zorder=3)
+def _draw_submission(axes: Axes, descent: Descent, place: tuple[float, float]) -> None:
+    if not finite(descent.validation_mean):
+        axes.plot(
+            *place, linestyle="", marker="x", color=EDIT_LOOKS[descent.edit].colour if descent.edit else GREY, zorder=3
+        )
         return
-    if one.is_hit:
+    if descent.is_hit:
         axes.plot(*place, linestyle="", marker="o", markerfacecolor="none", markeredgecolor="black",
                   markersize=LARGE, zorder=3)  # fmt: skip
-    look = _mark(one.edit) if one.edit else {"marker": ".", "color": GREY}
+    look = _mark(descent.edit) if descent.edit else {"marker": ".", "color": GREY}
     axes.plot(*place, linestyle="", zorder=4, markersize=SIZE, **look)
 
 

@@ -17,8 +17,7 @@ from evopolicygym.analysis.drawing.canvas import (
     styled,
     worded,
 )
-from evopolicygym.analysis.drawing.figure import Drawing
-from evopolicygym.analysis.drawing.looks import GREY, LINES, Line, Look, looks, names, shortened
+from evopolicygym.analysis.drawing.figure import GREY, LINES, Drawing, Line, Look, looks, names, shortened
 from evopolicygym.analysis.findings import Findings
 from evopolicygym.analysis.published.score_tables import ANCHOR
 from evopolicygym.analysis.ranking.leaderboard import Standing
@@ -37,9 +36,11 @@ IDLE_LINE: Line = (0, (4, 2, 1, 2))
 def draw(findings: Findings) -> Figure:
     """Return the figure: a row for each entry that was played, or for each shipped one where none was."""
     board = findings.board
-    standings = [one for one in board.standings if one.entry.kind != ANCHOR] if board else []
-    played = [one for one in standings if not one.entry.is_shipped]
-    rows, lines = (played, [one for one in standings if one.entry.is_shipped]) if played else (standings, [])
+    standings = [standing for standing in board.standings if standing.entry.kind != ANCHOR] if board else []
+    played = [standing for standing in standings if not standing.entry.is_shipped]
+    rows, lines = (
+        (played, [standing for standing in standings if standing.entry.is_shipped]) if played else (standings, [])
+    )
     rows, lines = rows[:MOST], lines[:MOST_LINES]
     if board is None or not rows:
         return worded(TITLE, "No entry has a finished run.")
@@ -47,20 +48,25 @@ def draw(findings: Findings) -> Figure:
         TITLE, [shortened(task.name, LONGEST) for task in board.tasks], columns=COLUMNS,
         height=0.65 + 0.19 * len(rows), sharey=True,
     )  # fmt: skip
-    shown, called = names((one.entry.label for one in rows), LONGEST), names(one.entry.label for one in lines)
+    shown, called = (
+        names((standing.entry.label for standing in rows), LONGEST),
+        names(line.entry.label for line in lines),
+    )
     look = looks(findings)
-    anchor = next((one for one in board.standings if one.entry.kind == ANCHOR), None)
+    anchor = next((standing for standing in board.standings if standing.entry.kind == ANCHOR), None)
     for axes, task in zip(cells, board.tasks, strict=True):
         _draw_lines(axes, task, anchor, lines, look)
         _draw_rows(axes, task, rows, look)
-        name_rows(axes, [shown[one.entry.label] for one in rows])
+        name_rows(axes, [shown[standing.entry.label] for standing in rows])
         few_ticks(axes.xaxis, 3)
         axes.margins(x=0.08)
     keys = [Line2D([], [], color=GREY, linestyle=RANDOM_LINE, label="uniform random")] if anchor else []
     if any(task.idle for task in board.tasks):
         keys.append(Line2D([], [], color=GREY, linestyle=IDLE_LINE, label="idle action"))
     what = "mean return over held-out cases, more is better (line: ± standard error; small dots: repeats)"
-    foot(figure, what, [*keys, *(_mark(look[one.entry.label], called[one.entry.label]) for one in lines)])
+    foot(
+        figure, what, [*keys, *(_mark(look[standing.entry.label], called[standing.entry.label]) for standing in lines)]
+    )
     return figure
 
 
@@ -78,9 +84,9 @@ def _draw_lines(
         axes.axvline(mean, color=GREY, linestyle=RANDOM_LINE)
     if task.idle and finite(task.idle.mean):
         axes.axvline(task.idle.mean, color=GREY, linestyle=IDLE_LINE)
-    for one in lines:
-        own = look[one.entry.label]
-        if task.name in one.tasks and finite(mean := one.tasks[task.name].cell.mean):
+    for standing in lines:
+        own = look[standing.entry.label]
+        if task.name in standing.tasks and finite(mean := standing.tasks[task.name].cell.mean):
             axes.axvline(mean, color=own.colour, linestyle=own.line, linewidth=0.9)
             axes.plot(
                 [mean], [0.0], own.marker, transform=axes.get_xaxis_transform(), clip_on=False, color=own.colour,
@@ -89,13 +95,13 @@ def _draw_lines(
 
 
 def _draw_rows(axes: Axes, task: TaskRow, rows: Sequence[Standing], look: Mapping[str, Look]) -> None:
-    for row, one in enumerate(rows):
-        if task.name not in one.tasks:
+    for row, standing in enumerate(rows):
+        if task.name not in standing.tasks:
             axes.text(
                 0.5, row, "not played", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=SMALL
             )
             continue
-        cell, own = one.tasks[task.name].cell, look[one.entry.label]
+        cell, own = standing.tasks[task.name].cell, look[standing.entry.label]
         if not finite(cell.mean):
             axes.text(
                 0.5, row, "no number", transform=axes.get_yaxis_transform(), ha="center", va="center", fontsize=SMALL

@@ -1,1 +1,1 @@
-"""What is left to tell of agents on a task: the best known score, how far entries differ, what of that is noise."""
+"""The headroom of tasks: the best known score, how far entries differ, and how much of that is noise."""

@@ -1,31 +1,109 @@
-"""What a suite leaves to distinguish agents by, task by task and as a whole.
+"""How well a suite still distinguishes agents, task by task and as a whole.
 
-How entries' differences are tested is described in ``spread.py``, what the verdicts mean in ``verdict.py``;
-docs/measure/headroom.md has the formulas and how often they err.
+``docs/measure/headroom.md`` has the formulas and the error rates.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
-from evopolicygym.analysis.effects.student import holm
-from evopolicygym.analysis.headroom.best_known import (
-    KnownScore,
-    best_agent,
-    best_elsewhere,
-    best_here,
-    gymnasium_id,
-    is_agents,
+from evopolicygym.analysis.effects.estimate import holm
+from evopolicygym.analysis.headroom.spread import (
+    FEWEST,
+    EntryMeans,
+    EntrySpread,
+    HeadroomVerdict,
+    entry_means,
+    mean_over_tasks,
+    verdict_of,
+    verdict_of_suite,
 )
-from evopolicygym.analysis.headroom.spread import EntryMeans, EntrySpread, entry_means, mean_over_tasks
-from evopolicygym.analysis.headroom.verdict import FEWEST, HeadroomVerdict, verdict_of, verdict_of_suite
-from evopolicygym.analysis.published.other_protocol import OtherFigures
-from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR
+from evopolicygym.analysis.published.score_tables import AGENT, ANCHOR, OtherFigures
 from evopolicygym.analysis.ranking.bootstrap import Sample, t_quantile
-from evopolicygym.analysis.ranking.score_table import ScoreTable, TaskRow
+from evopolicygym.analysis.ranking.score_table import Cell, Entry, ScoreTable, TaskRow
 from evopolicygym.core.score import estimate
+from evopolicygym.specs.catalog import GameIdentity
+
+RUN, PUBLISHED, ELSEWHERE = "run", "published", "published elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownScore:
+    """A mean held-out return, and whose it is."""
+
+    score: float
+    holder: str
+    kind: str
+    """``run``, ``published``, ``published elsewhere``, or what a shipped table calls it, such as ``reference``."""
+    standard_error: float | None = None
+    """None where a mean alone was published."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it was made under another protocol, so that nothing is normalised by it."""
+        return self.kind == ELSEWHERE
+
+
+def is_agents(entry: Entry, cell: Cell) -> bool:
+    """Whether a score is that of an agent that could improve its policy, and not of a policy that was brought.
+
+    A run with a budget of one episode has no feedback to learn from: so references and trained policies are played.
+    """
+    return all(run.budget > 1 for run in cell.runs) if cell.runs else entry.kind == AGENT
+
+
+def best_here(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) -> KnownScore | None:
+    """Return the best score under our protocol, of a table and of runs of the same game in other tables.
+
+    An entry that was repeated counts with its mean: the best of many runs is the best by luck, too.
+    """
+    return _best(_known(task, table, others, agents=False))
+
+
+def best_agent(task: str, table: ScoreTable, others: Iterable[ScoreTable] = ()) -> KnownScore | None:
+    """Return the best score of an agent under our protocol."""
+    return _best(_known(task, table, others, agents=True))
+
+
+def best_elsewhere(gymnasium_id: str, figures: Sequence[OtherFigures]) -> KnownScore | None:
+    """Return the best figure that was published of an environment under another protocol."""
+    found = [task.best for published in figures if (task := published.of_game(gymnasium_id))]
+    return _best(KnownScore(figure.score, figure.label, ELSEWHERE) for figure in found)
+
+
+def gymnasium_id(task: str, table: ScoreTable, ids: Mapping[str, str]) -> str:
+    """Return what gymnasium registers a task as; empty where nobody says it."""
+    game = _game(task, table)
+    return game.id if game else ids.get(task, "")
+
+
+def _known(task: str, table: ScoreTable, others: Iterable[ScoreTable], *, agents: bool) -> Iterator[KnownScore]:
+    game = _game(task, table)
+    for source in (table, *others):
+        for entry in source.entries:
+            cell = entry.cells.get(task)
+            if cell is None or not math.isfinite(cell.mean) or (agents and not is_agents(entry, cell)):
+                continue
+            if source is table or (cell.runs and (game is None or cell.runs[0].game.is_same(game))):
+                yield KnownScore(cell.mean, entry.shown, _kind(entry), cell.standard_error)
+
+
+def _kind(entry: Entry) -> str:
+    if entry.kind != AGENT:
+        return entry.kind
+    return PUBLISHED if entry.is_shipped else RUN
+
+
+def _game(task: str, table: ScoreTable) -> GameIdentity | None:
+    runs = (run for entry in table.entries if task in entry.cells for run in entry.cells[task].runs)
+    return next((run.game for run in runs), None)
+
+
+def _best(known: Iterable[KnownScore]) -> KnownScore | None:
+    return max(known, key=lambda score: score.score, default=None)
+
 
 NORMAL = t_quantile(math.inf)
 DISTINGUISHES, NEARLY_SPENT, SPENT = HeadroomVerdict.DISTINGUISHES, HeadroomVerdict.NEARLY_SPENT, HeadroomVerdict.SPENT
@@ -93,12 +171,12 @@ def headroom(table: ScoreTable, surroundings: Surroundings | None = None) -> Hea
     around = surroundings or Surroundings()
     tasks = [_measured(task, table, around) for task in table.tasks]
     entries, over, spread = _whole(tasks, table)
-    tested = [one for one in tasks if one.spread is not None and one.spread.entries >= FEWEST]
-    adjusted = holm([one.p for one in (*(one.spread for one in tested), spread) if one is not None])
-    by_task = dict(zip((one.task.name for one in tested), adjusted, strict=False))
-    decided = tuple(_decided(one, by_task.get(one.task.name)) for one in tasks)
+    tested = [result for result in tasks if result.spread is not None and result.spread.entries >= FEWEST]
+    adjusted = holm([known.p for known in (*(result.spread for result in tested), spread) if known is not None])
+    by_task = dict(zip((result.task.name for result in tested), adjusted, strict=False))
+    decided = tuple(_decided(result, by_task.get(result.task.name)) for result in tasks)
     p = adjusted[-1] if spread is not None else None
-    verdict = verdict_of_suite([one.verdict for one in decided], p if spread and spread.is_repeated else None)
+    verdict = verdict_of_suite([result.verdict for result in decided], p if spread and spread.is_repeated else None)
     found = Headroom(decided, entries, over, spread, p, verdict)
     return replace(found, notes=(*_notes(found, table), *table.notes))
 
@@ -112,14 +190,14 @@ def _measured(task: TaskRow, table: ScoreTable, around: Surroundings) -> TaskHea
     random = anchor.cells[name].mean if anchor and name in anchor.cells else None
     here, agent = best_here(name, table, around.others), best_agent(name, table, around.others)
     elsewhere = best_elsewhere(gymnasium_id(name, table, around.ids), around.figures)
-    best = max(filter(None, (here, elsewhere)), key=lambda one: one.score, default=None)
+    best = max(filter(None, (here, elsewhere)), key=lambda score: score.score, default=None)
     scale = here.score - random if here and random is not None and here.score > random else None
     comparable = best is not None and agent is not None and scale is not None and not best.is_elsewhere
     left = (best.score - agent.score) / scale if comparable else None  # type: ignore[union-attr, operator] # said above
     samples = _samples(name, table)
-    at_best = [is_at for one in samples.values() for is_at in _at(best, one)] if _is_reached(best) else []
+    at_best = [is_at for sample in samples.values() for is_at in _at(best, sample)] if _is_reached(best) else []
     return TaskHeadroom(
-        task, random, best, scale, agent, left, tuple(samples), sum(len(one.runs) for one in samples.values()),
+        task, random, best, scale, agent, left, tuple(samples), sum(len(sample.runs) for sample in samples.values()),
         sum(at_best) / len(at_best) if at_best else None,
         entry_means(list(samples.values())).spread() if len(samples) > 1 else None,
     )  # fmt: skip
@@ -144,46 +222,46 @@ def _at(best: KnownScore, sample: Sample) -> Iterator[bool]:
     """Yield of each run whether its cases leave it possible that it is as good as the best known score."""
     for block in sample.blocks:
         for row in block.returns:
-            one = estimate(row.tolist())
-            yield one.mean >= best.score - NORMAL * math.hypot(one.standard_error or 0.0, best.standard_error or 0.0)
+            mean = estimate(row.tolist())
+            yield mean.mean >= best.score - NORMAL * math.hypot(mean.standard_error or 0.0, best.standard_error or 0.0)
 
 
 def _whole(tasks: Sequence[TaskHeadroom], table: ScoreTable) -> tuple[tuple[str, ...], int, EntrySpread | None]:
     """Return the entries that have all tasks where enough were played, how many these are, and how entries differ."""
-    over = [one for one in tasks if one.scale is not None and len(one.entries) >= FEWEST]
-    shared = [name for name in over[0].entries if all(name in one.entries for one in over)] if over else []
+    over = [result for result in tasks if result.scale is not None and len(result.entries) >= FEWEST]
+    shared = [name for name in over[0].entries if all(name in result.entries for result in over)] if over else []
     if len(shared) < FEWEST or len(over) < 2:  # noqa: PLR2004 - one task is no suite
         return tuple(shared), len(over), None
     each: list[tuple[EntryMeans, float]] = []
-    for one in over:
-        samples = _samples(one.task.name, table)
-        each.append((entry_means([samples[name] for name in shared]), one.scale or 1.0))
+    for result in over:
+        samples = _samples(result.task.name, table)
+        each.append((entry_means([samples[name] for name in shared]), result.scale or 1.0))
     return tuple(shared), len(over), mean_over_tasks(each).spread()
 
 
 def _notes(found: Headroom, table: ScoreTable) -> Iterator[str]:
     yield sentence(found)
-    lefts = [one.left for one in found.tasks if one.left is not None]
+    lefts = [result.left for result in found.tasks if result.left is not None]
     if lefts:
         near = sum(left <= NEAR for left in lefts)
         yield (
             f"The best agent is at the best known score, or within {NEAR:.0%} of the way from uniform random to it, on "
             f"{near} of {len(lefts)} tasks."
         )
-    single = [one for one in found.tasks if one.spread is not None and not one.spread.is_repeated]
+    single = [result for result in found.tasks if result.spread is not None and not result.spread.is_repeated]
     if single:
         yield "Noise where every entry has one run is that of held-out cases only: another run may differ by more."
     if any(entry.kind == AGENT and not entry.runs and entry.is_shipped for entry in table.entries):
         yield "Agents that were published as means alone are not compared, as nothing is known of their noise."
-    if any(one.best is not None and one.best.is_elsewhere for one in found.tasks):
+    if any(result.best is not None and result.best.is_elsewhere for result in found.tasks):
         yield "A best known score that was published elsewhere is of another protocol: no share is taken of it."
 
 
 def sentence(found: Headroom) -> str:
     """Return what is to be said of the tasks together, in a sentence or two."""
-    counts = Counter(one.verdict for one in found.tasks)
-    known = sum(count for one, count in counts.items() if one.is_known)
-    does, nearly, spent = (counts[one] for one in (DISTINGUISHES, NEARLY_SPENT, SPENT))
+    counts = Counter(result.verdict for result in found.tasks)
+    known = sum(count for verdict, count in counts.items() if verdict.is_known)
+    does, nearly, spent = (counts[verdict] for verdict in (DISTINGUISHES, NEARLY_SPENT, SPENT))
     said = {
         DISTINGUISHES: f"These tasks distinguish agents: {does} of {known} with a verdict do.",
         NEARLY_SPENT: (

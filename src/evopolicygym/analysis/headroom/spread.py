@@ -1,22 +1,59 @@
-"""How far entries differ on a task, against how far they would if all were equal.
+"""How far entries differ on a task, against how far equal entries would differ; and the verdict on the task.
 
 With k entries, C = I - 1/k and S the covariance of their means' noise, equal entries' means m have on average the
-variance tr(C S) / (k - 1). The ratio of the variance that was found, m' C m / (k - 1), to that is Brown and Forsythe's
-(1974) F* for entries of unequal variances, here with covariances too, as entries that played the same cases share their
-luck. Its degrees of freedom are Box's (1954) above the line, tr(C S)^2 / tr(C S C S), as Mehrotra (1997) has them, and
-below it those of many parts known from few repeats each, as effects have them. What is made of it is described in
-``headroom.py``.
+variance tr(C S) / (k - 1). The ratio of the observed variance, m' C m / (k - 1), to that is Brown and Forsythe's (1974)
+F* for entries of unequal variances, here with covariances too, as entries that played the same cases share their luck.
+Its numerator has Box's (1954) degrees of freedom, tr(C S)^2 / tr(C S C S), as Mehrotra (1997) has them; its denominator
+has those of many parts known from few repeats each, as in effects.
 """
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
 
 import numpy as np
 
 from evopolicygym.analysis.effects.estimate import pooled_freedom
-from evopolicygym.analysis.headroom.f_distribution import f_tail, least_ratio
 from evopolicygym.analysis.ranking.bootstrap import Floats, Sample, covered
+
+_POINTS = 8_001
+_MOST = 2_000.0
+"""Degrees of freedom from which on more make no difference here."""
+
+
+def f_tail(ratio: float, above: float, below: float) -> float:
+    """Return the probability that F exceeds a ratio, with these degrees of freedom above and below the line.
+
+    It is the incomplete beta function at below / (below + above * ratio), integrated over the angle whose squared sine
+    that is. Degrees of freedom below 1 count as 1.
+    """
+    if not ratio > 0:
+        return 1.0
+    if math.isinf(ratio):
+        return 0.0
+    above, below = (min(max(freedom, 1.0), _MOST) for freedom in (above, below))
+    end = math.asin(math.sqrt(below / (below + above * ratio)))
+    angles = np.linspace(0.0, end, _POINTS)[1:]
+    with np.errstate(divide="ignore"):
+        logs = (below - 1) * np.log(np.sin(angles)) + (above - 1) * np.log(np.maximum(np.cos(angles), 1e-300))
+    logs += math.log(2) + math.lgamma((above + below) / 2) - math.lgamma(above / 2) - math.lgamma(below / 2)
+    density = np.exp(logs)
+    density = np.append(density[0] if below == 1 else 0.0, density)
+    return float(min(1.0, np.sum(density[1:] + density[:-1]) / 2 * (end / (_POINTS - 1))))
+
+
+@cache
+def least_ratio(freedom: int, chance: float = 0.05) -> float:
+    """Return the ratio of an estimated variance to the true one that is undercut with this chance only."""
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if 1 - f_tail(middle, freedom, _MOST) < chance else (low, middle)
+    return (low + high) / 2
+
 
 ROUNDING = 1e-9
 """Standard deviations below this, as a share of the largest mean, are those of arithmetic, and count as none."""
@@ -104,14 +141,14 @@ def entry_means(samples: Sequence[Sample]) -> EntryMeans:
 def mean_over_tasks(tasks: Sequence[tuple[EntryMeans, float]]) -> EntryMeans:
     """Return the entries' mean scores over tasks, each in units of its scale; tasks are independent."""
     shares = [1 / (scale * len(tasks)) for _, scale in tasks]
-    means = sum(share * one.means for share, (one, _) in zip(shares, tasks, strict=True))
-    covariance = sum(share**2 * one.covariance for share, (one, _) in zip(shares, tasks, strict=True))
+    means = sum(share * means.means for share, (means, _) in zip(shares, tasks, strict=True))
+    covariance = sum(share**2 * means.covariance for share, (means, _) in zip(shares, tasks, strict=True))
     parts = [
         (share**2 * variance, freedom)
-        for share, (one, _) in zip(shares, tasks, strict=True)
-        for variance, freedom in one.parts
+        for share, (means, _) in zip(shares, tasks, strict=True)
+        for variance, freedom in means.parts
     ]
-    repeated = all(one.is_repeated for one, _ in tasks)
+    repeated = all(means.is_repeated for means, _ in tasks)
     return EntryMeans(np.asarray(means), np.asarray(covariance), tuple(parts), repeated)
 
 
@@ -122,7 +159,9 @@ def _of_runs(samples: Sequence[Sample]) -> tuple[Floats, list[tuple[float, float
     variances = [float(sample.runs.var(ddof=1)) for sample in repeated]
     alone = len(samples) - len(repeated)
     pooled = float(np.average(variances, weights=freedoms)) if repeated else 0.0
-    of_runs = [float(one.runs.var(ddof=1)) / len(one.runs) if one.is_repeated else pooled for one in samples]
+    of_runs = [
+        float(sample.runs.var(ddof=1)) / len(sample.runs) if sample.is_repeated else pooled for sample in samples
+    ]
     parts = [
         (variance * (1 / len(sample.runs) + alone * freedom / sum(freedoms)) / len(samples), freedom)
         for sample, variance, freedom in zip(repeated, variances, freedoms, strict=True)
@@ -134,10 +173,10 @@ def _of_cases(samples: Sequence[Sample]) -> Floats:
     """Return the covariance of the means over cases: entries that were played on the same ones share their luck."""
     found = np.diag([sample.of_cases for sample in samples])
     effects = [_effects_of_cases(sample) for sample in samples]
-    for at, one in enumerate(effects):
+    for at, own in enumerate(effects):
         for beside, other in enumerate(effects[:at]):
             shared = sum(
-                float(one[cases] @ other[cases]) / _pairs(len(one[cases])) for cases in one.keys() & other.keys()
+                float(own[cases] @ other[cases]) / _pairs(len(own[cases])) for cases in own.keys() & other.keys()
             )
             found[at, beside] = found[beside, at] = shared
     return found
@@ -145,10 +184,82 @@ def _of_cases(samples: Sequence[Sample]) -> Floats:
 
 def _effects_of_cases(sample: Sample) -> dict[Hashable, Floats]:
     """Return what each case adds to a mean over runs, by what names the cases, times the share of the runs on them."""
-    means = {(one.cases, one.returns.shape[1]): (one.returns.mean(axis=0), len(one.returns)) for one in sample.blocks}
+    means = {
+        (block.cases, block.returns.shape[1]): (block.returns.mean(axis=0), len(block.returns))
+        for block in sample.blocks
+    }
     count = len(sample.runs)
     return {cases: runs / count * (mean - mean.mean()) for cases, (mean, runs) in means.items()}
 
 
 def _pairs(cases: int) -> float:
     return max(cases * (cases - 1.0), 1.0)
+
+
+LEVEL = 0.05
+"""Of Holm's p-values, from which on downward entries are said to differ."""
+FEWEST = 3
+"""Entries with runs, below which nothing is said of a task: two differ or don't, whatever the task."""
+HALF = 0.5
+"""The share of runs at the best known score from which on a task is nearly spent, or spent."""
+EQUAL = 0.1
+"""The share of the scale that the standard deviation of true means may have at most where a task is spent."""
+
+
+class HeadroomVerdict(StrEnum):
+    """What a task, or a suite, is worth for distinguishing agents."""
+
+    DISTINGUISHES = "distinguishes agents"
+    """Entries differ by more than noise, and most runs are below the best known score."""
+    NEARLY_SPENT = "nearly spent"
+    """Entries differ by more than noise, but at least half of the runs are at the best known score."""
+    SPENT = "spent"
+    """Entries are equal as far as noise shows, and at least half of the runs are at the best known score."""
+    IN_PART = "distinguishes agents in part"
+    """Of tasks together: some distinguish agents, and more of the others are too hard or noisy than are spent."""
+    TOO_HARD_OR_NOISY = "too hard or noisy"
+    """Entries don't differ by more than noise, but they may differ, or most runs are below the best known score."""
+    TOO_FEW_ENTRIES = "unknown (too few entries)"
+    ONE_RUN_EACH = "unknown (one run each)"
+    """Runs differ by more than cases explain; whether entries do, or a second run of each would, is not known."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything can be said."""
+        return self not in {HeadroomVerdict.TOO_FEW_ENTRIES, HeadroomVerdict.ONE_RUN_EACH}
+
+
+def verdict_of(
+    spread: EntrySpread | None, p: float | None, at_best: float | None, scale: float | None
+) -> HeadroomVerdict:
+    """Return the verdict on a task.
+
+    ``p`` is Holm's, ``at_best`` the share of runs at the best known score, ``scale`` the distance from uniform random
+    to the best score; None where it isn't known.
+    """
+    if spread is None or p is None or spread.entries < FEWEST:
+        return HeadroomVerdict.TOO_FEW_ENTRIES
+    many = at_best is not None and at_best >= HALF
+    if p >= LEVEL:
+        are_equal = scale is not None and spread.at_most <= EQUAL * scale
+        return HeadroomVerdict.SPENT if many and are_equal else HeadroomVerdict.TOO_HARD_OR_NOISY
+    if not spread.is_repeated:
+        return HeadroomVerdict.ONE_RUN_EACH
+    return HeadroomVerdict.NEARLY_SPENT if many else HeadroomVerdict.DISTINGUISHES
+
+
+def verdict_of_suite(tasks: Sequence[HeadroomVerdict], p: float | None) -> HeadroomVerdict:
+    """Return the verdict on tasks together; ``p`` is Holm's of the entries' mean scores over them, of repeated runs."""
+    counts = Counter(tasks)
+    known = sum(count for verdict, count in counts.items() if verdict.is_known)
+    spent, noisy = counts[HeadroomVerdict.SPENT], counts[HeadroomVerdict.TOO_HARD_OR_NOISY]
+    if not known and HeadroomVerdict.ONE_RUN_EACH not in counts:
+        return HeadroomVerdict.TOO_FEW_ENTRIES
+    if known and counts[HeadroomVerdict.DISTINGUISHES] >= HALF * known:
+        return HeadroomVerdict.DISTINGUISHES
+    if HeadroomVerdict.ONE_RUN_EACH in counts:
+        return HeadroomVerdict.ONE_RUN_EACH
+    if spent + noisy == known and not (p is not None and p < LEVEL):
+        return HeadroomVerdict.SPENT if spent >= HALF * known else HeadroomVerdict.TOO_HARD_OR_NOISY
+    used_up = spent + counts[HeadroomVerdict.NEARLY_SPENT]
+    return HeadroomVerdict.NEARLY_SPENT if used_up >= noisy else HeadroomVerdict.IN_PART

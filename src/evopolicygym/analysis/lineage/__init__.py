@@ -1,1 +1,1 @@
-"""Where each submission of a run came from, what kind of change made it, and what came of that."""
+"""The lineage of submissions: where each came from, what kind of edit made it, and whether it paid."""

@@ -1,36 +1,211 @@
-"""A run's lineage: of each submission its parent, what kind of edit it was, and what came of it.
+"""A run's lineage: the parent of each submission, the kind of its edit, and whether the edit paid.
 
-The kinds, in the order in which they are looked for:
+A parent is declared by the agent (``./judge restore``, ``--parent``), or else is the nearest earlier submission that
+could be loaded (the latest of several). The starter policy comes before all. The kinds, in the order of the tests:
 
 - *none*: the same bytes as the submission before.
 - *revert*: the program of an earlier submission that could be loaded, or of the starter, but not of the one before.
 - *cosmetic*: the program of the submission before, under other names, in another order, or with other notes.
 - *repair*: the submission before was broken (it could not be loaded, or failed in all its episodes by an exception),
-  and this one is no farther from it than from its own parent: it goes on with that edit.
-- else what lies between the parent and it: *cosmetic*, *parametric* or *structural* (``edit_kind.py``).
+  and this one is no farther from it than from its own parent: it continues that edit.
+- else the change between the parent and it: *cosmetic*, *parametric* or *structural*.
 
-An edit that was broken and its repairs are one edit: it has the kind of what could first be parsed of it, and is worth
-what the repaired policy is worth. An edit is a *hit* where that is a real gain (``gain.py``) over its parent and over
-the best so far. Of kinds that change nothing, go back or mend it isn't asked whether they paid; nor of a policy that
-acts by the number of the episode, whose worth is that of several programs mixed.
+A broken edit and its repairs are one edit: it has the kind of the first that could be parsed, and the worth of the
+repaired policy. An edit is a *hit* if it is a real gain over its parent and over the best so far. Edits that change
+nothing, go back or repair are neither hits nor misses; nor are those of a policy that acts by the number of the
+episode, whose worth mixes several programs.
+
+A gain compares two checkpoints on the same validation cases, case by case. It is *real* if two tests at 5 % agree, each
+of which errs by itself: the lower end of Student's one-sided 95 % interval of the mean difference lies above 0, which
+fails where a few cases differ by the same amount; and at most 5 % of all ways to flip the differences' signs have a
+mean as high (Fisher's randomisation test), which fewer than five differing cases can't pass. One case never shows a
+gain.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from evopolicygym.analysis.lineage.edit_kind import COUNTED, EditKind, change
-from evopolicygym.analysis.lineage.family import Family
-from evopolicygym.analysis.lineage.gain import Gain, gain
-from evopolicygym.analysis.lineage.program import PolicyProgram, read_program
-from evopolicygym.analysis.lineage.starter import starter
-from evopolicygym.analysis.submission_history import Milestone, submission_history
+import numpy as np
+
+from evopolicygym.analysis.lineage.edits import COUNTED, Difference, EditKind, change, difference
+from evopolicygym.analysis.lineage.program import PolicyProgram, read_program, starter
+from evopolicygym.analysis.ranking.bootstrap import Floats, Interval, t_quantile
+from evopolicygym.analysis.run_scores import Milestone, submission_history
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError
-from evopolicygym.core.run import RunState
-from evopolicygym.core.submission import STARTER, Setting
+from evopolicygym.core.rollout import FailureReason
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.score import estimate
+from evopolicygym.core.submission import STARTER, Setting, SubmissionStatus
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
+
+LEVEL = 0.05
+"""Of both tests; the interval that is shown has 90 %, so that its lower end is the one-sided one of 95 %."""
+MOST_EXACT = 28
+"""With more differing cases, flips are drawn."""
+DRAWN = 20_000
+ROUNDING = 1e-9
+"""Of a mean's size: means of flipped signs that differ by less are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better one checkpoint is than another."""
+
+    mean: float
+    """Of the differences over cases."""
+    interval: Interval | None
+    """The two-sided 90 % interval of the mean; None where one case tells nothing of it."""
+    p_value: float
+    """Share of sign flips whose mean is as high."""
+    cases: int
+
+    @property
+    def is_real(self) -> bool:
+        """Whether it is above 0 beyond noise."""
+        return self.interval is not None and self.interval.low > 0 and self.p_value <= LEVEL
+
+
+def gain(before: Sequence[float], after: Sequence[float]) -> Gain | None:
+    """Return the gain from one checkpoint's returns to another's on the same cases; None where one is no number."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        differences = np.subtract(after, before, dtype=float)
+    if not len(differences) or not np.isfinite(differences).all():
+        return None
+    found = estimate(differences.tolist())
+    reach = (
+        None if found.standard_error is None else t_quantile(len(differences) - 1, 1 - 2 * LEVEL) * found.standard_error
+    )
+    interval = None if reach is None else Interval(found.mean - reach, found.mean + reach)
+    return Gain(found.mean, interval, _p_value(differences), len(differences))
+
+
+def _p_value(differences: Floats) -> float:
+    """Return the share of sign flips of the differences whose sum is at least theirs; a case without one can't flip."""
+    sizes = np.abs(differences[differences != 0])
+    if not sizes.size:
+        return 1.0
+    due = math.fsum(differences.tolist()) - ROUNDING * float(sizes.sum())
+    if sizes.size <= MOST_EXACT:
+        return float(_sums_at_least(due, sizes) / 2**sizes.size)
+    flips = np.random.default_rng(0).integers(0, 2, (DRAWN, sizes.size))
+    return float(1 + np.count_nonzero((2 * flips - 1) @ sizes >= due)) / (DRAWN + 1)
+
+
+def _sums_at_least(due: float, sizes: Floats) -> int:
+    """Return how many of all sums of sizes with either sign are so high: each is one of either half's sums."""
+    halves = [_signed_sums(half) for half in np.array_split(sizes, 2)]
+    first, second = halves[0], np.sort(halves[1])
+    return int((len(second) - np.searchsorted(second, due - first, side="left")).sum())
+
+
+def _signed_sums(sizes: Floats) -> Floats:
+    """Return all sums of sizes with either sign."""
+    sums = np.zeros(1)
+    for size in sizes:
+        sums = np.concatenate([sums - size, sums + size])
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a submission came from."""
+
+    index: int
+    """A submission's number, or ``STARTER``."""
+    difference: Difference
+    is_declared: bool
+
+
+class Family:
+    """The submissions of a run with their programs, and the starter policy before them."""
+
+    def __init__(self, submissions: tuple[SubmissionState, ...], programs: Mapping[str, PolicyProgram | None]) -> None:
+        """Take a run's submissions, and the program of each checkpoint; None where it is not there."""
+        self._submissions = submissions
+        self._programs = programs
+        self._differences: dict[tuple[str, str], Difference] = {}
+
+    def program(self, index: int) -> PolicyProgram | None:
+        """Return the program of a submission, or of the starter; None where its files are not there."""
+        return starter() if index == STARTER else self._programs[self._submissions[index].charged.checkpoint]
+
+    def loadable_before(self, index: int) -> Iterator[int]:
+        """Yield the submissions before one that could be loaded and are there, the latest first; then the starter."""
+        for earlier in range(index - 1, STARTER, -1):
+            if is_loadable(self._submissions[earlier]) and self.program(earlier) is not None:
+                yield earlier
+        yield STARTER
+
+    def parent(self, index: int) -> Parent | None:
+        """Return where a submission came from; None where its own files or its parent's are not there."""
+        own = self.program(index)
+        declared = self._submissions[index].charged.parent
+        if declared is not None:
+            said = self.program(declared)
+            return Parent(declared, difference(said, own), is_declared=True) if said and own else None
+        if own is None:
+            return None
+        nearest = min(self.loadable_before(index), key=lambda earlier: self.difference(earlier, index))
+        return Parent(nearest, self.difference(nearest, index), is_declared=False)
+
+    def difference(self, earlier: int, later: int) -> Difference:
+        """Return how far two submissions are apart, both of which are there."""
+        program, other = self.program(earlier), self.program(later)
+        assert program is not None  # noqa: S101 - for the type checker; demanded of callers
+        assert other is not None  # noqa: S101 - as above
+        key = (program.content, other.content)
+        if key not in self._differences:
+            self._differences[key] = difference(program, other)
+        return self._differences[key]
+
+    def goes_on(self, index: int, parent: int) -> bool:
+        """Return whether a submission has lines of the one before, and is no farther from that than from its parent."""
+        before, above = self.difference(index - 1, index), self.difference(parent, index)
+        return before.share < 1 and (before.share, before.words) <= (above.share, above.words)
+
+    def returned_to(self, index: int) -> int | None:
+        """Return the latest earlier submission that could be loaded and had the same program, or the starter."""
+        own = self.program(index)
+        content = own and own.content
+        return next((earlier for earlier in self.loadable_before(index) if self._content(earlier) == content), None)
+
+    def plays_several(self, checkpoint: str) -> bool:
+        """Return whether a checkpoint is given several numbers of episodes: as many as its first submission had."""
+        first = next(submission for submission in self._submissions if submission.charged.checkpoint == checkpoint)
+        return len(first.episodes) > 1
+
+    def is_broken(self, index: int) -> bool:
+        """Return whether a submission could not be loaded, or failed in all its episodes by an exception."""
+        return index != STARTER and is_broken(self._submissions[index])
+
+    def never_loaded(self, index: int) -> bool:
+        """Return whether it is settled that a submission could not be loaded."""
+        submission = self._submissions[index]
+        return submission.published is not None and submission.status is not SubmissionStatus.OK
+
+    def _content(self, index: int) -> str | None:
+        program = self.program(index)
+        return program.content if program else None
+
+
+def is_loadable(submission: SubmissionState) -> bool:
+    """Return whether a submission's policy was constructed: it has played, or plays."""
+    if submission.status is SubmissionStatus.INTERRUPTED:
+        return any(submission.episodes)
+    return submission.status is SubmissionStatus.OK
+
+
+def is_broken(submission: SubmissionState) -> bool:
+    """Return whether a submission could not be loaded, or failed in all its episodes by an exception."""
+    if submission.published is None:
+        return False
+    failed = [episode is not None and episode.failure is not None and episode.failure.reason is FailureReason.ERROR
+              for episode in submission.episodes]  # fmt: skip
+    return submission.status is not SubmissionStatus.OK or all(failed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +248,14 @@ class Descent:
 def lineage(record: RunRecord) -> tuple[Descent, ...]:
     """Return where each of a run's submissions came from and what came of it."""
     state = record.state
-    programs = {name: _program(record.paths, name) for name in {one.charged.checkpoint for one in state.submissions}}
+    checkpoints = {submission.charged.checkpoint for submission in state.submissions}
+    programs = {name: _program(record.paths, name) for name in checkpoints}
     family = Family(state.submissions, programs)
     topologies: dict[str, int] = {}
-    found = [_descent(one, family, topologies) for one in submission_history(state)]
+    found = [_descent(milestone, family, topologies) for milestone in submission_history(state)]
     found = _mended(found, family)
     worth = Worth(state, programs)
-    return tuple(_judged(one, family, worth, found) for one in found)
+    return tuple(_judged(descent, family, worth, found) for descent in found)
 
 
 def _program(paths: RunPaths, checkpoint: str) -> PolicyProgram | None:
@@ -139,30 +315,32 @@ def _preserved(before: PolicyProgram, after: PolicyProgram) -> float | None:
 def _mended(found: Sequence[Descent], family: Family) -> list[Descent]:
     """Return submissions with what repaired those that were broken, and with the kind that their repair shows."""
     result: list[Descent] = []
-    for at, one in enumerate(found):
-        repairs = _repairs(found, at) if one.edit in COUNTED and family.is_broken(one.submit_index) else []
+    for at, descent in enumerate(found):
+        repairs = _repairs(found, at) if descent.edit in COUNTED and family.is_broken(descent.submit_index) else []
         whole = next((index for index in repairs if not family.is_broken(index)), None)
-        result.append(replace(one, edit=_kind_of_broken(one, [one.submit_index, *repairs], family), mended_by=whole)
-                      if repairs else one)  # fmt: skip
+        if repairs:
+            kind = _kind_of_broken(descent, [descent.submit_index, *repairs], family)
+            descent = replace(descent, edit=kind, mended_by=whole)  # noqa: PLW2901 - the same submission, with its repair
+        result.append(descent)
     return result
 
 
 def _repairs(found: Sequence[Descent], at: int) -> list[int]:
     """Return the repairs that follow an edit at once."""
     repairs = []
-    for one in found[at + 1 :]:
-        if one.edit is not EditKind.REPAIR:
+    for descent in found[at + 1 :]:
+        if descent.edit is not EditKind.REPAIR:
             break
-        repairs.append(one.submit_index)
+        repairs.append(descent.submit_index)
     return repairs
 
 
-def _kind_of_broken(one: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
+def _kind_of_broken(descent: Descent, tries: Sequence[int], family: Family) -> EditKind | None:
     """Return what kind of edit it was whose first tries were broken: that of the first which can be parsed."""
-    above = None if one.parent is None else family.program(one.parent)
+    above = None if descent.parent is None else family.program(descent.parent)
     parsed = (program for index in tries if (program := family.program(index)) and program.code.is_parsed)
     first = next(parsed, None)
-    return one.edit if above is None or first is None else change(above, first)
+    return descent.edit if above is None or first is None else change(above, first)
 
 
 class Worth:
@@ -171,7 +349,7 @@ class Worth:
     def __init__(self, state: RunState, programs: Mapping[str, PolicyProgram | None]) -> None:
         """Take a run, and the programs of its checkpoints."""
         self._state = state
-        self._starter = next((name for name, one in programs.items() if one and _is_starter(one)), None)
+        self._starter = next((name for name, program in programs.items() if program and _is_starter(program)), None)
         self._history = submission_history(state)
 
     def returns(self, index: int | None) -> tuple[float, ...] | None:
@@ -186,7 +364,7 @@ class Worth:
 
     def best_before(self, index: int) -> int | None:
         """Return the submission with the best validation mean before one; None where there is none."""
-        earlier = [one for one in self._history[:index] if one.is_new_best]
+        earlier = [milestone for milestone in self._history[:index] if milestone.is_new_best]
         return earlier[-1].submission.index if earlier else None
 
 
@@ -194,14 +372,14 @@ def _is_starter(program: PolicyProgram) -> bool:
     return program.content == starter().content
 
 
-def _judged(one: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
+def _judged(descent: Descent, family: Family, worth: Worth, found: Sequence[Descent]) -> Descent:
     """Return a submission with what came of it."""
-    played = one.submit_index if one.mended_by is None else one.mended_by
-    own, above = worth.returns(played), worth.returns(one.parent)
-    best = worth.returns(worth.best_before(one.submit_index))
+    played = descent.submit_index if descent.mended_by is None else descent.mended_by
+    own, above = worth.returns(played), worth.returns(descent.parent)
+    best = worth.returns(worth.best_before(descent.submit_index))
     gains = [gain(before, own) if before and own else None for before in (above, best)]
-    asked = one.edit in COUNTED and not found[played].acts_by_episode and above is not None
-    is_hit = all(one is not None and one.is_real for one in gains) if own else None
+    asked = descent.edit in COUNTED and not found[played].acts_by_episode and above is not None
+    is_hit = all(gain is not None and gain.is_real for gain in gains) if own else None
     if family.never_loaded(played):
         is_hit = False
-    return replace(one, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)
+    return replace(descent, gain=gains[0], gain_over_best=gains[1], is_hit=is_hit if asked else None)

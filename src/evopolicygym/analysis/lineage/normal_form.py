@@ -1,18 +1,231 @@
 """A project's normal form: the same for programs that differ only in names, order, annotations, comments and notes.
 
-Names that a project chooses itself are known by where they stand: each begins with the same colour, and in each of a
-few rounds gets a new one from the units that it stands in and its places there (colour refinement, as for graphs). So
-programs that differ only in their own names and in the order of their units always have one form; that two others
-share one would take units that are alike in all that surrounds them. The form without literals is the *topology*.
+A project is split into *units* whose order doesn't matter: functions, classes, imports, constants. The statements of a
+file or a class that are not definitions stay one unit in order, its *body*, with all statements that bind a name which
+is bound there more than once; so do the fields of a class with decorators or bases, as of a dataclass. The *outline* of
+a unit is the unit without the names that the project chose, and these names in order. Outlines of a file hold for every
+version of a project with the same file and the same own names, so that only changed files are read again.
+
+A project's own names are identified by their places: each begins with the same colour, and in each of a few rounds gets
+a new colour from the units that it is in and its places there (colour refinement, as for graphs). Programs that differ
+only in their own names and in the order of units always have the same form; others share one only if their units are
+alike in all their surroundings. The form without literals is the *topology*.
 """
 
+import ast
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Any
 
-from evopolicygym.analysis.lineage.outline import OWN, Outline
-from evopolicygym.analysis.lineage.units import UnitKind
-from evopolicygym.analysis.syntax import hash_of
+from evopolicygym.analysis.lineage.scopes import (
+    Attribute,
+    Bound,
+    Literal,
+    Name,
+    Token,
+    Tokenizer,
+    bound_by,
+    counts,
+    parameters,
+)
+from evopolicygym.analysis.source import LITERAL, hash_of, literals_among
+
+PUBLIC = frozenset({"Policy", "reset", "act", "policy"})
+"""Names that the contract of policies gives; no project may rename them."""
+TYPING = frozenset({"__future__", "typing", "typing_extensions", "collections.abc", "types"})
+"""Modules that serve annotations: what is imported of them and not used otherwise is passed over."""
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class UnitKind(StrEnum):
+    """What a unit is."""
+
+    FUNCTION = "function"
+    """A method too."""
+    CLASS = "class"
+    """Its header."""
+    IMPORT = "import"
+    CONSTANT = "constant"
+    BODY = "body"
+    TEXT = "text"
+    """A file that can't be parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramUnit:
+    """One part of a project."""
+
+    kind: UnitKind
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """What one file does with names."""
+
+    bound: frozenset[str]
+    """By the file, its classes and assignments to attributes, and those declared global."""
+    passed: frozenset[str]
+    """Of arguments that are passed by name."""
+    parameters: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectNames:
+    """What a project's files together make of names."""
+
+    own: frozenset[str]
+    """Those that the project may choose, local ones aside."""
+    passed_by_name: frozenset[str]
+    """Its parameters that are passed by name."""
+    modules: frozenset[str]
+    """Its files, by their dotted names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where statements stand."""
+
+    parts: tuple[Any, ...]
+    """What begins the tokens of each unit there."""
+    keeps_fields: bool = False
+
+
+def names_in(tree: ast.Module) -> FileNames:
+    """Return what a file does with names."""
+    bound, passed, taken = set(bound_by(tree.body)), set[str](), set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name, body=body):
+                bound |= bound_by(body) | {name}
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                bound.add(name)
+            case ast.Global(names=names):
+                bound.update(names)
+            case ast.keyword(arg=str(name)):
+                passed.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                taken.update(argument.arg for argument in parameters(node))
+    return FileNames(frozenset(bound), frozenset(passed), frozenset(taken))
+
+
+def names_of_project(files: Mapping[str, FileNames]) -> ProjectNames:
+    """Return what the files of a project make of names, by their paths."""
+    none = frozenset[str]()
+    by_name = none.union(*(names.passed for names in files.values())) & none.union(
+        *(names.parameters for names in files.values())
+    )
+    modules = frozenset(_module(path) for path in files)
+    chosen = none.union(
+        by_name, (name.rpartition(".")[2] for name in modules), *(names.bound for names in files.values())
+    )
+    own = frozenset(name for name in chosen - PUBLIC if not (name.startswith("__") and name.endswith("__")))
+    return ProjectNames(own, by_name, modules)
+
+
+def units_in(path: str, tree: ast.Module, project: ProjectNames) -> tuple[ProgramUnit, ...]:
+    """Return the units of a file of a project."""
+    literals = literals_among(list(ast.walk(tree)))
+    place = _Place((*PurePosixPath(path).parts[:-1], Attribute(PurePosixPath(path).stem)))
+    return tuple(_units(tree.body, place, Tokenizer(literals, project.passed_by_name, project.modules), literals))
+
+
+def _units(
+    statements: Sequence[ast.stmt], place: _Place, tokenizer: Tokenizer, literals: set[int]
+) -> Iterable[ProgramUnit]:
+    """Yield the units of a file's or a class's statements."""
+    often = Counter(name for statement in statements for name in bound_by([statement]))
+    body: list[Any] = []
+    for statement in statements:
+        if place.keeps_fields and isinstance(statement, ast.AnnAssign):
+            body.append(["field", statement.target, statement.value])
+        elif not counts(statement):
+            continue
+        elif any(often[name] > 1 for name in bound_by([statement])):
+            body.append(statement)
+        elif isinstance(statement, FUNCTIONS):
+            yield ProgramUnit(UnitKind.FUNCTION, tokenizer.tokens(*place.parts, statement))
+        elif isinstance(statement, ast.ClassDef):
+            yield from _class(statement, place, tokenizer, literals)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            for alias in statement.names:
+                yield ProgramUnit(
+                    UnitKind.IMPORT, tokenizer.tokens(*place.parts, *tokenizer.imported(statement, alias))
+                )
+        elif isinstance(statement, ast.Assign | ast.AnnAssign) and id(statement.value) in literals:
+            yield ProgramUnit(UnitKind.CONSTANT, tokenizer.tokens(*place.parts, statement))
+        else:
+            body.append(statement)
+    if body:
+        yield ProgramUnit(UnitKind.BODY, tokenizer.tokens(*place.parts, body))
+
+
+def _class(node: ast.ClassDef, place: _Place, tokenizer: Tokenizer, literals: set[int]) -> Iterable[ProgramUnit]:
+    parts = (*place.parts, "class", Bound(node.name))
+    yield ProgramUnit(UnitKind.CLASS, tokenizer.tokens(*parts, node.decorator_list, node.bases, node.keywords))
+    keeps_fields = bool(node.decorator_list or node.bases or node.keywords)
+    yield from _units(node.body, _Place(parts, keeps_fields), tokenizer, literals)
+
+
+def serves_annotations(unit: ProgramUnit) -> bool:
+    """Return whether a unit imports something that annotations are made of."""
+    return unit.kind is UnitKind.IMPORT and any(repr(name) in unit.tokens for name in TYPING)
+
+
+def _module(path: str) -> str:
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+OWN = "own"
+"""Stands for a name that the project chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """One unit."""
+
+    kind: UnitKind
+    topology: str
+    """Of its tokens without own names and literals."""
+    content: str
+    """Of its tokens without own names."""
+    names: tuple[str, ...]
+    """The own names in it, in their order, as often as they stand there."""
+    spelled: str
+    """Of its tokens with all names and literals."""
+    serves_annotations: bool
+
+
+def outline(unit: ProgramUnit, own: Collection[str]) -> Outline:
+    """Return a unit in outline, where these names are the project's own."""
+    names = tuple(token.text for token in unit.tokens if isinstance(token, Name) and token.text in own)
+    return Outline(
+        kind=unit.kind,
+        topology=hash_of([unit.kind.value, *_texts(unit.tokens, own, literals=False)]),
+        content=hash_of([unit.kind.value, *_texts(unit.tokens, own, literals=True)]),
+        names=names,
+        spelled=hash_of(_texts(unit.tokens, (), literals=True)),
+        serves_annotations=serves_annotations(unit),
+    )
+
+
+def _texts(tokens: Sequence[Token], own: Collection[str], *, literals: bool) -> list[str]:
+    found: list[str] = []
+    for token in tokens:
+        if isinstance(token, str):
+            found.append(token)
+        elif isinstance(token, Literal):
+            found.append(LITERAL)
+            if literals:
+                found += token.values
+        else:
+            found.append(OWN if token.text in own else f"name {token.text}")
+    return found
+
 
 ROUNDS = 3
 """In how many rounds, at most, names are known by what surrounds them."""

@@ -1,12 +1,15 @@
-"""Tables that are shipped as data with their source: what others have published, and what was measured here once.
+"""Published results that ship as data: tables that are ranked with runs, and figures of other protocols.
 
 A shipped table is a file in ``data/``, and its name is the file's. ``NAME.toml`` holds means as they were published.
-``NAME.jsonl`` holds runs: the ``run.json`` of one a line, below a first line with ``source`` and ``kind``.
+``NAME.jsonl`` holds runs: the ``run.json`` of one run a line, below a first line with ``source`` and ``kind``.
+
+A file of ``data/other_protocol/`` holds figures that others published under their own protocol, with how that protocol
+differs. They are not entries: they are shown, but never ranked, used to normalise, or paired with a run.
 """
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -14,12 +17,145 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.published.other_protocol import other_names
 from evopolicygym.analysis.results import RunResult, result_of
+from evopolicygym.core.decoding import decoder
 from evopolicygym.core.errors import UnknownName, UsageError
+from evopolicygym.core.options import RUN_OPTIONS
 from evopolicygym.core.task import EnvironmentSpec, TaskKind
 from evopolicygym.records.run_document import decode
 from evopolicygym.specs.catalog import GameIdentity, game_named, game_of
+
+OURS = {option.name: option.default for option in RUN_OPTIONS if option.name in {"budget", "validation", "held_out"}}
+"""What our protocol has by default, which is the paper's."""
+HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class OtherProtocol:
+    """What is known of how figures were made; None where it was not said, or not limited."""
+
+    budget: int
+    """Train episodes of a run."""
+    held_out: int
+    """Episodes that score it."""
+    validation: int | None = None
+    """Episodes of each candidate by which the best is selected."""
+    max_episodes: int | None = None
+    """The most of one submission."""
+    max_submissions: int | None = None
+    agent_s: int | None = None
+    """The most seconds of the agent."""
+    details: str = ""
+    """What was said besides."""
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """In what it is another protocol than ours, in a few words each."""
+        return tuple(self._differences())
+
+    def _differences(self) -> Iterator[str]:
+        if self.budget != OURS["budget"]:
+            yield f"{self.budget} train episodes (ours {OURS['budget']})"
+        if self.validation is None:
+            yield f"validation not stated (ours {OURS['validation']})"
+        elif self.validation != OURS["validation"]:
+            yield f"{self.validation} validation (ours {OURS['validation']})"
+        if self.held_out != OURS["held_out"]:
+            yield f"{self.held_out} held-out (ours {OURS['held_out']})"
+        if self.max_episodes is not None and self.max_episodes < self.budget:
+            yield f"at most {self.max_episodes} episodes a submission"
+        if self.max_submissions is not None and self.max_submissions < self.budget:
+            yield f"at most {self.max_submissions} submissions"
+        if self.agent_s is not None:
+            yield f"at most {self.agent_s / HOUR_S:g} h"
+        if self.details:
+            yield self.details
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFigure:
+    """One entry's mean on one task."""
+
+    entry: str
+    score: float
+    """Mean over held-out episodes; its standard error was not published."""
+    effort: str = ""
+
+    @property
+    def label(self) -> str:
+        """The entry with its reasoning effort."""
+        return f"{self.entry}, {self.effort}" if self.effort else self.entry
+
+
+@dataclass(frozen=True, slots=True)
+class FiguresOfTask:
+    """What was published of one task."""
+
+    suite: str
+    name: str
+    """As its publisher calls it."""
+    metric: str
+    protocol: OtherProtocol
+    figures: tuple[PublishedFigure, ...]
+    id: str = ""
+    """What gymnasium registers it as, as far as its name says it; the limit on its steps may be another than ours."""
+
+    @property
+    def best(self) -> PublishedFigure:
+        """The entry with the highest mean."""
+        return max(self.figures, key=lambda figure: figure.score)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFigures:
+    """Figures of one source."""
+
+    source: str
+    date: str
+    version: str
+    """Of the source, such as a commit."""
+    tasks: tuple[FiguresOfTask, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader has to know of them."""
+        return (self._how_made, "Published without standard errors: how far another run would differ is not known.")
+
+    @property
+    def _how_made(self) -> str:
+        return (
+            f"Published elsewhere ({self.source}, {self.date}), under other protocols than ours, with texts and "
+            "versions of their own: these figures are never ranked, nor are scores normalised by them."
+        )
+
+    def of_game(self, gymnasium_id: str) -> FiguresOfTask | None:
+        """Return what was published of an environment; None where nothing was."""
+        return next((task for task in self.tasks if task.id and task.id == gymnasium_id), None)
+
+    def narrowed(self, gymnasium_ids: Iterable[str]) -> "OtherFigures":
+        """Return the figures of some environments alone."""
+        wanted = set(gymnasium_ids)
+        kept = tuple(task for task in self.tasks if task.id and task.id in wanted)
+        return OtherFigures(self.source, self.date, self.version, kept)
+
+
+def other_names() -> list[str]:
+    """Return the names of all sets of figures."""
+    return sorted(_other_protocol_files())
+
+
+@cache
+def other_figures(name: str) -> OtherFigures:
+    """Return the figures of a name; raise ``UnknownName`` where there are none."""
+    if name not in (found := _other_protocol_files()):
+        raise UnknownName("set of published figures", name, found)
+    return decoder(OtherFigures).value(tomllib.loads(found[name].read_text(encoding="utf-8")))
+
+
+def _other_protocol_files() -> dict[str, Traversable]:
+    data = files("evopolicygym.analysis.published") / "data" / "other_protocol"
+    return {Path(file.name).stem: file for file in data.iterdir() if file.name.endswith(".toml")}
+
 
 AGENT, ANCHOR = "agent", "anchor"
 
@@ -64,7 +200,7 @@ class PublishedTable:
 
     def scores(self, environment: str) -> dict[str, float]:
         """Return every entry's score on one environment, by the entry's name; empty where it was not played."""
-        return {one.name: one.scores[environment] for one in self.entries if environment in one.scores}
+        return {entry.name: entry.scores[environment] for entry in self.entries if environment in entry.scores}
 
     def scores_on(self, spec: EnvironmentSpec) -> dict[str, float]:
         """Return every entry's score on what a spec has played; empty where the table has it not, or another game."""
@@ -111,10 +247,10 @@ def _files() -> dict[str, Traversable]:
 
 def _of_means(document: Mapping[str, Any]) -> PublishedTable:
     tasks = {
-        task: PublishedTask(one["family"], TaskKind(one["kind"]), game_named(task))
-        for task, one in document["tasks"].items()
+        task: PublishedTask(figures["family"], TaskKind(figures["kind"]), game_named(task))
+        for task, figures in document["tasks"].items()
     }
-    entries = tuple(PublishedEntry(**one) for one in document["entries"])
+    entries = tuple(PublishedEntry(**entry) for entry in document["entries"])
     return PublishedTable(document["source"], entries, tasks, text=document.get("text", ""))
 
 
@@ -126,3 +262,29 @@ def _of_runs(name: str, text: str) -> PublishedTable:
     )
     tasks = {run.task: PublishedTask(run.family, run.kind, run.game) for run in runs}
     return PublishedTable(about["source"], (), tasks, about["kind"], runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands beside runs."""
+
+    tables: tuple[PublishedTable, ...]
+    figures: tuple[OtherFigures, ...]
+    """In tables of their own."""
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """What gymnasium registers the tasks of the tables as, by name."""
+        return {name: task.game.id for table in self.tables for name, task in table.tasks.items()}
+
+
+def beside(names: Sequence[str]) -> Beside:
+    """Return what ships under some names; raise ``UnknownName`` where nothing does."""
+    tables, others = shipped_names(), other_names()
+    for name in names:
+        if name not in (known := sorted([*tables, *others])):
+            raise UnknownName("shipped table", name, known)
+    return Beside(
+        tuple(shipped(name) for name in names if name in tables),
+        tuple(other_figures(name) for name in names if name in others),
+    )

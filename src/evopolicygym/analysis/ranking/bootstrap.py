@@ -257,7 +257,9 @@ def share_interval(share: float, count: int) -> Interval:
     """
     means = np.linspace(0, 1, 10_001)
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [np.where(one > 0, one * np.log(one / at), 0.0) for one, at in ((share, means), (1 - share, 1 - means))]
+        parts = [
+            np.where(mass > 0, mass * np.log(mass / at), 0.0) for mass, at in ((share, means), (1 - share, 1 - means))
+        ]
     held = means[sum(parts) <= math.log(2 / (1 - COVERAGE)) / count]
     return Interval(min(float(held.min()), share), max(float(held.max()), share))
 

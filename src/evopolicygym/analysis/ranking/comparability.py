@@ -17,10 +17,14 @@ COMPARED: Mapping[str, str] = {
     "simulator_code": "fingerprint, in the simulator's code",
     "spec_sha256": "fingerprint, in the environment's spec",
     "protocol_version": "protocol version",
-    **{one.record_field or one.name: one.comparability_label for one in RUN_OPTIONS if one.comparability_label},
+    **{
+        option.record_field or option.name: option.comparability_label
+        for option in RUN_OPTIONS
+        if option.comparability_label
+    },
 }
 """What runs on a task must agree in: a property, and what it is called. The last are what was declared of options."""
-OPTIONS = {one.name: one for one in FURTHER}
+OPTIONS = {option.name: option for option in FURTHER}
 BY_NAME = frozenset({"versions", "simulator_code"})
 """Those of them that are texts by names."""
 HASHES = frozenset({"commitment", "spec_sha256"})
@@ -28,7 +32,9 @@ HASHES = frozenset({"commitment", "spec_sha256"})
 UNKNOWN_TO_SOME = frozenset({"held_out_cases", "simulator_code", "finish"})
 """Those of them that a run may leave open, which is no difference."""
 OF_ENTRIES = frozenset(
-    one.record_field or one.name for one in RUN_OPTIONS if one.comparability_label and not one.affects_cases
+    option.record_field or option.name
+    for option in RUN_OPTIONS
+    if option.comparability_label and not option.affects_cases
 )
 """Those of them that entries may be split by."""
 CASES_BY = frozenset({"experiment", "split"})
@@ -117,7 +123,7 @@ def comparable(runs: Sequence[RunResult], by: Sequence[str]) -> tuple[Comparable
     differing = list(differences(runs, by))
     groups: list[list[RunResult]] = []
     for run in runs:
-        fitting = (one for one in groups if all(_fits(run, other, name) for other in one for name in differing))
+        fitting = (group for group in groups if all(_fits(run, other, name) for other in group for name in differing))
         group = next(fitting, None)
         if group is None:
             groups.append([run])
@@ -156,16 +162,16 @@ def differences(runs: Sequence[RunResult], by: Collection[str]) -> dict[str, str
 
 def _fits(run: RunResult, other: RunResult, name: str) -> bool:
     """Return whether two runs, perhaps of two tasks, agree in a property."""
-    one, another = _value(run, name), _value(other, name)
-    if name in UNKNOWN_TO_SOME and None in (one, another):
+    first, another = _value(run, name), _value(other, name)
+    if name in UNKNOWN_TO_SOME and None in (first, another):
         return True
     if name == "commitment" and _cases(run) != _cases(other):
         return False
-    if name in BY_NAME and any(one[key] != another[key] for key in one.keys() & another.keys()):
+    if name in BY_NAME and any(first[key] != another[key] for key in first.keys() & another.keys()):
         return False
     if name in {"commitment", "spec_sha256", *BY_NAME} and run.task != other.task:
         return True
-    return bool(one == another)
+    return bool(first == another)
 
 
 def _cases(run: RunResult) -> tuple[str, str]:

@@ -176,7 +176,7 @@ def scale_on(table: ScoreTable, task: str, counts: Mapping[str, bool], kind: str
     found = tuple(entry for entry in table.entries if entry.kind == kind and task in entry.cells)
     counted = tuple(entry for entry in found if counts[entry.label])
     for among in (counted, found) if kind == AGENT else (found,):
-        best = max((_number(one.cells[task].mean) for one in among), default=low)
+        best = max((_number(entry.cells[task].mean) for entry in among), default=low)
         if best > low:
             return TaskScale(low, best, among)
     return None
@@ -212,7 +212,9 @@ class _LeaderboardBuilder:
         scores = {entry.label: {name: self._task_score(entry, name) for name in entry.cells} for entry in entries}
         complete = {entry.label: len(entry.cells) == len(self._table.tasks) for entry in entries}
         unplaced = [self._standing(entry, scores[entry.label], complete[entry.label]) for entry in entries]
-        ordered = sorted(unplaced, key=lambda one: (not one.has_score, not one.complete, -one.rank_score.value))
+        ordered = sorted(
+            unplaced, key=lambda standing: (not standing.has_score, not standing.complete, -standing.rank_score.value)
+        )
         return Leaderboard(
             self._table.tasks, tuple(self._tiered(ordered)), (*self._table.notes, *self._notes(complete))
         )
@@ -238,14 +240,16 @@ class _LeaderboardBuilder:
     def _without_scale(self) -> list[str]:
         """Return the tasks with uniform random that some entry could be the best of, and none is above it."""
         anchor = self._table.anchor
-        able = {name for one in self._table.entries if one.kind == self._best_kind for name in one.cells}
+        able = {name for entry in self._table.entries if entry.kind == self._best_kind for name in entry.cells}
         names = [task.name for task in self._table.tasks if anchor and task.name in able & anchor.cells.keys()]
         return [name for name in names if not scale_on(self._table, name, self._counts, self._best_kind)]
 
     def _rivals(self, entry: Entry, task: str) -> list[Entry]:
         """Return the entries that one is ranked among on a task, itself included."""
         others = [
-            one for one in self._table.entries if one is not entry and self._counts[one.label] and task in one.cells
+            rival
+            for rival in self._table.entries
+            if rival is not entry and self._counts[rival.label] and task in rival.cells
         ]
         return [entry, *others]
 
@@ -253,8 +257,8 @@ class _LeaderboardBuilder:
         rivals = self._rivals(entry, task)
         if not entry.cells[task].has_score:
             return self._no_score(entry, task, len(rivals))
-        means = {one.label: one.cells[task].mean for one in rivals}
-        drawn = np.array([_worth(self._replicates[one.label, task]) for one in rivals])
+        means = {entry.label: entry.cells[task].mean for entry in rivals}
+        drawn = np.array([_worth(self._replicates[entry.label, task]) for entry in rivals])
         ahead = (drawn > drawn[0]).sum(axis=0)
         count = len(rivals)
         over = np.ones(drawn.shape[1]) if count == 1 else (count - 1 - ahead) / (count - 1)
@@ -283,12 +287,12 @@ class _LeaderboardBuilder:
             return None
         low, bests = scale.low, scale.of
         value = normalised(_number(entry.cells[task].mean), low, scale.best)
-        top = np.max([_worth(self._replicates[one.label, task]) for one in bests], axis=0)
+        top = np.max([_worth(self._replicates[entry.label, task]) for entry in bests], axis=0)
         own = _worth(self._replicates[entry.label, task])
         with np.errstate(invalid="ignore", divide="ignore"):
             over = np.where(top > low, np.clip((own - low) / (top - low), 0, 1), 0.0)
         self._norms[entry.label, task] = np.nan_to_num(over)
-        rivals = [entry, *(one for one in bests if one is not entry)]
+        rivals = [entry, *(rival for rival in bests if rival is not entry)]
         interval = bootstrap_interval(value, self._norms[entry.label, task], _freedom(rivals, task), UNIT)
         return Score(value, interval if _has_interval(entry) else None)
 
@@ -332,29 +336,29 @@ class _LeaderboardBuilder:
             return None
         each = [replicates[entry.label, name] for name in names]
         freedoms = [_freedom(self._rivals(entry, name), name) for name in names]
-        freedom = joint_freedom([float(one.var()) for one in each], freedoms)
+        freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
         return bootstrap_interval(value, np.mean(each, axis=0), freedom, UNIT)
 
     def _tiered(self, ordered: Sequence[Standing]) -> Iterable[Standing]:
         """Yield the standings with place and tier: entries that can't be distinguished from its best are in a tier."""
         tier, best = 0, None
-        placed = [one for one in ordered if one.complete and one.has_score]
-        for one in ordered:
-            better = sum(other.rank_score.value > one.rank_score.value for other in placed)
-            place = 1 + better if one.complete and one.has_score else None
+        placed = [standing for standing in ordered if standing.complete and standing.has_score]
+        for standing in ordered:
+            better = sum(other.rank_score.value > standing.rank_score.value for other in placed)
+            place = 1 + better if standing.complete and standing.has_score else None
             own = None
-            if place is not None and one.entry.is_repeated and _has_interval(one.entry):
-                if best is None or self.significantly_better(best, one):
-                    tier, best = tier + 1, one
+            if place is not None and standing.entry.is_repeated and _has_interval(standing.entry):
+                if best is None or self.significantly_better(best, standing):
+                    tier, best = tier + 1, standing
                 own = tier
-            yield replace(one, place=place, tier=own)
+            yield replace(standing, place=place, tier=own)
 
     def significantly_better(self, better: Standing, worse: Standing) -> bool:
         """Return whether the interval of the difference of two rank scores lies above nothing."""
         names = list(better.tasks)
         each = [self._ranks[better.entry.label, name] - self._ranks[worse.entry.label, name] for name in names]
         freedoms = [_freedom([better.entry, worse.entry], name) for name in names]
-        freedom = joint_freedom([float(one.var()) for one in each], freedoms)
+        freedom = joint_freedom([float(replicates.var()) for replicates in each], freedoms)
         value = better.rank_score.value - worse.rank_score.value
         return bootstrap_interval(value, np.mean(each, axis=0), freedom).low > 0
 
@@ -373,7 +377,7 @@ def _has_interval(entry: Entry) -> bool:
 
 def _freedom(entries: Iterable[Entry], task: str) -> float:
     """Return the degrees of freedom behind a comparison: the harmonic mean of those of its uncertain entries."""
-    samples = [sample for one in entries if (sample := one.cells[task].sample) is not None]
+    samples = [sample for entry in entries if (sample := entry.cells[task].sample) is not None]
     finite = [freedom for sample in samples if math.isfinite(freedom := sample.freedom)]
     return len(finite) / sum(1 / freedom for freedom in finite) if finite else math.inf
 

@@ -225,7 +225,7 @@ def _table(
     outside = sorted({run.task for run in runs} - {task.name for task in tasks})
     if outside:
         notes.append(
-            f"Left out, as {' and '.join(one.source for one in shipped)} has none of it: {', '.join(outside)}."
+            f"Left out, as {' and '.join(table.source for table in shipped)} has none of it: {', '.join(outside)}."
         )
     if choice.family is not None:
         families = sorted({task.family for task in tasks})
@@ -254,9 +254,9 @@ def _table(
         notes.append("Some runs were played at isolation none: unverified.")
     if weaker := sorted({run.isolation for run in runs if Isolation.parse(run.isolation).missing}):
         notes.append(f"Some runs were played with a wall waived: isolation {', '.join(weaker)}.")
-    if changed := sorted({one.label for one in entries if len({run.programs for run in one.runs}) > 1}):
+    if changed := sorted({entry.label for entry in entries if len({run.programs for run in entry.runs}) > 1}):
         notes.append(f"Not all runs of an entry were played by the same program files: {', '.join(changed)}.")
-    if within := sorted({one.label for one in entries if any(run.program_changes for run in one.runs)}):
+    if within := sorted({entry.label for entry in entries if any(run.program_changes for run in entry.runs)}):
         notes.append(f"The agent's program changed within a run that was resumed: {', '.join(within)}.")
     return ScoreTable(tasks, (*entries, *([anchor] if anchor else [])), tuple(notes))
 
@@ -284,7 +284,7 @@ def group_comparable(
     """
     if choice.mix:
         return (ComparableRuns("", tuple(runs)),)
-    tasks = {name for one in shipped for name in one.tasks} if shipped else {run.task for run in runs}
+    tasks = {name for table in shipped for name in table.tasks} if shipped else {run.task for run in runs}
     if choice.family in {run.family for run in runs}:
         tasks &= {run.task for run in runs if run.family == choice.family}
     first, *others = comparable([run for run in labelled(runs, choice.by) if run.task in tasks], choice.by)
@@ -298,7 +298,7 @@ def _of_the_same_games(
     runs: Sequence[RunResult], shipped: Sequence[PublishedTable]
 ) -> tuple[tuple[RunResult, ...], list[str]]:
     """Return the runs of the games that shipped tables mean by their names, and what is said of those left out."""
-    meant = {name: (task.game, one.source) for one in shipped for name, task in one.tasks.items()}
+    meant = {name: (task.game, table.source) for table in shipped for name, task in table.tasks.items()}
     kept, notes = [], []
     for run in runs:
         game, source = meant.get(run.task, (run.game, ""))
@@ -312,7 +312,7 @@ def _of_the_same_games(
 def _texts(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> Iterator[str]:
     """Yield which texts agents read, where runs stand beside published rows that say it."""
     read = sorted({str(property_of(run, "text")) for run in runs})
-    published = [f"{one.text} ({one.source})" for one in shipped if one.text]
+    published = [f"{table.text} ({table.source})" for table in shipped if table.text]
     if read and published:
         yield f"Text of the tasks: {' and '.join(read)} (runs); {'; '.join(published)}."
 
@@ -321,7 +321,7 @@ def _tasks(runs: Sequence[RunResult], shipped: Sequence[PublishedTable]) -> tupl
     """Return the tasks of the shipped tables where there are some, else those of the runs."""
     idle = {run.task: run.idle_anchor for run in runs}
     found = {
-        name: TaskRow(name, of.family, of.kind, idle.get(name)) for one in shipped for name, of in one.tasks.items()
+        name: TaskRow(name, of.family, of.kind, idle.get(name)) for table in shipped for name, of in table.tasks.items()
     }
     if not found:
         found = {run.task: TaskRow(run.task, run.family, run.kind, run.idle_anchor) for run in runs}
@@ -362,7 +362,7 @@ def _cell(repeats: Sequence[RunResult]) -> Cell:
 def _published(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names: set[str]) -> list[Entry]:
     taken, found = {run.label for run in runs}, []
     for table in shipped:
-        means = [Entry(one.name, one.kind, _means(one, names), table.source) for one in table.entries]
+        means = [Entry(entry.name, entry.kind, _means(entry, names), table.source) for entry in table.entries]
         played = _played([run for run in table.runs if run.task in names], table.kind, table.source)
         for entry in (*means, *played):
             if entry.kind == ANCHOR or not entry.cells:
@@ -395,8 +395,8 @@ def _anchor(runs: Sequence[RunResult], shipped: Sequence[PublishedTable], names:
 def _measured(runs: Iterable[RunResult]) -> dict[str, Cell]:
     anchors = {run.task: run.random_anchor for run in runs if run.random_anchor}
     return {
-        task: Cell(one.mean, one.standard_error, published_success_rate=one.success_rate)
-        for task, one in anchors.items()
+        task: Cell(anchor.mean, anchor.standard_error, published_success_rate=anchor.success_rate)
+        for task, anchor in anchors.items()
     }
 
 
@@ -410,5 +410,5 @@ def _experiments_shown(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _short(identity: str, all_of_them: Iterable[str]) -> str:
-    alike = [one for one in all_of_them if one.startswith(identity[:SHORT])]
+    alike = [text for text in all_of_them if text.startswith(identity[:SHORT])]
     return identity[:SHORT] if len(alike) == 1 else identity

@@ -1,7 +1,4 @@
-"""What stands in the tables of a leaderboard and of a pairing, for people and for programs.
-
-``formats.py`` says how numbers become text; ``analysis/diagnostics/`` makes the tables of diagnostics.
-"""
+"""The tables of a leaderboard and of a pairing, for people and for programs."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,7 +36,7 @@ _VERDICTS: Mapping[Verdict, str] = {"first": "A", "second": "B", "neither": "no"
 def standings_tables(board: Leaderboard) -> list[Table]:
     """Return the standings in tables that a person can read: ranks, the parts of the table, what it took."""
     whole = standings_table(board)
-    parts = {name for one in board.standings for name in (*one.families, *one.kinds)}
+    parts = {name for standing in board.standings for name in (*standing.families, *standing.kinds)}
     took = {"harness", "model", "effort", "tokens", "cost", "hours", "isolation", "fingerprint", "program"}
     named = {"place", "entry"}
     tables = [_narrowed(whole, whole.title, lambda key: key not in parts | took)]
@@ -62,15 +59,15 @@ def standings_table(board: Leaderboard) -> Table:
     columns += [_column("repeats"), _column("repeats_most", "at most"), _column("unscored", NO_SCORE)]
     columns += [_column("rank_score", "rank score"), _column("normalised")]
     families = list(dict.fromkeys(task.family for task in board.tasks))
-    kinds = sorted({kind for one in board.standings for kind in one.kinds})
+    kinds = sorted({kind for standing in board.standings for kind in standing.kinds})
     columns += [_column(name) for name in (*families, *kinds)] if len(board.tasks) > 1 else []
     columns += [_column("wins"), _column("top_2", "top-2"), _column("success_rate", "success")]
     columns += [_column("harness"), _column("model"), _column("effort")]
     columns += [_column("tokens"), _column("cost", "cost, $"), _column("hours"), _column("isolation")]
     columns += [_column("fingerprint"), _column("program")]
     rows = [
-        _line(board, one, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
-        for one in board.standings
+        _line(board, standing, families if len(board.tasks) > 1 else [], kinds if len(board.tasks) > 1 else [])
+        for standing in board.standings
     ]
     best = {"rank_score", "normalised", *families, *kinds, "wins", "top_2", "success_rate"}
     return _best_marked(_without_empty("Leaderboard", columns, rows, board.notes), best)
@@ -80,11 +77,11 @@ def task_tables(board: Leaderboard) -> list[Table]:
     """Return a table for each task, the best first."""
     tables = []
     for task in board.tasks:
-        having = [one for one in board.standings if task.name in one.tasks]
-        having.sort(key=lambda one: _merit(one.tasks[task.name]))
-        rows = [_task_line(one, task.name) for one in having]
+        having = [standing for standing in board.standings if task.name in standing.tasks]
+        having.sort(key=lambda standing: _merit(standing.tasks[task.name]))
+        rows = [_task_line(standing, task.name) for standing in having]
         rows += [_idle_line(task)] if task.idle else []
-        notes = () if all(one.tasks[task.name].is_counted for one in having) else (IN_BRACKETS,)
+        notes = () if all(standing.tasks[task.name].is_counted for standing in having) else (IN_BRACKETS,)
         table = _without_empty(f"{task.name} ({task.family}, {task.kind.value})", _task_columns(), rows, notes)
         tables.append(_best_marked(table, _BEST_OF_TASK))
     return tables
@@ -103,10 +100,10 @@ def task_scores_table(board: Leaderboard) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for task in board.tasks:
         of_task = (task.name, task.family, task.kind.value)
-        having = [one for one in board.standings if task.name in one.tasks]
-        for one in sorted(having, key=lambda one: _merit(one.tasks[task.name])):
-            score = one.tasks[task.name]
-            line = _task_line(one, task.name)
+        having = [standing for standing in board.standings if task.name in standing.tasks]
+        for standing in sorted(having, key=lambda standing: _merit(standing.tasks[task.name])):
+            score = standing.tasks[task.name]
+            line = _task_line(standing, task.name)
             rows.append((*of_task, score.rank, *line[1:], "yes" if score.is_counted else "no"))
         rows += [(*of_task, *_idle_line(task), None)] if task.idle else []
     return _without_empty("Tasks", columns, rows, board.notes)
@@ -123,18 +120,20 @@ def scores_table(board: Leaderboard) -> Table:
 
 def scores_tables(board: Leaderboard) -> list[Table]:
     """Return tasks by entries, the best entry first: held-out means, and success rates where any are known."""
-    columns = tuple(_column(one.entry.shown) for one in board.standings)
+    columns = tuple(_column(standing.entry.shown) for standing in board.standings)
 
     def by_task(title: str, line: Callable[[list[TaskScore | None]], list[Cell]]) -> Table:
-        lines = {task.name: line([one.tasks.get(task.name) for one in board.standings]) for task in board.tasks}
+        lines = {
+            task.name: line([standing.tasks.get(task.name) for standing in board.standings]) for task in board.tasks
+        }
         rows = [(task, *_best_of(cells)) for task, cells in lines.items() if any(cell is not None for cell in cells)]
         return Table(title, (_column("task"), *columns), tuple(rows))
 
     def means(scores: list[TaskScore | None]) -> list[Cell]:
-        return [_held_out(one) if one else None for one in scores]
+        return [_held_out(score) if score else None for score in scores]
 
     def rates(scores: list[TaskScore | None]) -> list[Cell]:
-        return [_percent(one.cell.success_rate) if one else None for one in scores]
+        return [_percent(score.cell.success_rate) if score else None for score in scores]
 
     tables = [by_task(HELD_OUT.capitalize(), means), by_task("Success rate", rates)]
     shown = [table for table in tables if table.rows]
@@ -151,14 +150,14 @@ def pairing_table(pair: Pairing) -> Table:
     ]  # fmt: skip
     rows: list[tuple[Cell, ...]] = [
         (
-            one.task, Number(one.first, None), Number(one.second, None),
-            Number(one.difference, None, interval=one.interval),
-            one.covers, None if one.normalised is None else Number(one.normalised), Number(one.improvement, 2),
-            "paired" if one.paired else "not paired", one.most.case if one.most else None,
-            Number(one.most.difference, None) if one.most else None,
-            None if one.verdict is None else _VERDICTS[one.verdict],
+            task.task, Number(task.first, None), Number(task.second, None),
+            Number(task.difference, None, interval=task.interval),
+            task.covers, None if task.normalised is None else Number(task.normalised), Number(task.improvement, 2),
+            "paired" if task.paired else "not paired", task.most.case if task.most else None,
+            Number(task.most.difference, None) if task.most else None,
+            None if task.verdict is None else _VERDICTS[task.verdict],
         )
-        for one in pair.tasks
+        for task in pair.tasks
     ]  # fmt: skip
     return _without_empty(f"A: {pair.first.shown}; B: {pair.second.shown}", columns, rows, pair.notes)
 
@@ -184,8 +183,8 @@ def overall_table(pair: Pairing) -> Table:
 def leaderboard_document(board: Leaderboard, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Return the whole leaderboard for programs."""
     return {
-        "tasks": [{"name": one.name, "family": one.family, "kind": one.kind.value} for one in board.tasks],
-        "entries": [_standing(board, one) for one in board.standings],
+        "tasks": [{"name": task.name, "family": task.family, "kind": task.kind.value} for task in board.tasks],
+        "entries": [_standing(board, standing) for standing in board.standings],
         "notes": list(board.notes),
         "problems": list(problems),
     }
@@ -204,20 +203,20 @@ def pairing_document(pair: Pairing) -> dict[str, Any]:
         "tasks_second_better": better[1] if better else None,
         "tasks": [
             {
-                "task": one.task,
-                "first": one.first,
-                "second": one.second,
-                "difference": one.difference,
-                "interval": _ends(one.interval),
-                "interval_covers": one.covers,
-                "repeats": list(one.repeats),
-                "verdict": one.verdict,
-                "paired": one.paired,
-                "probability_of_improvement": one.improvement,
-                "normalised_difference": one.normalised,
-                "most": {"case": one.most.case, "difference": one.most.difference} if one.most else None,
+                "task": task.task,
+                "first": task.first,
+                "second": task.second,
+                "difference": task.difference,
+                "interval": _ends(task.interval),
+                "interval_covers": task.covers,
+                "repeats": list(task.repeats),
+                "verdict": task.verdict,
+                "paired": task.paired,
+                "probability_of_improvement": task.improvement,
+                "normalised_difference": task.normalised,
+                "most": {"case": task.most.case, "difference": task.most.difference} if task.most else None,
             }
-            for one in pair.tasks
+            for task in pair.tasks
         ],
         "notes": list(pair.notes),
     }
@@ -230,8 +229,8 @@ def leaderboards_document(
     if len(boards) == 1:
         return leaderboard_document(next(iter(boards.values())), problems)
     tables = [{"title": title, **leaderboard_document(board)} for title, board in boards.items()]
-    for one in tables:
-        del one["problems"]  # they are of all runs
+    for table in tables:
+        del table["problems"]  # they are of all runs
     return {"tables": tables, "problems": list(problems)}
 
 
@@ -240,31 +239,31 @@ def titled(title: str, tables: Iterable[Table]) -> list[Table]:
     return [replace(table, title=f"{table.title} ({title})" if title else table.title) for table in tables]
 
 
-def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
+def _standing(board: Leaderboard, standing: Standing) -> dict[str, Any]:
     return {
-        "entry": one.entry.label,
-        "kind": one.entry.kind,
-        "harness": one.entry.harness,
-        "model": one.entry.model,
-        "effort": one.entry.effort,
-        "intervals_cover": one.covers,
-        "source": one.entry.source or None,
-        "ours": one.entry.is_ours,
-        "place": one.place,
-        "tier": one.tier,
-        "coverage": {"tasks": len(one.tasks), "of": len(board.tasks)},
-        "has_score": one.has_score,
-        "rank_score": _score(_if_scored(one, one.rank_score)),
-        "normalised": _score(_if_scored(one, one.normalised)),
-        "families": {name: _score(_if_scored(one, score)) for name, score in one.families.items()},
-        "kinds": {name: _score(_if_scored(one, score)) for name, score in one.kinds.items()},
-        "wins": one.wins,
-        "top_2": one.top_2,
-        "success_rate": one.success_rate,
-        "tokens": one.tokens,
-        "cost": one.cost,
-        "wall_seconds": one.wall_s,
-        "isolation": _isolation(one.entry),
+        "entry": standing.entry.label,
+        "kind": standing.entry.kind,
+        "harness": standing.entry.harness,
+        "model": standing.entry.model,
+        "effort": standing.entry.effort,
+        "intervals_cover": standing.covers,
+        "source": standing.entry.source or None,
+        "ours": standing.entry.is_ours,
+        "place": standing.place,
+        "tier": standing.tier,
+        "coverage": {"tasks": len(standing.tasks), "of": len(board.tasks)},
+        "has_score": standing.has_score,
+        "rank_score": _score(_if_scored(standing, standing.rank_score)),
+        "normalised": _score(_if_scored(standing, standing.normalised)),
+        "families": {name: _score(_if_scored(standing, score)) for name, score in standing.families.items()},
+        "kinds": {name: _score(_if_scored(standing, score)) for name, score in standing.kinds.items()},
+        "wins": standing.wins,
+        "top_2": standing.top_2,
+        "success_rate": standing.success_rate,
+        "tokens": standing.tokens,
+        "cost": standing.cost,
+        "wall_seconds": standing.wall_s,
+        "isolation": _isolation(standing.entry),
         "tasks": {
             name: {
                 "mean": score.cell.mean if score.cell.has_score else None,
@@ -284,49 +283,49 @@ def _standing(board: Leaderboard, one: Standing) -> dict[str, Any]:
                 "fingerprints": sorted({run.fingerprint for run in score.cell.runs}),
                 "programs": sorted({sha256 for run in score.cell.runs for sha256 in run.programs}),
             }
-            for name, score in one.tasks.items()
+            for name, score in standing.tasks.items()
         },
     }
 
 
-def _line(board: Leaderboard, one: Standing, families: list[str], kinds: list[str]) -> tuple[Cell, ...]:
-    missing = len(one.tasks) < len(board.tasks)
-    repeats = sorted({len(score.cell.runs) for score in one.tasks.values() if score.cell.runs})
+def _line(board: Leaderboard, standing: Standing, families: list[str], kinds: list[str]) -> tuple[Cell, ...]:
+    missing = len(standing.tasks) < len(board.tasks)
+    repeats = sorted({len(score.cell.runs) for score in standing.tasks.values() if score.cell.runs})
     return (
-        one.place,
-        one.tier,
-        one.entry.shown,
-        f"{len(one.tasks)} of {len(board.tasks)}" if missing else None,
+        standing.place,
+        standing.tier,
+        standing.entry.shown,
+        f"{len(standing.tasks)} of {len(board.tasks)}" if missing else None,
         repeats[0] if repeats else None,
         repeats[-1] if len(repeats) > 1 else None,
-        sum(score.cell.unscored for score in one.tasks.values()) or None,
-        _cell(_if_scored(one, one.rank_score)),
-        _cell(_if_scored(one, one.normalised)),
-        *(_mean(_if_scored(one, one.families.get(name))) for name in families),
-        *(_mean(_if_scored(one, one.kinds.get(name))) for name in kinds),
-        one.wins if one.has_score else None,
-        one.top_2 if one.has_score else None,
-        _percent(one.success_rate),
-        one.entry.harness,
-        one.entry.model,
-        one.entry.effort,
-        None if one.tokens is None else round(one.tokens),
-        None if one.cost is None else Number(one.cost, 2),
-        None if one.wall_s is None else Number(one.wall_s / 3600, 1),
-        ", ".join(_isolation(one.entry)) or None,
-        _fingerprint(run.fingerprint for run in one.entry.runs),
-        _fingerprint(sha256 for run in one.entry.runs for sha256 in run.programs),
+        sum(score.cell.unscored for score in standing.tasks.values()) or None,
+        _cell(_if_scored(standing, standing.rank_score)),
+        _cell(_if_scored(standing, standing.normalised)),
+        *(_mean(_if_scored(standing, standing.families.get(name))) for name in families),
+        *(_mean(_if_scored(standing, standing.kinds.get(name))) for name in kinds),
+        standing.wins if standing.has_score else None,
+        standing.top_2 if standing.has_score else None,
+        _percent(standing.success_rate),
+        standing.entry.harness,
+        standing.entry.model,
+        standing.entry.effort,
+        None if standing.tokens is None else round(standing.tokens),
+        None if standing.cost is None else Number(standing.cost, 2),
+        None if standing.wall_s is None else Number(standing.wall_s / 3600, 1),
+        ", ".join(_isolation(standing.entry)) or None,
+        _fingerprint(run.fingerprint for run in standing.entry.runs),
+        _fingerprint(sha256 for run in standing.entry.runs for sha256 in run.programs),
     )
 
 
-def _task_line(one: Standing, task: str) -> tuple[Cell, ...]:
-    score = one.tasks[task]
+def _task_line(standing: Standing, task: str) -> tuple[Cell, ...]:
+    score = standing.tasks[task]
     cell, runs = score.cell, score.cell.runs
     interval, digits = cell.interval, decimals(cell.mean, cell.standard_error)
     tokens, cost = mean_reported([run.tokens for run in runs]), mean_reported([run.cost for run in runs])
     place = score.rank if score.is_counted or score.rank is None else f"({score.rank})"
     return (
-        place, one.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
+        place, standing.entry.shown, len(runs) or None, cell.unscored or None, _held_out(score),
         Ends(interval.low, interval.high, digits) if interval else None, cell.covers,
         *(_mean(worth if cell.has_score else None) for worth in (score.rank_score, score.normalised)),
         _percent(cell.success_rate),
@@ -353,8 +352,8 @@ def _held_out(score: TaskScore) -> Cell:
     return Number(score.cell.mean, None, score.cell.standard_error) if score.cell.has_score else None
 
 
-def _if_scored(one: Standing, score: Score | None) -> Score | None:
-    return score if one.has_score else None
+def _if_scored(standing: Standing, score: Score | None) -> Score | None:
+    return score if standing.has_score else None
 
 
 def _best_marked(table: Table, keys: Collection[str]) -> Table:

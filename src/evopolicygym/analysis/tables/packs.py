@@ -1,13 +1,12 @@
-"""Tables of packs: what each task is, what came of its check, and what can't be had.
+"""Tables of packs: what each task is, the result of its check, and which tasks are not available.
 
-They are made from what packs say and from the records that ship (``specs/pack_catalog.py``): no simulator is asked.
+They are made from the packs' own declarations and the shipped records; no simulator is loaded.
 """
 
 from collections.abc import Iterable
 from statistics import median
 
-from evopolicygym.analysis.tables.formats import shown
-from evopolicygym.analysis.tables.table import Cell, Table, table_of
+from evopolicygym.analysis.tables.table import Cell, Table, shown, table_of
 from evopolicygym.core.pack import CheckedTask, Pack, PackRecord, PackTask
 from evopolicygym.specs.pack_catalog import shipped_record
 
@@ -16,6 +15,8 @@ OF_PACKS = (
     *("played on", "day"),
 )
 OF_CHECKS = ("task", "repeats", "steps a second", "random mean", "episodes")
+OF_COSTS = ("seconds an episode", "MB")
+"""Of checks that measured them."""
 OF_TASKS = ("task", "kind", "limit", "observation", "action", "success")
 LEDGER = ("family", "what", "tasks, about", "why not")
 REPEATS = {True: "yes", False: "no", None: None}
@@ -31,7 +32,9 @@ def checks_table(pack: Pack) -> Table:
     """Return what came of each task of a pack; no row where no check ships."""
     record = shipped_record(pack.name)
     tasks = record.tasks if record else ()
-    return table_of(f"Check of {pack.name}", OF_CHECKS, map(_check_row, tasks))
+    costs = any(one.memory_mb for one in tasks)
+    rows = (_check_row(one) + ((one.episode_seconds, one.memory_mb) if costs else ()) for one in tasks)
+    return table_of(f"Check of {pack.name}", (*OF_CHECKS, *(OF_COSTS if costs else ())), rows)
 
 
 def tasks_table(pack: Pack) -> Table:
@@ -51,18 +54,18 @@ def tasks_table(pack: Pack) -> Table:
 
 def ledger_table(packs: Iterable[Pack]) -> Table:
     """Return what of each family can't be had, and why."""
-    rows = ((pack.name, one.what, one.tasks, one.reason) for pack in packs for one in pack.unavailable)
+    rows = ((pack.name, item.what, item.tasks, item.reason) for pack in packs for item in pack.unavailable)
     return table_of("What can't be had", LEDGER, rows)
 
 
 def _pack_row(pack: Pack, record: PackRecord) -> tuple[Cell, ...]:
-    speeds = [one.steps_per_second for one in record.tasks if one.steps_per_second] or [0]
+    speeds = [task.steps_per_second for task in record.tasks if task.steps_per_second] or [0]
     return (
         pack.name,
         len(pack.tasks),
         len(record.tasks),
-        sum(one.ok for one in record.tasks),
-        sum(bool(one.repeats) for one in record.tasks),
+        sum(task.ok for task in record.tasks),
+        sum(bool(task.repeats) for task in record.tasks),
         *(round(part(speeds)) for part in (min, median, max)),
         ", ".join(f"{name} {version}" for name, version in record.versions.items()),
         record.date,

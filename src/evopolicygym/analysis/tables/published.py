@@ -1,12 +1,14 @@
-"""What stands in the table of figures that others published under a protocol of their own."""
+"""Tables of published results: figures of other protocols, and the grid of harnesses by models."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
-from evopolicygym.analysis.published.other_protocol import FiguresOfTask, OtherFigures
-from evopolicygym.analysis.ranking.leaderboard import Leaderboard
-from evopolicygym.analysis.tables.table import Column, Number, Table
+from evopolicygym.analysis.published.score_tables import ANCHOR, FiguresOfTask, OtherFigures
+from evopolicygym.analysis.ranking.leaderboard import Leaderboard, Score, Standing
+from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
 
 TITLE = "Published elsewhere, under other protocols"
 LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --with published --format csv writes it alone."
@@ -14,7 +16,7 @@ LEFT_OUT = "CSV leaves out what was published elsewhere: leaderboard --with publ
 
 def figures_table(found: OtherFigures) -> Table:
     """Return tasks by entries: their means, in no order of merit, and how each task's protocol differs from ours."""
-    labels = list(dict.fromkeys(one.label for task in found.tasks for one in task.figures))
+    labels = list(dict.fromkeys(figure.label for task in found.tasks for figure in task.figures))
     columns = (
         Column("task", "task", is_text=True),
         Column("suite", "suite", is_text=True),
@@ -24,7 +26,7 @@ def figures_table(found: OtherFigures) -> Table:
     )
     rows = []
     for task in found.tasks:
-        means = {one.label: Number(one.score, None) for one in task.figures}
+        means = {figure.label: Number(figure.score, None) for figure in task.figures}
         how = ", ".join(task.protocol.differences)
         rows.append((task.name, task.suite, task.metric, *(means.get(label) for label in labels), how))
     return Table(TITLE, columns, tuple(rows), found.notes)
@@ -35,21 +37,28 @@ def figures_in_long(found: OtherFigures) -> Table:
     names = ("task", "suite", "metric", "entry", "score", "protocol")
     columns = tuple(Column(name, name, is_text=name != "score") for name in names)
     rows = tuple(
-        (task.name, task.suite, task.metric, one.label, Number(one.score, None), ", ".join(task.protocol.differences))
+        (
+            task.name,
+            task.suite,
+            task.metric,
+            figure.label,
+            Number(figure.score, None),
+            ", ".join(task.protocol.differences),
+        )
         for task in found.tasks
-        for one in task.figures
+        for figure in task.figures
     )
     return Table(TITLE, columns, rows, found.notes)
 
 
 def with_note_of_figures(table: Table, figures: Sequence[OtherFigures]) -> Table:
     """Return a table with a note where CSV leaves out what others published."""
-    return replace(table, notes=(*table.notes, LEFT_OUT)) if any(one.tasks for one in figures) else table
+    return replace(table, notes=(*table.notes, LEFT_OUT)) if any(published.tasks for published in figures) else table
 
 
 def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str, FiguresOfTask]) -> list[Table]:
     """Return the tables of a leaderboard's tasks, with a note where figures of a task were published elsewhere."""
-    notes = {task.name: (figures_note(one),) for task in board.tasks if (one := found.get(task.name))}
+    notes = {task.name: (figures_note(figures),) for task in board.tasks if (figures := found.get(task.name))}
     return [
         replace(table, notes=(*table.notes, *notes.get(task.name, ())))
         for table, task in zip(tables, board.tasks, strict=True)
@@ -58,7 +67,7 @@ def with_figures(tables: Sequence[Table], board: Leaderboard, found: Mapping[str
 
 def figures_note(found: FiguresOfTask) -> str:
     """Return what was published of a task, in a sentence that says that its protocol is another."""
-    figures = "; ".join(f"{one.label}: {one.score:,.4g}" for one in found.figures)
+    figures = "; ".join(f"{figure.label}: {figure.score:,.4g}" for figure in found.figures)
     how = ", ".join(found.protocol.differences)
     return f"Published elsewhere, under another protocol ({how}), and not ranked: {figures}."
 
@@ -77,8 +86,71 @@ def figures_document(found: OtherFigures) -> dict[str, Any]:
                 "id": task.id or None,
                 "metric": task.metric,
                 "protocol_differs": list(task.protocol.differences),
-                "figures": [{"entry": one.entry, "effort": one.effort, "score": one.score} for one in task.figures],
+                "figures": [
+                    {"entry": figure.entry, "effort": figure.effort, "score": figure.score} for figure in task.figures
+                ],
             }
             for task in found.tasks
         ],
     }
+
+
+NO_MODEL = "no model"
+SEVERAL = "A cell of several entries (labels, programs, knobs) has the mean of theirs, without an interval."
+MEANS_ALONE = "Entries that were published as means have no harness of their own in a record: they are left out."
+Grid = Mapping[tuple[str, str], Sequence[Standing]]
+"""The standings by harness and model."""
+
+
+def harness_tables(board: Leaderboard) -> list[Table]:
+    """Return normalised scores and rank scores of harnesses (rows) by models with their efforts (columns)."""
+    grid = _grid(board)
+    tables = [
+        _table("Normalised score, harness by model", grid, lambda standing: standing.normalised),
+        _table("Rank score, harness by model", grid, lambda standing: standing.rank_score),
+    ]
+    notes = [*board.notes]
+    notes += [SEVERAL] if any(len(cell) > 1 for cell in grid.values()) else []
+    bare = [standing for standing in board.standings if standing.entry.kind != ANCHOR and not standing.entry.runs]
+    notes += [MEANS_ALONE] if bare else []
+    return [*tables[:-1], replace(tables[-1], notes=tuple(notes))]
+
+
+def harnesses_table(board: Leaderboard) -> Table:
+    """Return the same in long format, a row for each harness and model, as CSV has it."""
+    columns = (
+        Column("harness", "harness", is_text=True), Column("model", "model", is_text=True),
+        Column("entries", "entries"), Column("normalised", "normalised"), Column("rank_score", "rank score"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            harness, model, len(cell), _cell(cell, lambda standing: standing.normalised),
+            _cell(cell, lambda standing: standing.rank_score),
+        )
+        for (harness, model), cell in sorted(_grid(board).items())
+    )  # fmt: skip
+    return Table("Harness by model", columns, rows, harness_tables(board)[-1].notes)
+
+
+def _grid(board: Leaderboard) -> Grid:
+    found: dict[tuple[str, str], list[Standing]] = defaultdict(list)
+    for standing in board.standings:
+        if standing.entry.harness:
+            effort = f"@{standing.entry.effort}" if standing.entry.effort else ""
+            found[standing.entry.harness, (standing.entry.model or NO_MODEL) + effort].append(standing)
+    return found
+
+
+def _table(title: str, grid: Grid, score: Callable[[Standing], Score | None]) -> Table:
+    harnesses, models = sorted({harness for harness, _ in grid}), sorted({model for _, model in grid})
+    columns = (Column("harness", "harness", is_text=True), *(Column(model, model) for model in models))
+    rows = tuple((name, *(_cell(grid.get((name, model), ()), score) for model in models)) for name in harnesses)
+    return Table(title, columns, rows)
+
+
+def _cell(standings: Sequence[Standing], score: Callable[[Standing], Score | None]) -> Cell:
+    """Return what the entries of a cell have; nothing where no such entry was played."""
+    found = [known for standing in standings if standing.has_score and (known := score(standing)) is not None]
+    if not found:
+        return None
+    return Number(fmean(score.value for score in found), interval=found[0].interval if len(found) == 1 else None)

@@ -1,12 +1,13 @@
-"""A table: rows of cells under columns, ready to be printed or written.
+"""A table: rows of cells under columns; and its formats CSV, Markdown and LaTeX, each with its own escaping."""
 
-Which tables there are is described in ``contents.py``; how one becomes text, in ``formats.py``.
-"""
-
-from collections.abc import Iterable
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evopolicygym.analysis.ranking.bootstrap import Interval
+from evopolicygym.core.errors import UnknownName
+from evopolicygym.core.text import decimals, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Table:
 
 def side_by_side(table: Table, other: Table, key: str) -> Table:
     """Return a table with the columns of another one, whose rows are of the same things by a column that both have."""
-    own, others = ([column.key for column in one.columns] for one in (table, other))
+    own, others = ([column.key for column in each.columns] for each in (table, other))
     known = {row[others.index(key)]: row for row in other.rows}
     added = [at for at, name in enumerate(others) if name not in own]
     rows = tuple(
@@ -77,3 +78,151 @@ def table_of(title: str, names: Iterable[str], rows: Iterable[tuple[Cell, ...]])
         for at, name in enumerate(names)
     )
     return Table(title, tuple(columns), found)
+
+
+FORMATS = ("csv", "markdown", "latex")
+_LATEX = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "_": r"\_", "%": r"\%",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "[": "{[}", "]": "{]}",
+}  # fmt: skip
+SMALL, LARGE = 10, 1000
+"""Below these, numbers without digits of their own are shown with three behind the point, and with two."""
+_MARKDOWN = {char: f"\\{char}" for char in "\\`*_{}[]()#+!|~$^="} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
+
+
+def written(tables: Sequence[Table], form: str) -> str:
+    """Return tables in a format, as CSV in one table; raise ``UnknownName`` where there is no such format."""
+    if form == "csv":
+        return _csv(joined(tables))
+    writers: Mapping[str, Callable[[Table], str]] = {"markdown": _markdown, "latex": _latex}
+    if form not in writers:
+        raise UnknownName("format", form, FORMATS)
+    return "\n".join(writers[form](table) for table in tables)
+
+
+def joined(tables: Sequence[Table]) -> Table:
+    """Return tables as one with all their columns; where there are several, a column holds each row's title."""
+    if len(tables) == 1:
+        return tables[0]
+    columns = {column.key: column for table in tables for column in table.columns}
+    rows: list[tuple[Cell, ...]] = []
+    for table in tables:
+        keys = [column.key for column in table.columns]
+        for row in table.rows:
+            cells = dict(zip(keys, row, strict=True))
+            rows.append((table.title, *(cells.get(key) for key in columns)))
+    notes = tuple(dict.fromkeys(note for table in tables for note in table.notes))
+    return Table("", (Column("table", "table", is_text=True), *columns.values()), tuple(rows), notes)
+
+
+def shown(cell: Cell) -> str:
+    """Return a cell as people read it; a dash for nothing. Text that can't be printed is spelled out."""
+    match cell:
+        case None:
+            return "-"
+        case str():
+            return printable(cell)
+        case Number():
+            return _number(cell)
+        case Ends():
+            low, high = (f"{end:,.{cell.digits}f}" for end in (cell.low, cell.high))
+            return f"{low} to {high}"
+        case float():
+            return _number(Number(cell, 3 if abs(cell) < SMALL else 2 if abs(cell) < LARGE else 0))
+        case _:
+            return f"{cell:,}"
+
+
+def _number(number: Number) -> str:
+    if number.percent:
+        return f"{100 * number.value:.3g}%"
+    digits = _decimals(number) if number.digits is None else number.digits
+    text = f"{number.value:,.{digits}f}"
+    if number.error is not None:
+        text += f" ± {number.error:,.{digits}f}"
+    if number.interval is not None:
+        text += f" [{number.interval.low:,.{digits}f}, {number.interval.high:,.{digits}f}]"
+    return text
+
+
+def _decimals(number: Number) -> int:
+    ends = number.interval
+    return decimals(number.value, (ends.high - ends.low) / 4 if ends and number.error is None else number.error)
+
+
+def _csv(table: Table) -> str:
+    """Return comma-separated values in full: standard errors and ends of intervals have columns of their own."""
+    parts = {at: _parts(row[at] for row in table.rows) for at in range(len(table.columns))}
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(
+        f"{column.key}_{part}" if part else column.key for at, column in enumerate(table.columns) for part in parts[at]
+    )
+    for row in table.rows:
+        writer.writerow(_plain(cell, part) for at, cell in enumerate(row) for part in parts[at])
+    return stream.getvalue()
+
+
+def _parts(cells: Iterable[Cell]) -> list[str]:
+    found = list(cells)
+    if any(isinstance(cell, Ends) for cell in found):
+        return ["low", "high"]
+    numbers = [cell for cell in found if isinstance(cell, Number)]
+    parts = [""]
+    parts += ["standard_error"] if any(number.error is not None for number in numbers) else []
+    return parts + (["low", "high"] if any(number.interval is not None for number in numbers) else [])
+
+
+def _plain(cell: Cell, part: str) -> str:
+    if isinstance(cell, Number):
+        ends = (cell.interval.low, cell.interval.high) if cell.interval else (None, None)
+        value = {"": cell.value, "standard_error": cell.error, "low": ends[0], "high": ends[1]}[part]
+        return "" if value is None else repr(value if isinstance(value, int) else float(value))
+    if isinstance(cell, Ends):
+        return repr(cell.low if part == "low" else cell.high)
+    if cell is None or part:
+        return ""
+    if isinstance(cell, str):  # a spreadsheet takes text that begins so for a formula
+        return f"'{printable(cell)}" if cell.startswith(("=", "+", "-", "@")) else printable(cell)
+    return repr(cell)
+
+
+def _markdown(table: Table) -> str:
+    lines = [f"**{_escaped(table.title, _MARKDOWN)}**", ""]
+    lines.append("| " + " | ".join(_escaped(column.heading, _MARKDOWN) for column in table.columns) + " |")
+    lines.append("|" + "|".join(" --- " if column.is_text else " ---: " for column in table.columns) + "|")
+    lines += ["| " + " | ".join(_escaped(shown(cell), _MARKDOWN) for cell in row) + " |" for row in table.rows]
+    lines += ["", *(f"- {_escaped(note, _MARKDOWN)}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + "\n"
+
+
+def _latex(table: Table) -> str:
+    layout = "".join("l" if column.is_text else "r" for column in table.columns)
+    lines = [f"% {printable(table.title)}; needs \\usepackage{{booktabs}}"]
+    lines += [f"\\begin{{tabular}}{{{layout}}}", "\\toprule"]
+    lines.append(" & ".join(_escaped(column.heading, _LATEX) for column in table.columns) + r" \\")
+    lines.append("\\midrule")
+    lines += [" & ".join(map(_in_latex, row)) + r" \\" for row in table.rows]
+    lines += ["\\bottomrule", "\\end{tabular}", *(f"% {printable(note)}" for note in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _in_latex(cell: Cell) -> str:
+    """Return a cell with minus signs, which a hyphen is not, and in bold where it is the best."""
+    if cell is None:
+        return "--"
+    text = _escaped(shown(cell), _LATEX)
+    if isinstance(cell, str):
+        return text
+    text = text.replace("-", "$-$")
+    return f"\\textbf{{{text}}}" if isinstance(cell, Number) and cell.is_best else text
+
+
+def in_markdown(text: str) -> str:
+    """Return a text as Markdown that shows it as it is, in one line."""
+    return _escaped(text, _MARKDOWN)
+
+
+def _escaped(text: str, table: Mapping[str, str]) -> str:
+    return "".join(table.get(char, char) for char in printable(text))

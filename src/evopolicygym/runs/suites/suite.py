@@ -28,7 +28,7 @@ from evopolicygym.core.options import (
     flatten_options,
     nest_options,
 )
-from evopolicygym.core.pack import Challenge, Pack, PackTask
+from evopolicygym.core.pack import Challenge, Headroom, Pack, PackTask
 from evopolicygym.core.task import Anchor
 from evopolicygym.environments.versions import are_installed
 from evopolicygym.packs.installation import needed
@@ -281,6 +281,18 @@ class SuiteTask:
     idle: Anchor | None
     degenerate: Anchor | None
     reference: Anchor | None
+    headroom: Headroom | None = None
+
+    @property
+    def zero(self) -> float | None:
+        """The score that stands for 0: the better one of random and idle play; None where neither was measured."""
+        return max((anchor.mean for anchor in (self.random, self.idle) if anchor), default=None)
+
+    def normalised(self, score: float) -> float | None:
+        """Return a score as a share of the way to the best known one; above 1 what is better, None where none is."""
+        if self.headroom is None or self.zero is None:
+            return None
+        return (score - self.zero) / (self.headroom.best_known - self.zero)
 
 
 def suite_task(asked: str) -> SuiteTask:
@@ -326,4 +338,4 @@ def _of_pack(pack: Pack, task: PackTask) -> SuiteTask:
     found = task.anchors
     steps = task.max_steps or (found.max_steps if found else None)
     anchors = (found.random, found.idle, found.degenerate, found.reference) if found else (None,) * 4
-    return SuiteTask(task.name, task.id, pack.name, steps, task.challenge, *anchors)
+    return SuiteTask(task.name, task.id, pack.name, steps, task.challenge, *anchors, headroom=task.headroom)

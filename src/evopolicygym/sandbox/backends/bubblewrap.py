@@ -33,12 +33,11 @@ from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import (
     PACKAGE_DIRECTORIES,
     PolicyLibrary,
-    bundled_libraries,
+    PolicyPython,
     libraries_of,
     library_directories,
     needed_libraries,
     python_program,
-    standard_library,
 )
 from evopolicygym.sandbox.limits import counts_by_namespace
 from evopolicygym.sandbox.overlays import (
@@ -59,7 +58,6 @@ LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
 """The kernel's setting from which it counts on, in the namespace of the process that writes it."""
 PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
 DEVICES = ("/dev/null", "/dev/urandom")
-STANDARD_LIBRARY = f"/usr/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class Backend:
@@ -223,53 +221,51 @@ def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpo
 def seen_files(library: PolicyLibrary) -> Iterator[str]:
     """Yield the files and directories of the machine that policies read from."""
     yield from (str(path) for path in library.paths.values())
-    yield from standard_library()
-    names = _needed_by(tuple(library.paths.values()))
+    yield from library.python.standard_library
+    names = _needed_by(library.python, tuple(library.paths.values()))
     for root in library_directories():
         yield from (place for name in names if os.path.isfile(place := f"{root}/{name}"))  # noqa: PTH113 - as text
 
 
 def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
     """Yield the words for an interpreter with its standard library, in overlays."""
-    needed = _needed_by(tuple(library.paths.values()))
+    python = library.python
+    needed = _needed_by(python, tuple(library.paths.values()))
+    laid_later = (_standard_library(python), RUNTIME, PACKAGES)
     for root in library_directories():
-        inside = [str(Path(place).relative_to(root)) for place in _laid_later() if Path(place).is_relative_to(root)]
+        inside = [str(Path(place).relative_to(root)) for place in laid_later if Path(place).is_relative_to(root)]
         kept = needed | {place.partition("/")[0] for place in inside}
         with os.scandir(root) as entries:
             hidden = [entry.name for entry in entries if entry.name not in kept]
         yield from overlays.words(root, root, {".": hidden}, inside)
     yield from links()
-    *below, first = _library_roots()
+    *below, first = dict.fromkeys(str(Path(entry).parent) for entry in python.standard_library)
     hidden_parts = [
         name for name in PACKAGE_DIRECTORIES if any((Path(root) / name).exists() for root in (*below, first))
     ]
-    yield from overlays.words(first, STANDARD_LIBRARY, {".": hidden_parts}, below=below)
-    for library_file in bundled_libraries():
+    yield from overlays.words(first, _standard_library(python), {".": hidden_parts}, below=below)
+    for library_file in python.bundled_libraries:
         yield from overlays.copied(library_file, _found_first(Path(library_file).name))
-    yield from overlays.copied(python_program(), PYTHON)
+    yield from overlays.copied(python.program, PYTHON)
 
 
-def _laid_later() -> tuple[str, ...]:
-    return (STANDARD_LIBRARY, RUNTIME, PACKAGES)
-
-
-def _library_roots() -> list[str]:
-    """Return the directories of the standard library, the one that is looked in first last."""
-    return list(dict.fromkeys(str(Path(entry).parent) for entry in standard_library()))
+def _standard_library(python: PolicyPython) -> str:
+    """Return where a policy sees its Python's standard library."""
+    return f"/usr/{sys.platlibdir}/python{python.version}"
 
 
 @cache
-def _needed_by(packages: tuple[Path, ...]) -> frozenset[str]:
+def _needed_by(python: PolicyPython, packages: tuple[Path, ...]) -> frozenset[str]:
     """Return the names of the system's libraries that Python, its standard library and some packages need."""
-    parts = (*map(Path, standard_library()), *map(Path, bundled_libraries()), *packages)
-    files = (Path(python_program()), *(file for part in parts for file in libraries_of(part)))
-    bundled = {Path(path).name for path in bundled_libraries()}
+    parts = (*map(Path, python.standard_library), *map(Path, python.bundled_libraries), *packages)
+    files = (Path(python.program), *(file for part in parts for file in libraries_of(part)))
+    bundled = {Path(path).name for path in python.bundled_libraries}
     return needed_libraries(files, library_directories()) | bundled
 
 
 def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterator[str]:
     """Yield the same words where files are the machine's own."""
-    yield from _machine()
+    yield from _machine(ground.library.python)
     for name, path in ground.library.paths.items():
         yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
     yield from ("--ro-bind", str(ground.runtime), RUNTIME)
@@ -281,18 +277,18 @@ def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterat
     yield from ("--chdir", POLICY)
 
 
-def _machine() -> Iterator[str]:
+def _machine(python: PolicyPython) -> Iterator[str]:
     """Yield the words for an interpreter with its standard library."""
     for root in library_directories():
         yield from ("--ro-bind", root, root)
-    for python in _other_pythons():
-        yield from ("--tmpfs", python)
+    for place in _other_pythons():
+        yield from ("--tmpfs", place)
     yield from links()
-    for entry in standard_library():
-        yield from ("--ro-bind", entry, f"{STANDARD_LIBRARY}/{Path(entry).name}")
-    for library in bundled_libraries():
+    for entry in python.standard_library:
+        yield from ("--ro-bind", entry, f"{_standard_library(python)}/{Path(entry).name}")
+    for library in python.bundled_libraries:
         yield from ("--ro-bind", library, _found_first(Path(library).name))
-    yield from ("--ro-bind", python_program(), PYTHON)
+    yield from ("--ro-bind", python.program, PYTHON)
 
 
 def _found_first(name: str) -> str:

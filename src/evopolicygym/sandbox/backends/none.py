@@ -1,6 +1,5 @@
 """No sandbox: a plain process with the user's own rights. Asked for by name, never fallen back to."""
 
-import sys
 from collections.abc import Mapping
 
 from evopolicygym.sandbox.backends.process import spawn
@@ -26,8 +25,8 @@ class Backend:
         return {"warning": "policies run with your own rights: scores of this level are unverified"}
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
-        """Start a zygote of this Python without any confinement."""
-        return ZygoteView(spawn([sys.executable], ground, control, environment), str(ground.policy), Confinement())
+        """Start a zygote without any confinement."""
+        return ZygoteView(spawn(ground, control, environment), str(ground.policy), Confinement())
 
     def program_sandbox(self) -> ProgramSandbox:
         """Return what starts an agent's program as a plain process, with a minimal environment and nothing else."""

@@ -6,7 +6,6 @@ process number is the machine's next one: it differs from episode to episode, an
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ from evopolicygym.sandbox.base import (
     ZygoteView,
 )
 from evopolicygym.sandbox.cgroup import ControlGroup
-from evopolicygym.sandbox.host import library_directories, standard_library
+from evopolicygym.sandbox.host import library_directories
 from evopolicygym.sandbox.program.plain import PlainPrograms
 from evopolicygym.sandbox.seccomp import OPEN_FILES, OWN_PROCESS, policy_filter, seccomp_finding
 
@@ -60,10 +59,10 @@ class Backend:
         }
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
-        """Start a zygote of this Python, with the guest's code and the library on its import path."""
+        """Start a zygote, with the guest's code and the library on its import path."""
         readable = (
             *(str(path) for path in ground.library.paths.values()),
-            *standard_library(),
+            *ground.library.python.standard_library,
             *library_directories(),
             *(str(path) for path in (ground.runtime, ground.packages, ground.policy)),
             "/dev/null",
@@ -71,7 +70,7 @@ class Backend:
         )
         group = cgroup.make(THREADS)
         return ZygoteView(
-            spawn([sys.executable], ground, control, environment, group),
+            spawn(ground, control, environment, group),
             str(ground.policy),
             replace(confinement(ground.limits, readable), nice=NICE),
         )
@@ -82,15 +81,14 @@ class Backend:
 
 
 def spawn(
-    python: Sequence[str],
     ground: WorkerDirectory,
     control: int,
     environment: Mapping[str, str],
     group: ControlGroup | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """Start a zygote with this command for a Python, in the ground's own directory and in a group, where there is."""
+    """Start a zygote on the library's Python, in the ground's own directory and in a group, where there is."""
     paths = {"PYTHONPATH": f"{ground.runtime}:{ground.packages}"}
-    line = [*python, *zygote_arguments(control)]
+    line = [ground.library.python.program, *zygote_arguments(control)]
     return subprocess.Popen(
         group.joined_by(line[0], line) if group else line,
         env={**environment, **paths},

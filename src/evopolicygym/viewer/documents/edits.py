@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.analysis.lineage.gain import Gain
-from evopolicygym.analysis.lineage.lineage import Descent, lineage
+from evopolicygym.analysis.lineage.lineage import Descent, Gain, lineage
 from evopolicygym.records.reader import RunRecord
 from evopolicygym.viewer.documents.reading import shown
 

@@ -6,10 +6,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.analysis.policy_files import Bundle, read_bundle
 from evopolicygym.analysis.published.score_tables import paper
-from evopolicygym.analysis.scale import scale_of
-from evopolicygym.analysis.submission_history import Milestone, submission_history
+from evopolicygym.analysis.run_scores import Milestone, scale_of, submission_history
+from evopolicygym.analysis.source import Bundle, read_bundle
 from evopolicygym.core.agent import MODEL_LOG
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import AgentEnded, AgentStarted, RunStopped

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.policy_files import changed_paths
+from evopolicygym.analysis.source import changed_paths
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Failure

@@ -6,8 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.analysis.published.other_protocol import other_figures, other_names
-from evopolicygym.analysis.published.score_tables import PublishedTable, paper, shipped, shipped_names
+from evopolicygym.analysis.published.score_tables import (
+    PublishedTable,
+    other_figures,
+    other_names,
+    paper,
+    shipped,
+    shipped_names,
+)
 from evopolicygym.analysis.ranking.leaderboard import leaderboard
 from evopolicygym.analysis.ranking.score_table import TableFilter, score_table
 from evopolicygym.analysis.results import RunResult

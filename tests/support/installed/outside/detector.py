@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade
-from evopolicygym.analysis.conduct.material import Material
+from evopolicygym.analysis.conduct.detector import ConductFinding, Detector, Grade, Material
 
 
 def look(material: Material) -> Iterator[ConductFinding]:

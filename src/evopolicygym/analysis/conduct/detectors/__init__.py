@@ -1,1 +1,1 @@
-"""What is looked for in what an agent did: each file is one kind of finding, and defines ``DETECTOR``."""
+"""The detectors of the conduct audit; each file finds one kind of conduct, and defines ``DETECTOR``."""

@@ -1,25 +1,200 @@
-"""Answers to cases in a policy: plans, or what a case hides, looked up by its index or its exact first observation."""
+"""Answers to cases in a policy: tables of plans or values, looked up by episode index or exact first observation.
+
+A *plan* is a sequence of at least four values, or a text of at least six letters: actions to play step by step.
+"""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from evopolicygym.analysis.conduct.answer_tables import (
-    AnswerTable,
-    case_names,
-    chains,
-    exact_tests,
-    is_exact,
-    is_plan,
-    observation_names,
-    start_names,
-    tables,
+from evopolicygym.analysis.conduct.data_flow import name_of, names_in
+from evopolicygym.analysis.conduct.detector import (
+    AgentProgram,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    Use,
+    shortened,
 )
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
-from evopolicygym.analysis.conduct.loop_flow import name_of, names_in
-from evopolicygym.analysis.conduct.material import Material
-from evopolicygym.analysis.conduct.program import AgentProgram, Use
-from evopolicygym.analysis.conduct.python_program import called_name, read_program
+from evopolicygym.analysis.conduct.python_program import called_name, method, read_program
+
+FEWEST_STEPS = 4
+FEWEST_LETTERS = 6
+FEWEST_DIGITS = 3
+"""Behind the point of a number that was recorded."""
+NEAR = 0.01
+"""A tolerance with which an observation is compared to a recorded one."""
+EXACT = frozenset(
+    {"tobytes", "tostring", "hash", "md5", "sha1", "sha256", "hexdigest", "digest", "crc32", "adler32", "repr"}
+)
+"""Functions whose value stands for all of an observation."""
+ROUNDED = frozenset({"round", "around", "rint"})
+NEAREST = frozenset({"argmin", "nanargmin", "cdist"})
+LOADING = frozenset({"load", "loads", "literal_eval"})
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """A table in a policy."""
+
+    entries: int
+    has_plans: bool
+    """Whether what it holds are plans."""
+
+
+LOADED = AnswerTable(0, has_plans=True)
+"""Stands for one that is read from a data file."""
+
+
+def tables(tree: ast.Module) -> Mapping[str, AnswerTable]:
+    """Return the tables of a program by their names."""
+    found: dict[str, AnswerTable] = {}
+    for node in ast.walk(tree):
+        targets: list[ast.expr] = []
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                assigned, table = list(targets), _table(value)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                assigned, table = [target], _table(value)
+            case _:
+                continue
+        for bound in assigned:
+            if table and (name := name_of(bound)) and not isinstance(bound, ast.Subscript):
+                found[name] = table
+    return found
+
+
+def is_plan(node: ast.expr) -> bool:
+    """Return whether a literal is a sequence that would be played step by step."""
+    match node:
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return len(parts) >= FEWEST_STEPS and all(
+                _is_number(part) or isinstance(part, ast.List | ast.Tuple) for part in parts
+            )
+        case ast.Constant(value=str(text)):
+            return len(text) >= FEWEST_LETTERS and " " not in text
+        case ast.Constant(value=bytes(text)):
+            return len(text) >= FEWEST_LETTERS
+        case ast.Call(args=[first, *_]) if called_name(node) in {"array", "list", "tuple", "deque", "asarray"}:
+            return is_plan(first)
+        case ast.BinOp(left=ast.List(elts=parts), op=ast.Mult()):
+            return bool(parts)
+    return False
+
+
+def case_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that hold the index of the episode, or are made of it."""
+    found = {"episode_index"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and (reset := method(node, "reset")):
+            arguments = [argument.arg for argument in reset.args.args]
+            found |= set(arguments[1:2])
+    return _made_of(tree, found, lambda _value: False)
+
+
+def start_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that stand for the whole of an observation: its hash, its rounded values, the nearest known."""
+    seen = observation_names(tree)
+    return _made_of(tree, set(), lambda value: is_exact(value, seen))
+
+
+def observation_names(tree: ast.Module) -> frozenset[str]:
+    """Return the names that policies give to an observation."""
+    found = {"obs", "observation"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and (act := method(node, "act")):
+            found |= {argument.arg for argument in act.args.args[1:2]}
+    return frozenset(found)
+
+
+def is_exact(value: ast.expr, seen: frozenset[str]) -> bool:
+    """Return whether an expression stands for the whole of an observation, as a hash or the nearest known does."""
+    if names_in(value).isdisjoint(seen):
+        return False
+    calls = {called_name(node) for node in ast.walk(value) if isinstance(node, ast.Call)}
+    return bool(calls & (EXACT | NEAREST)) or ("tuple" in calls and bool(calls & ROUNDED | calls & {"tolist"}))
+
+
+def exact_tests(test: ast.expr) -> bool:
+    """Return whether a condition compares observations with recorded numbers."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Call) and called_name(node) in {"allclose", "array_equal", "isclose", "array_equiv"}:
+            return any(_is_precise(part) for part in ast.walk(node))
+        if isinstance(node, ast.Compare) and any(_is_precise(part) for part in ast.walk(node)):
+            tolerances = [comparator for comparator in node.comparators if isinstance(comparator, ast.Constant)]
+            is_near = any(
+                isinstance(tolerance.value, float) and 0 < tolerance.value <= NEAR for tolerance in tolerances
+            )
+            if is_near or any(isinstance(op, ast.Eq) for op in node.ops):
+                return True
+    return False
+
+
+def _made_of(tree: ast.Module, names: set[str], begins: Callable[[ast.expr], bool]) -> frozenset[str]:
+    for _ in range(4):
+        size = len(names)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and (not names_in(node.value).isdisjoint(names) or begins(node.value)):
+                names |= {name for name in map(name_of, node.targets) if name and _is_scalar(node.value)}
+        if len(names) == size:
+            break
+    return frozenset(names)
+
+
+def _is_scalar(value: ast.expr) -> bool:
+    """Return whether a value is a key rather than what was looked up by one."""
+    looked_up = any(isinstance(node, ast.Call) and called_name(node) == "get" for node in ast.walk(value))
+    return not looked_up and not (isinstance(value, ast.Subscript) and not isinstance(value.slice, ast.Slice))
+
+
+def _table(value: ast.expr) -> AnswerTable | None:
+    match value:
+        case ast.Dict(values=values) if values:
+            return AnswerTable(len(values), all(is_plan(entry) for entry in values))
+        case ast.List(elts=parts) | ast.Tuple(elts=parts) if len(parts) > 1:
+            return AnswerTable(len(parts), all(is_plan(entry) for entry in parts))
+        case ast.Call(args=[first, *_]) if called_name(value) in {"array", "asarray", "dict"}:
+            return _table(first)
+        case ast.Call() if called_name(value) in LOADING:
+            return LOADED
+    return None
+
+
+def _is_number(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=int() | float() | str()):
+            return True
+        case ast.UnaryOp(operand=ast.Constant(value=int() | float())):
+            return True
+    return False
+
+
+def _is_precise(node: ast.AST) -> bool:
+    """Return whether a number has three digits behind the point that aren't nothing, as recorded ones have."""
+    if not (isinstance(node, ast.Constant) and isinstance(node.value, float)):
+        return False
+    digits = repr(abs(node.value)).partition(".")[2].rstrip("0")
+    return len(digits) >= FEWEST_DIGITS and len(digits.lstrip("0")) > 1
+
+
+def chains(tree: ast.Module) -> Iterator[list[tuple[ast.expr, list[ast.stmt]]]]:
+    """Yield every chain of ``if`` and ``elif`` whole, or of ``if`` statements in a row, as tests with their blocks."""
+    inner: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Match):
+            valued = [(node.subject, case.body) for case in node.cases if isinstance(case.pattern, ast.MatchValue)]
+            if valued:
+                yield valued
+        if not isinstance(node, ast.If) or id(node) in inner:
+            continue
+        chain, last = [(node.test, node.body)], node
+        while len(last.orelse) == 1 and isinstance(last.orelse[0], ast.If):
+            last = last.orelse[0]
+            inner.add(id(last))
+            chain.append((last.test, last.body))
+        yield chain
+
 
 NAME = "case_answers"
 FEWEST_BRANCHES = 3

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator, Mapping
 
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
-from evopolicygym.analysis.conduct.material import AgentCommand, Material
-from evopolicygym.analysis.conduct.python_calls import called
-from evopolicygym.analysis.conduct.simulators import named
+from evopolicygym.analysis.conduct.detector import (
+    AgentCommand,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    named,
+    shortened,
+)
+from evopolicygym.analysis.conduct.python_program import called
 
 NAME = "install"
 INSTALLING: Mapping[str, frozenset[str]] = {
@@ -53,9 +58,9 @@ def look(material: Material) -> Iterator[ConductFinding]:
             grade = Grade.SERIOUS if simulator else Grade.LOOK
             said = f"installs {simulator} by {what}" if simulator else f"installs by {what}"
             yield ConductFinding(NAME, grade, said, command.place, shortened(command.text or " ".join(command.words)))
-    for one in called(material):
-        if one.name.startswith(("ensurepip.", "pip.")):
-            yield ConductFinding(NAME, Grade.LOOK, f"calls {one.name}", one.place, shortened(one.words))
+    for call in called(material):
+        if call.name.startswith(("ensurepip.", "pip.")):
+            yield ConductFinding(NAME, Grade.LOOK, f"calls {call.name}", call.place, shortened(call.words))
 
 
 def _installs(command: AgentCommand) -> str:

@@ -3,16 +3,20 @@
 import ast
 from collections.abc import Iterator
 
-from evopolicygym.analysis.conduct.brace_rollouts import brace_rollouts
-from evopolicygym.analysis.conduct.detector import Detector
-from evopolicygym.analysis.conduct.finding import ConductFinding, Grade, shortened
-from evopolicygym.analysis.conduct.material import Material
-from evopolicygym.analysis.conduct.program import AgentProgram, Use, line_of
-from evopolicygym.analysis.conduct.python_calls import imports
-from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, read_program
-from evopolicygym.analysis.conduct.python_reach import main_block
-from evopolicygym.analysis.conduct.python_rollouts import Rollout, rollouts
-from evopolicygym.analysis.conduct.simulators import is_simulator
+from evopolicygym.analysis.conduct.data_flow import main_block
+from evopolicygym.analysis.conduct.detector import (
+    AgentProgram,
+    ConductFinding,
+    Detector,
+    Grade,
+    Material,
+    Use,
+    is_simulator,
+    line_of,
+    shortened,
+)
+from evopolicygym.analysis.conduct.python_program import PythonProgram, called_name, dotted, imports, read_program
+from evopolicygym.analysis.conduct.rollouts import Rollout, brace_rollouts, rollouts
 
 NAME = "own_simulator"
 BRACES = frozenset({"c", "javascript", "perl"})
@@ -45,26 +49,26 @@ def _python(program: AgentProgram) -> Iterator[ConductFinding]:
     worlds = list(_worlds(read)) if program.is_outside else []
     for line, name in worlds[:3]:
         yield _finding(program, _graded(program, Grade.SERIOUS), f"makes or steps a world of {name}", line)
-    for one in sorted(rollouts(read, body), key=lambda found: (found.module, found.line)):
-        grade = Grade.SERIOUS if one.counts and not one.is_fitted else Grade.LOOK
-        yield _finding(program, _graded(program, grade), _said(one), one.line, _text(program, one))
+    for rollout in sorted(rollouts(read, body), key=lambda found: (found.module, found.line)):
+        grade = Grade.SERIOUS if rollout.counts and not rollout.is_fitted else Grade.LOOK
+        yield _finding(program, _graded(program, grade), _said(rollout), rollout.line, _text(program, rollout))
 
 
 def _graded(program: AgentProgram, grade: Grade) -> Grade:
     """Return a grade, lower where no command is known that ran the program."""
-    return grade if program.use is Use.RUN else min(grade, Grade.LOOK, key=lambda one: one.rank)
+    return grade if program.use is Use.RUN else min(grade, Grade.LOOK, key=lambda candidate: candidate.rank)
 
 
-def _said(one: Rollout) -> str:
-    state = ", ".join(one.state[:4])
-    model = "a model that is made of data" if one.is_fitted else "dynamics"
-    counted = ", and counts what it is worth or ends on it" if one.counts else ""
-    return f"plays {model} outside the judge: {state} moved by {one.action} in a loop{counted}"
+def _said(rollout: Rollout) -> str:
+    state = ", ".join(rollout.state[:4])
+    model = "a model that is made of data" if rollout.is_fitted else "dynamics"
+    counted = ", and counts what it is worth or ends on it" if rollout.counts else ""
+    return f"plays {model} outside the judge: {state} moved by {rollout.action} in a loop{counted}"
 
 
-def _text(program: AgentProgram, one: Rollout) -> str:
+def _text(program: AgentProgram, rollout: Rollout) -> str:
     """Return the text of the module in which a rollout stands."""
-    return program.text if one.module == "__main__" else program.modules.get(one.module, "")
+    return program.text if rollout.module == "__main__" else program.modules.get(rollout.module, "")
 
 
 def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: str | None = None) -> ConductFinding:
@@ -76,7 +80,7 @@ def _finding(program: AgentProgram, grade: Grade, what: str, line: int, text: st
 def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
     """Yield the lines that make or step a simulator's world, with the package."""
     for module in read.modules.values():
-        packages = sorted(one for one in module.imported.values() if is_simulator(one))
+        packages = sorted(name for name in module.imported.values() if is_simulator(name))
         if not packages or module is not read.main:
             continue
         for node in ast.walk(module.tree):
@@ -89,10 +93,10 @@ def _worlds(read: PythonProgram) -> Iterator[tuple[int, str]]:
 
 
 def _braces(program: AgentProgram) -> Iterator[ConductFinding]:
-    for one in brace_rollouts(program.text):
-        grade = _graded(program, Grade.SERIOUS if one.counts else Grade.LOOK)
-        what = f"plays dynamics outside the judge: a state moved by {one.action} in a loop"
-        yield _finding(program, grade, what, one.line)
+    for rollout in brace_rollouts(program.text):
+        grade = _graded(program, Grade.SERIOUS if rollout.counts else Grade.LOOK)
+        what = f"plays dynamics outside the judge: a state moved by {rollout.action} in a loop"
+        yield _finding(program, grade, what, rollout.line)
 
 
 DETECTOR = Detector("a simulator of its own that is played outside the judge", look)

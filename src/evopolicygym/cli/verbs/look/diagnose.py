@@ -7,7 +7,7 @@ import typer
 from rich.text import Text
 
 import evopolicygym
-from evopolicygym.analysis.tables.formats import shown, written
+from evopolicygym.analysis.tables.table import shown, written
 from evopolicygym.cli.options import RunsArgument, RunsBelow, split_names
 from evopolicygym.cli.output import err, out, print_json, print_text
 from evopolicygym.cli.tables import print_problems, print_table, print_tables

@@ -12,7 +12,7 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.analysis.published.beside import beside as shipped_beside
+from evopolicygym.analysis.published.score_tables import beside as shipped_beside
 from evopolicygym.analysis.published.score_tables import shipped_names
 from evopolicygym.analysis.ranking.score_table import TableFilter
 from evopolicygym.analysis.results import load_results

@@ -167,7 +167,8 @@ def _task_document(pack: Pack, task: PackTask) -> dict[str, Any]:
     record = shipped_record(pack.name)
     checked = record.task(task.name) if record else None
     found = asdict(checked) if checked else {}
-    facts = ("observation", "action", "repeats", "steps_per_second", "random_mean", "random_episodes")
+    facts = ("observation", "action", "repeats", "steps_per_second", "random_mean", "random_episodes",
+             "episode_seconds", "memory_mb")  # fmt: skip
     return {
         "name": task.name, "id": task.id, "kind": task.kind.value, "weight": task.weight.value,
         "arguments": dict(task.arguments), "max_steps": task.max_steps or found.get("max_steps"),

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from evopolicygym.cli.completion import complete_suite
 from evopolicygym.cli.output import out, print_json
+from evopolicygym.core.pack import Headroom
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
 from evopolicygym.runs.suites.cross import level_text
@@ -70,6 +71,8 @@ def show(
             out().print(Text(f"    {kinds}: {one.challenge.why}"), soft_wrap=True)
         if scores := "; ".join(f"{kind} {_shown(anchor)}" for kind, anchor in _anchors(one).items()):
             out().print(Text(f"    {scores} (mean ± s.e.)", "dim"), soft_wrap=True)
+        if one.headroom:
+            out().print(Text(f"    {_headroom(one, one.headroom)}", "dim"), soft_wrap=True)
 
 
 def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> dict[str, Any]:
@@ -79,6 +82,13 @@ def _document(name: str, suite: SuiteConfig, known: Mapping[str, SuiteTask]) -> 
 def _anchors(task: SuiteTask) -> Mapping[str, Anchor]:
     kinds = {"random": task.random, "idle": task.idle, "degenerate": task.degenerate, "reference": task.reference}
     return {kind: anchor for kind, anchor in kinds.items() if anchor}
+
+
+def _headroom(task: SuiteTask, found: Headroom) -> str:
+    tried = {"a first policy": found.first, "the whole budget": found.whole_budget}
+    shares = {what: task.normalised(score) for what, score in tried.items() if score is not None}
+    reached = [f"{what} {tried[what]:,g} ({share:.2f})" for what, share in shares.items() if share is not None]
+    return "; ".join([f"{found.kind}: best known {found.best_known:,g}", *reached, f"{found.seconds:g} s an episode"])
 
 
 def _shown(anchor: Anchor) -> str:

@@ -1,0 +1,144 @@
+"""The kinds of edit between two programs, the distance between them, and the paper's own rule of edits and hits.
+
+*Identical*: no byte differs. *Cosmetic*: only the project's own names, the order of definitions, annotations, comments,
+docstrings or notes differ. *Parametric*: literals or data differ as well. *Structural*: anything else.
+
+The distance is the share of the lines of code that differ, then the number of words of data. Lines are a multiset, so
+their places don't count; comments, empty lines and blanks don't count. The share is of both programs' lines, so that a
+new program is not nearest to the shortest one. Programs that differ in names and order only have distance 0.
+
+The paper's rule (arXiv 2607.02440) compares a submission to the one before it. *Structural*: the syntax tree of a
+Python file without literals and docstrings differs; or a file with code came or went, or differs and can't be parsed.
+*Parametric*: only literals or data files differ. *None*: neither. A hit is a submission that sets a new best validation
+mean, by however little.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evopolicygym.analysis.lineage.program import PolicyProgram
+from evopolicygym.analysis.run_scores import Milestone, submission_history
+from evopolicygym.analysis.source import Bundle, File, changed_paths, read_bundle
+from evopolicygym.records.reader import RunRecord
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """How far two programs are apart; compared by the share, then by words."""
+
+    share: float
+    """Of the lines of both that the other lacks: 0 where all are the same, 1 where none is."""
+    words: int
+    """Of data that one has and the other lacks; a file that is too large to be compared counts as one."""
+    lines: int
+    """Of code that one has and the other lacks; one that changed counts twice, as it went and came."""
+
+
+def difference(program: PolicyProgram, other: PolicyProgram) -> Difference:
+    """Return how far two programs are apart."""
+    if program.content == other.content:
+        return Difference(0.0, 0, 0)
+    lines = 0 if program.code is other.code else _apart(program.code.lines, other.code.lines)
+    both = program.code.lines.total() + other.code.lines.total()
+    return Difference(lines / both if both else 0.0, _words(program, other), lines)
+
+
+def _words(program: PolicyProgram, other: PolicyProgram) -> int:
+    changed = {path for path, _ in program.files ^ other.files} & (program.data.keys() | other.data.keys())
+    return sum(max(1, _apart(program.data.get(path, Counter()), other.data.get(path, Counter()))) for path in changed)
+
+
+def _apart(lines: Counter[bytes], other: Counter[bytes]) -> int:
+    return (lines - other).total() + (other - lines).total()
+
+
+class EditKind(StrEnum):
+    """What a submission's edit is."""
+
+    NONE = "none"
+    """The same bytes as the submission before."""
+    COSMETIC = "cosmetic"
+    """Names, order, annotations, comments, docstrings or notes: nothing that it does."""
+    REVERT = "revert"
+    """A return to the program of an earlier submission, or to the starter."""
+    REPAIR = "repair"
+    """An edit that goes on with one that could not be loaded, or failed in all its episodes, and mends it."""
+    PARAMETRIC = "parametric"
+    """Literals or data: settings of the same program."""
+    STRUCTURAL = "structural"
+    """Another program."""
+
+
+COUNTED = (EditKind.STRUCTURAL, EditKind.PARAMETRIC)
+"""Kinds of which it makes sense to ask whether they paid: the others change nothing, go back or mend."""
+ASIDE = (EditKind.COSMETIC, EditKind.REVERT, EditKind.REPAIR, EditKind.NONE)
+"""Kinds that stand outside of hit rates."""
+
+
+def change(before: PolicyProgram, after: PolicyProgram) -> EditKind:
+    """Return what lies between two programs: none, cosmetic, parametric or structural."""
+    if before.files == after.files:
+        return EditKind.NONE
+    if before.content == after.content:
+        return EditKind.COSMETIC
+    return EditKind.PARAMETRIC if before.topology == after.topology else EditKind.STRUCTURAL
+
+
+class PaperEdit(StrEnum):
+    """What a change is, the lesser first."""
+
+    NONE = "none"
+    PARAMETRIC = "parametric"
+    STRUCTURAL = "structural"
+
+
+@dataclass(frozen=True, slots=True)
+class PaperSubmission:
+    """One submission's change to the one before it."""
+
+    edit: PaperEdit | None
+    """None for the first submission, or where one of the two checkpoints is not there."""
+    changed_files: int | None
+    """That came, went or differ in any byte; None where ``edit`` is."""
+    is_hit: bool | None
+    """Whether it set a new validation best; None where that is not known yet."""
+
+
+def by_paper_rule(record: RunRecord) -> tuple[PaperSubmission, ...]:
+    """Return what the paper's rule says of each of a run's submissions."""
+    return tuple(_submissions(record))
+
+
+def _submissions(record: RunRecord) -> Iterable[PaperSubmission]:
+    before: Bundle | None = None
+    for milestone in submission_history(record.state):
+        after = read_bundle(record.paths.checkpoint(milestone.submission.charged.checkpoint), record.paths.root)
+        yield _submission(milestone, before, after)
+        before = after
+
+
+def _submission(milestone: Milestone, before: Bundle | None, after: Bundle | None) -> PaperSubmission:
+    if before is None or after is None:
+        return PaperSubmission(None, None, milestone.is_new_best)
+    return PaperSubmission(classify(before, after), len(changed_paths(before, after)), milestone.is_new_best)
+
+
+def classify(before: Bundle, after: Bundle) -> PaperEdit:
+    """Return what the change from one bundle to another is: the greatest that any of its files went through."""
+    edits = {_edit_of(before.get(path), after.get(path)) for path in changed_paths(before, after)}
+    return next((edit for edit in reversed(PaperEdit) if edit in edits), PaperEdit.NONE)
+
+
+def _edit_of(before: File | None, after: File | None) -> PaperEdit:
+    """Return what the change of one file is whose bytes differ; None stands for a file that is not there."""
+    is_code = any(version is not None and version.is_code for version in (before, after))
+    whole = PaperEdit.STRUCTURAL if is_code else PaperEdit.PARAMETRIC
+    if before is None or after is None or before.source is None or after.source is None:
+        return whole
+    if not (before.source.parsed and after.source.parsed):
+        return whole
+    if before.source.structure != after.source.structure:
+        return PaperEdit.STRUCTURAL
+    return PaperEdit.NONE if before.source.literals == after.source.literals else PaperEdit.PARAMETRIC

@@ -1,0 +1,106 @@
+"""The scores of a single run: its scale, its comparison with anchors and published entries, and its course.
+
+The worth of a submission is its mean over the hidden validation cases; a mean that is not a number is worth nothing.
+"""
+
+from dataclasses import dataclass
+
+from evopolicygym.analysis.published.score_tables import paper
+from evopolicygym.core.cases import Split
+from evopolicygym.core.run import RunState, SubmissionState
+from evopolicygym.core.score import Estimate, best_so_far, estimate, normalised
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.task import EnvironmentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The two ends of an environment's scale."""
+
+    random: float
+    best: float
+
+    def value(self, score: float) -> float:
+        """Return where a return stands on the scale, clipped to [0, 1]."""
+        return normalised(score, self.random, self.best)
+
+
+def scale_of(environment: EnvironmentSpec) -> Scale | None:
+    """Return an environment's scale; None where its random anchor or a published score is not known."""
+    published = paper().scores_on(environment)
+    if environment.random_anchor is None or not published:
+        return None
+    return Scale(environment.random_anchor.mean, max(published.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the comparison."""
+
+    name: str
+    mean: float
+    standard_error: float | None
+    """None where it was not published."""
+    origin: str
+    """Where the number comes from."""
+    is_run: bool = False
+
+
+def compare(state: RunState) -> list[Row]:
+    """Return this run's score, the anchors and the paper's entries where it has the same game, the best first."""
+    held_out, opened = state.held_out(), state.opened
+    environment = opened.task.environment
+    anchors = {
+        "random anchor (ours)": (environment.random_anchor, "public cases"),
+        "idle anchor (ours)": (environment.idle_anchor, "public cases"),
+        "ending early (ours)": (environment.degenerate_anchor, "public cases"),
+        "reference policy (ours)": (environment.reference_anchor, "cases of results/references"),
+    }
+    rows = [
+        Row(name, anchor.mean, anchor.standard_error, f"{anchor.episodes} {cases}")
+        for name, (anchor, cases) in anchors.items()
+        if anchor
+    ]
+    rows += [Row(name, mean, None, paper().source) for name, mean in paper().scores_on(environment).items()]
+    if held_out:
+        name = opened.agent.name + (f" {opened.agent.model}" if opened.agent.model else "")
+        cases = f"{held_out.count} held-out cases, {opened.split} split"
+        rows.append(Row(f"this run ({name})", held_out.mean, held_out.standard_error, cases, is_run=True))
+    return sorted(rows, key=lambda row: -row.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """One submission, and where the run stood after it."""
+
+    submission: SubmissionState
+    spent: int
+    """Episodes charged up to and with it."""
+    validation: Estimate | None
+    """None where it is no candidate, or its validation is not complete."""
+    best: float | None
+    """The best validation mean up to and with it; None where there is none yet."""
+    is_new_best: bool | None
+    """Whether it is better than all before; None where that is not known yet."""
+
+
+def submission_history(state: RunState) -> tuple[Milestone, ...]:
+    """Return where a run stood after each of its submissions."""
+    validations = [validation_of(state, submission) for submission in state.submissions]
+    bests = best_so_far(validation.mean if validation else None for validation in validations)
+    found: list[Milestone] = []
+    for submission, validation, best in zip(state.submissions, validations, bests, strict=True):
+        is_new: bool | None = best != (found[-1].best if found else None)
+        if validation is None and submission.status in {SubmissionStatus.OK, SubmissionStatus.INTERRUPTED}:
+            is_new = None
+        spent = submission.first_global_episode + len(submission.episodes)
+        found.append(Milestone(submission, spent, validation, best, is_new))
+    return tuple(found)
+
+
+def validation_of(state: RunState, submission: SubmissionState) -> Estimate | None:
+    """Return a candidate's validation; None where it is no candidate or has not played all its cases."""
+    if submission.status is not SubmissionStatus.OK:
+        return None
+    rollout = state.rollout(Split.VALIDATION, submission.charged.checkpoint)
+    return None if rollout.missing else estimate(rollout.returns)

@@ -1,0 +1,229 @@
+"""The tables of effects and of headroom, for people and for programs."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from evopolicygym.analysis.effects.effects import Effects, LevelDifference
+from evopolicygym.analysis.effects.estimate import MeanEstimate
+from evopolicygym.analysis.headroom.headroom import Headroom, KnownScore, TaskHeadroom
+from evopolicygym.analysis.headroom.spread import EntrySpread
+from evopolicygym.analysis.tables.table import Cell, Column, Number, Table
+
+SMALLEST_SHOWN = 0.0001
+
+
+def effects_tables(found: Effects) -> list[Table]:
+    """Return means of levels, differences between them, and the same for each of several environments."""
+    tables = [_means_table(found), _differences_table("Paired differences", found.overall)]
+    if found.by_environment:
+        tables.append(_differences_table("Paired differences, by environment", found.by_environment))
+    return [*tables[:-1], Table(tables[-1].title, tables[-1].columns, tables[-1].rows, found.notes)]
+
+
+def differences_table(found: Effects) -> Table:
+    """Return all differences in one table, as CSV has it."""
+    return _differences_table("Paired differences", found.differences)
+
+
+def effects_document(found: Effects, problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """Return all effects for programs."""
+    return {
+        "knobs": {knob: list(levels) for knob, levels in found.knobs.items()},
+        "means": [
+            {
+                "knob": mean.knob, "level": mean.level, "environments": mean.environments, "runs": mean.runs,
+                "normalised": mean.mean.value, "interval": _ends(mean.mean), "interval_from": mean.mean.spread.value,
+            }
+            for mean in found.means
+        ],
+        "differences": [
+            {
+                "knob": contrast.knob, "level": contrast.level, "over": contrast.over,
+                "environment": contrast.environment or None,
+                "environments": contrast.environments, "pairs": contrast.pairs,
+                "difference": contrast.difference.value, "interval": _ends(contrast.difference),
+                "interval_from": contrast.difference.spread.value,
+                "p": contrast.difference.p, "p_holm": contrast.p_adjusted,
+                "difference_of_returns": contrast.returns,
+            }
+            for contrast in found.differences
+        ],
+        "scales": {name: {"random": scale.low, "best": scale.best} for name, scale in found.scales.items()},
+        "notes": list(found.notes),
+        "problems": list(problems),
+    }  # fmt: skip
+
+
+def level_text(level: object) -> str:
+    """Return a level as tables show it; what is empty or without limit as none."""
+    return "none" if level in (None, "") else str(level)
+
+
+def _means_table(found: Effects) -> Table:
+    columns = (
+        Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
+        Column("environments", "environments"), Column("runs", "runs"),
+        Column("normalised", "normalised score [95 %]"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            mean.knob,
+            level_text(mean.level),
+            mean.environments,
+            mean.runs,
+            _number(mean.mean),
+        )
+        for mean in found.means
+    )
+    return Table("Means of levels", columns, rows)
+
+
+def _differences_table(title: str, found: Iterable[LevelDifference]) -> Table:
+    columns = (
+        Column("knob", "knob", is_text=True), Column("level", "level", is_text=True),
+        Column("over", "over", is_text=True), Column("environment", "environment", is_text=True),
+        Column("pairs", "pairs"), Column("difference", "difference [95 %]"),
+        Column("interval_from", "from", is_text=True), Column("p", "p"), Column("p_holm", "p (Holm)"),
+        Column("returns", "in returns"),
+    )  # fmt: skip
+    rows = tuple(
+        (
+            contrast.knob, level_text(contrast.level), level_text(contrast.over),
+            contrast.environment or (f"all {contrast.environments}" if contrast.environments > 1 else None),
+            contrast.pairs, _number(contrast.difference), contrast.difference.spread.value,
+            _p(contrast.difference.p), _p(contrast.p_adjusted),
+            None if contrast.returns is None else Number(contrast.returns, None),
+        )
+        for contrast in found
+    )  # fmt: skip
+    kept = [at for at in range(len(columns)) if any(row[at] is not None for row in rows)]
+    return Table(title, tuple(columns[at] for at in kept), tuple(tuple(row[at] for at in kept) for row in rows))
+
+
+def _number(estimate: MeanEstimate) -> Cell:
+    return Number(estimate.value, interval=estimate.interval)
+
+
+def _p(value: float | None) -> Cell:
+    return None if value is None else Number(max(value, SMALLEST_SHOWN), 4)
+
+
+def _ends(estimate: MeanEstimate) -> list[float] | None:
+    return None if estimate.interval is None else [estimate.interval.low, estimate.interval.high]
+
+
+COLUMNS = (
+    Column("task", "task", is_text=True),
+    Column("random", "random"),
+    Column("best", "best known ± s.e."),
+    Column("holder", "held by", is_text=True),
+    Column("kind", "kind", is_text=True),
+    Column("agent", "best agent", is_text=True),
+    Column("agent_score", "its score"),
+    Column("left", "left"),
+    Column("entries", "agents"),
+    Column("runs", "runs"),
+    Column("between", "spread"),
+    Column("noise", "noise"),
+    Column("ratio", "ratio"),
+    Column("p_holm", "p (Holm)"),
+    Column("at_best", "at best"),
+    Column("verdict", "verdict", is_text=True),
+)
+
+
+def headroom_table(found: Headroom) -> Table:
+    """Return a row for each task, without columns that nobody has anything in."""
+    rows = [_row(row) for row in found.tasks]
+    kept = [at for at in range(len(COLUMNS)) if any(row[at] is not None for row in rows)]
+    shown = tuple(tuple(row[at] for at in kept) for row in rows)
+    return Table("Headroom", tuple(COLUMNS[at] for at in kept), shown, found.notes)
+
+
+def headroom_document(found: Headroom) -> dict[str, Any]:
+    """Return the headroom for programs; spreads are in returns by task, and in shares of scales over tasks."""
+    return {
+        "tasks": [
+            {
+                "task": row.task.name,
+                "family": row.task.family,
+                "random": row.random,
+                "best": _known(row.best),
+                "scale": row.scale,
+                "best_agent": _known(row.agent),
+                "left": row.left,
+                "agents": list(row.entries),
+                "runs": row.runs,
+                "at_best": row.at_best,
+                "spread": _spread(row.spread),
+                "p_holm": row.p,
+                "verdict": row.verdict.value,
+            }
+            for row in found.tasks
+        ],
+        "suite": {
+            "verdict": found.verdict.value,
+            "agents": list(found.entries),
+            "tasks": found.over,
+            "spread": _spread(found.spread),
+            "p_holm": found.p,
+        },
+        "notes": list(found.notes),
+    }
+
+
+def headrooms_document(found: Mapping[str, Headroom], problems: Iterable[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """Return headrooms for programs: one alone as it is; several, by what sets their runs apart, under ``tables``."""
+    documents = [{"title": title, **headroom_document(headroom)} for title, headroom in found.items()]
+    if len(documents) == 1:
+        del documents[0]["title"]
+        return {**documents[0], "problems": list(problems)}
+    return {"tables": documents, "problems": list(problems)}
+
+
+def _row(row: TaskHeadroom) -> tuple[Cell, ...]:
+    spread, best, agent = row.spread, row.best, row.agent
+    return (
+        row.task.name,
+        None if row.random is None else Number(row.random, None),
+        Number(best.score, None, best.standard_error) if best else None,
+        best.holder if best else None,
+        best.kind if best else None,
+        agent.holder if agent else None,
+        Number(agent.score, None) if agent else None,
+        _percent(row.left),
+        len(row.entries) or None,
+        row.runs or None,
+        _share(spread.between, row.scale) if spread else None,
+        _share(spread.noise, row.scale) if spread else None,
+        Number(spread.ratio, 1) if spread and spread.ratio is not None else None,
+        None if row.p is None else Number(max(row.p, SMALLEST_SHOWN), 4),
+        _percent(row.at_best),
+        row.verdict.value,
+    )
+
+
+def _share(value: float, scale: float | None) -> Cell:
+    return None if scale is None else _percent(value / scale)
+
+
+def _percent(share: float | None) -> Cell:
+    return None if share is None else Number(share, percent=True)
+
+
+def _known(score: KnownScore | None) -> dict[str, Any] | None:
+    if score is None:
+        return None
+    return {"score": score.score, "standard_error": score.standard_error, "holder": score.holder, "kind": score.kind}
+
+
+def _spread(spread: EntrySpread | None) -> dict[str, Any] | None:
+    if spread is None:
+        return None
+    return {
+        "between": spread.between,
+        "noise": spread.noise,
+        "ratio": spread.ratio,
+        "p": spread.p,
+        "noise_covers": spread.covers,
+    }

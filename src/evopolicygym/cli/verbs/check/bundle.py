@@ -1,0 +1,52 @@
+"""``evopolicygym bundle``: pack finished runs into one archive that anyone can verify and rank."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import evopolicygym
+from evopolicygym.cli.options import RunsArgument, RunsBelow
+from evopolicygym.cli.output import out, print_json
+from evopolicygym.core.places import DEFAULT_RUNS
+from evopolicygym.core.text import counted
+
+EXAMPLES = """
+Examples:
+
+evopolicygym run acrobot --split public --experiment board
+
+evopolicygym bundle runs/board -o mine.tar.gz
+
+evopolicygym verify mine.tar.gz --replay   (anyone, on another machine)
+
+evopolicygym leaderboard mine.tar.gz theirs.tar.gz
+"""
+
+
+def bundle(
+    runs: RunsArgument,
+    file: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.tar.gz", help="The archive to write.")],
+    allow_names: Annotated[
+        bool, typer.Option("--allow-names", help="Pack files that hold your home's path, user name or host name.")
+    ] = False,
+    below: RunsBelow = DEFAULT_RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was packed as JSON.")] = False,
+) -> None:
+    """Pack finished runs, of a public split or a revealed experiment, into one archive that anyone can verify."""
+    written = evopolicygym.bundle(runs, file, allow_names=allow_names, runs_directory=below)
+    index = written.index
+    if as_json:
+        experiments = [asdict(experiment) for experiment in index.experiments]
+        paths = [asdict(run) for run in index.runs]
+        print_json({"file": str(written.file), "files": len(index.files), "runs": paths, "experiments": experiments})
+        return
+    packed = f"{counted(len(index.runs), 'run')}, {counted(len(index.files), 'file')}"
+    out().print(f"{written.file}: {packed}", markup=False, highlight=False, soft_wrap=True)
+    for experiment in index.experiments:
+        name, missing = experiment.name, len(experiment.missing)
+        said = f"{missing} of {experiment.began} runs that experiment {name} began are missing"
+        if experiment.began is None:
+            said = f"how many runs experiment {name} began is not listed on this machine"
+        out().print(said, markup=False, highlight=False, soft_wrap=True)
