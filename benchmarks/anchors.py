@@ -6,7 +6,7 @@
     python benchmarks/anchors.py parking --kinds degenerate --cases 32
     python benchmarks/anchors.py --write                  and put the numbers into specs, shipped table and docs
 
-What is measured, and how, is said in ``runs/anchors``; this writes it where Core16's numbers stand.
+What is measured, and how, is said in ``runs/anchors.py``; this writes it where Core16's numbers stand.
 The fourth anchor, *reference*, comes from the runs in ``results/`` (``benchmarks/shipped.py``).
 """
 
@@ -23,7 +23,7 @@ from rich.progress import track
 
 from evopolicygym.analysis.published.score_tables import ANCHOR, paper
 from evopolicygym.core.task import Anchor, EnvironmentSpec
-from evopolicygym.runs.anchors.measured import CASES, AnchorKind, measured, repeated
+from evopolicygym.runs.anchors import CASES, AnchorKind, measure_anchors, measure_repeated
 from evopolicygym.specs import catalog
 from evopolicygym.specs.anchor_lines import anchor_line
 
@@ -65,25 +65,27 @@ def main() -> None:
         parser.error(f"--write writes specs of the catalog only; copy what is printed into {files[0]}")
     console = Console(stderr=True)
     names = options.names or catalog.names()
-    measured = []
+    measure_anchors = []
     for name in track(names, "environments", console=console):
         one = measure(catalog.load(name), options.kinds, options.cases)
         console.print(line(one))
-        measured.append(one)
+        measure_anchors.append(one)
         if options.write:
             write_anchors(one)
             write_tables()
     if options.json:
-        print(json.dumps([asdict(one) for one in measured], indent=2))
+        print(json.dumps([asdict(one) for one in measure_anchors], indent=2))
 
 
 def measure(spec: EnvironmentSpec, kinds: Iterable[str], cases: int) -> Measured:
     """Play anchors on the first so many held-out cases of the public split; those that there are not are left out."""
     asked = {AnchorKind(kind) for kind in kinds}
     played = asked - {AnchorKind.DEGENERATE}
-    found = {kind.value: one.anchor for kind, one in measured(spec, cases, played).by_kind.items()} if played else {}
+    found = (
+        {kind.value: one.anchor for kind, one in measure_anchors(spec, cases, played).by_kind.items()} if played else {}
+    )
     if AnchorKind.DEGENERATE in asked and spec.name in DEGENERATE:
-        found[AnchorKind.DEGENERATE.value] = repeated(spec, DEGENERATE[spec.name], cases)
+        found[AnchorKind.DEGENERATE.value] = measure_repeated(spec, DEGENERATE[spec.name], cases)
     return Measured(spec.name, found)
 
 

@@ -25,8 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from evopolicygym.packs.installer import install
-from evopolicygym.runs.replay import Replayed, Verdict, replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayedCase, ReplayOptions, Verdict, replay
 from evopolicygym.specs import pack_catalog
 
 PACKS = ("metaworld", "dm_control")
@@ -66,11 +65,11 @@ def recorded() -> tuple[str, ...]:
     return tuple(sorted(one.name for one in RECORDS.iterdir()))
 
 
-def played_again(names: Iterable[str]) -> dict[str, Replayed]:
+def played_again(names: Iterable[str]) -> dict[str, ReplayedCase]:
     """Play the first held-out case of each environment's shipped record."""
     found = {}
     for name in names:
-        again = replay(min((RECORDS / name).iterdir()), ReplayMeans(1))
+        again = replay(min((RECORDS / name).iterdir()), ReplayOptions(1))
         found[name] = next(again)
         again.close()  # type: ignore[attr-defined] # it is a generator, whose executor is closed with it
     return found
@@ -139,7 +138,7 @@ def _of_suite(runs: Iterable[SuiteRun]) -> Table:
     return table
 
 
-def _of_core16(before: Mapping[str, Replayed], after: Mapping[str, Replayed]) -> Table:
+def _of_core16(before: Mapping[str, ReplayedCase], after: Mapping[str, ReplayedCase]) -> Table:
     table = Table("environment", "steps", "recorded", "before", "after", title="Core16: SHA-256 of a trajectory")
     for name, first in before.items():
         digests = [one.trajectory_sha256[:SHOWN] for one in (first.recorded, first.again, after[name].again)]

@@ -65,14 +65,13 @@ def _by(cell: dict[str, str]) -> str:
 
 def _played(run: Path, cases: int) -> dict[str, str]:
     """Play the first cases of a record that come, on one worker; return the verdict and the largest difference."""
-    from evopolicygym.runs.replay import judged, replay
-    from evopolicygym.runs.revisit import ReplayMeans
+    from evopolicygym.runs.replay import ReplayOptions, compare_replay, replay
 
-    again = replay(run, ReplayMeans(1))
+    again = replay(run, ReplayOptions(1))
     played = list(islice(again, cases))
     again.close()  # type: ignore[attr-defined] # it is a generator, whose executor is closed with it
     most = max(abs(one.difference) for one in played)
-    return {"verdict": judged(played)[0].value, "most": f"{most:.3g}", "python": sys.version.split()[0]}
+    return {"verdict": compare_replay(played)[0].value, "most": f"{most:.3g}", "python": sys.version.split()[0]}
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from evopolicygym.core.options import RUN_OPTIONS, Option
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.suites.contents import SuiteTask, suite_task
+from evopolicygym.runs.suites.suite import SuiteTask, suite_task
 from evopolicygym.runs.suites.suite import load as load_suite
 from evopolicygym.specs import pack_catalog
 

@@ -111,8 +111,8 @@ def test_a_film_that_is_changed_later_is_noticed(looked: Told, tmp_path: Path) -
 
 def test_the_desk_tells_of_films_where_there_are_some(tmp_path: Path, new_run: RunMaker) -> None:
     """AGENTS.md, the task and /info speak of films only where the run has some; /info always tells the bounds."""
-    workspace.lay(RunPaths(tmp_path / "with"), 9)
-    workspace.lay(RunPaths(tmp_path / "without"))
+    workspace.create_workspace(RunPaths(tmp_path / "with"), 9)
+    workspace.create_workspace(RunPaths(tmp_path / "without"))
     rules = [(tmp_path / name / "workspace" / "AGENTS.md").read_text() for name in ("with", "without")]
     runs = [new_run("with-films", films=9), new_run("without-films")]
     infos = [info(run.session.state, run.executor.grounds) for run in runs]

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Allowance
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, CloseReason, RunClosed, RunStopped

@@ -13,9 +13,8 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.codex import Codex
-from evopolicygym.agents.kit import cli_agent, program
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit import program, tool
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import AgentError, UsageError
 from evopolicygym.core.event import AgentEnded
@@ -33,7 +32,7 @@ from whole_runs import Told
 
 MOST_GROWTH_KB = 64 << 10
 """By which the memory of the process that hears a flood may grow: a tenth of what a whole one would be."""
-FAR_S = cli_agent.QUIET_S * 0.7
+FAR_S = tool.QUIET_S * 0.7
 """By which a clock jumps at each look: at the second look without progress a tool has been quiet for too long."""
 
 
@@ -77,9 +76,9 @@ class JumpingClock:
 )  # fmt: skip
 def test_how_a_model_fails(status: int, end: AgentEnd, tmp_path: Path) -> None:
     """The end of a tool whose model's server only fails is told apart by how that fails."""
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
     for ended in (program.ProgramEnd({}, code=1), program.ProgramEnd({}, over="quiet"), program.ProgramEnd({}, code=0)):
-        found, message = cli_agent._judged(ended, status, listener, tmp_path / "log", submitted=False, spent=False)
+        found, message = tool._turn_end(ended, status, listener, tmp_path / "log", submitted=False, spent=False)
 
         assert (found, str(status or "HTTP") in message) == (end, True)
 
@@ -105,7 +104,7 @@ def test_model_that_fails_once(run: OpenRun, model: ScriptedModel) -> None:
 def test_tool_that_asks_for_ever(run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool that asks a failing server again and again, and says so, is ended; it is the server that failed."""
     model.replies = [Reply("broken", 500)] * 10_000
-    monkeypatch.setattr(cli_agent, "monotonic", JumpingClock(lambda: len(model.asked) > 2))
+    monkeypatch.setattr(tool, "monotonic", JumpingClock(lambda: len(model.asked) > 2))
     ended = turn(run, model, "while True: ask(); tell(type='error', message='once more'); time.sleep(0.05)")
 
     assert (ended.end, "500" in ended.message) == (AgentEnd.UNAVAILABLE, True)
@@ -113,10 +112,10 @@ def test_tool_that_asks_for_ever(run: OpenRun, model: ScriptedModel, monkeypatch
 
 def test_tool_that_hangs(run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool in which nothing moves is ended; what it had submitted stays."""
-    monkeypatch.setattr(cli_agent, "monotonic", JumpingClock(lambda: bool(run.session.state.submissions)))
+    monkeypatch.setattr(tool, "monotonic", JumpingClock(lambda: bool(run.session.state.submissions)))
     ended = turn(run, model, "ask(); submit(); time.sleep(600)")
 
-    assert (ended.end, f"{cli_agent.QUIET_S} s" in ended.message) == (AgentEnd.HUNG, True)
+    assert (ended.end, f"{tool.QUIET_S} s" in ended.message) == (AgentEnd.HUNG, True)
     assert len(run.session.state.submissions) == 1
 
 
@@ -125,16 +124,16 @@ def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     time, usage, judge = [0.0], SimpleNamespace(requests=0, failed=0), SimpleNamespace(standing=lambda: count[0])
     trouble, count = [None], ["0"]
     model = SimpleNamespace(usage=lambda: usage, trouble=lambda: trouble[0])
-    monkeypatch.setattr(cli_agent, "monotonic", lambda: time[0])
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
-    watch = cli_agent.StallWatch(listener, model, judge, 10.0, _since=0.0, _standing="0")  # type: ignore[arg-type]
+    monkeypatch.setattr(tool, "monotonic", lambda: time[0])
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
+    watch = tool.StallWatch(listener, model, judge, 10.0, _since=0.0, _standing="0")  # type: ignore[arg-type]
 
     def after(seconds: float) -> bool:
         time[0] += seconds
         return bool(watch.over())
 
     assert not after(9)
-    listener.hear(b"something\n")
+    listener.feed(b"something\n")
     assert [after(9), after(9)] == [False, False]
     usage.requests += 1
     assert [after(9), after(9)] == [False, False]
@@ -142,7 +141,7 @@ def test_what_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert [after(2), after(9)] == [False, False]
     trouble[0] = 500  # type: ignore[call-overload]
     usage.requests, usage.failed = 2, 1
-    listener.hear(b"once more\n")
+    listener.feed(b"once more\n")
     assert after(2)
 
 
@@ -185,16 +184,16 @@ def assert_flood_is_survived(
 
 def test_flood(run: OpenRun, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flood without a line's end doesn't fill the transcript; what comes after it is heard."""
-    assert_flood_is_survived(2 * cli_agent.LINE_BYTES >> 20, run, model, monkeypatch)
+    assert_flood_is_survived(2 * tool.LINE_BYTES >> 20, run, model, monkeypatch)
 
 
 def test_a_flood_is_not_kept(tmp_path: Path) -> None:
     """Of a line without an end no more is kept than a line may have, and the line after it is read."""
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
-    for _ in range(3 * cli_agent.LINE_BYTES >> 20):
-        listener.hear(b"{" * (1 << 20))
-        assert len(listener._line) <= cli_agent.LINE_BYTES
-    listener.hear(b'\n{"type": "thread.started", "thread_id": "one"}\n')
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
+    for _ in range(3 * tool.LINE_BYTES >> 20):
+        listener.feed(b"{" * (1 << 20))
+        assert len(listener._line) <= tool.LINE_BYTES
+    listener.feed(b'\n{"type": "thread.started", "thread_id": "one"}\n')
 
     assert listener.conversation == "one"
 
@@ -230,9 +229,9 @@ def test_weaker_levels(level: str, model: ScriptedModel, tmp_path: Path) -> None
 )
 def test_events_of_any_kind(line: bytes, tmp_path: Path) -> None:
     """What a tool prints may be anything: it is passed over, and the next event is read."""
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
-    listener.hear(line + b"\n" + b'{"type": "thread.sta')
-    listener.hear(b'rted", "thread_id": "one"}\n')
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
+    listener.feed(line + b"\n" + b'{"type": "thread.sta')
+    listener.feed(b'rted", "thread_id": "one"}\n')
 
     assert listener.conversation == "one"
 
@@ -240,9 +239,9 @@ def test_events_of_any_kind(line: bytes, tmp_path: Path) -> None:
 @pytest.mark.parametrize("amount", ["1" + "0" * 400, "-1", "NaN", "1e999", "9007199254740992"])
 def test_usage_that_no_record_could_hold(amount: str, tmp_path: Path) -> None:
     """A number of tokens that can't be is passed over, so that no tool spoils its run's journal with one."""
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
     said = '{"type": "turn.completed", "usage": {"input_tokens": %s, "output_tokens": 9}}\n'
-    listener.hear((said % 7 + said % amount).encode())
+    listener.feed((said % 7 + said % amount).encode())
     ended = AgentEnded(TIME, 0, "finished", tool_usage=listener.of_this_call())
 
     assert decode_event(json.loads(dumps(encode_event(ended)))) == ended
@@ -255,9 +254,9 @@ def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:
             '"output_tokens": 9}}\n')  # fmt: skip
     used = []
     for name, amount in (("one", 700), ("one", 900), ("other", 50)):
-        listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
+        listener = tool.Listener(Codex(), tmp_path / "conversation.json")
         listener.recall()
-        listener.hear((told % (name, amount)).encode())
+        listener.feed((told % (name, amount)).encode())
         used.append(listener.of_this_call()["input"])
         listener.keep()
 
@@ -267,8 +266,8 @@ def test_usage_of_a_conversation_that_begins_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["--last", "../x", "a b", "x" * 200, ""])
 def test_names_of_conversations(name: str, tmp_path: Path) -> None:
     """A conversation's name that could be an option or a path is none."""
-    listener = cli_agent.Listener(Codex(), tmp_path / "conversation.json")
-    listener.hear(json.dumps({"type": "thread.started", "thread_id": name}).encode() + b"\n")
+    listener = tool.Listener(Codex(), tmp_path / "conversation.json")
+    listener.feed(json.dumps({"type": "thread.started", "thread_id": name}).encode() + b"\n")
 
     assert (listener.conversation, listener.known.exists()) == ("", False)
 
@@ -313,7 +312,7 @@ def test_links_left_in_the_home(left: str, tmp_path: Path) -> None:
     (victim / "config.toml").write_text("mine", encoding="utf-8")
     (home / left).parent.mkdir(parents=True)
     (home / left).symlink_to(victim if left == ".codex" else victim / "config.toml")
-    cli_agent._lay(home, ".codex/config.toml", "ours")
+    tool._write_into_home(home, ".codex/config.toml", "ours")
 
     assert [(file.name, file.read_text(encoding="utf-8")) for file in victim.iterdir()] == [("config.toml", "mine")]
     assert (home / ".codex/config.toml").read_text(encoding="utf-8") == "ours"

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
 from evopolicygym.agents.kit.scripted_model.conversation import Script, Shell, Step
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns

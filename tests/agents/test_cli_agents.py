@@ -81,7 +81,9 @@ def test_an_agent_of_another_package(shell: Shell, tmp_path: Path, monkeypatch: 
 
 def test_a_listing_loads_no_library() -> None:
     """Listing agents loads none of the libraries that they play with."""
-    program = "import sys; from evopolicygym.agents.listing import listed; list(listed()); print(*sys.modules)"
+    program = (
+        "import sys; from evopolicygym.agents.base import agent_listings; list(agent_listings()); print(*sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
     assert {"cmaes", "httpx2", "gepa", "openevolve"}.isdisjoint(found.stdout.split())

@@ -85,6 +85,6 @@ def test_costs_that_tools_tell() -> None:
     result = {"type": "result", "session_id": "s", "subtype": "success", "is_error": False, "usage": counts}
     part = {"tokens": {"input": 1, "output": 2, "reasoning": 0, "cache": {"read": 0}}, "cost": 0}
 
-    assert ClaudeCode().hear({**result, "total_cost_usd": 0.25}).usage["cost"] == 0.25
-    assert "cost" not in ClaudeCode().hear(result).usage
-    assert "cost" not in OpenCode().hear({"type": "step_finish", "part": part}).usage  # it knows no price here
+    assert ClaudeCode().parse_event({**result, "total_cost_usd": 0.25}).usage["cost"] == 0.25
+    assert "cost" not in ClaudeCode().parse_event(result).usage
+    assert "cost" not in OpenCode().parse_event({"type": "step_finish", "part": part}).usage  # it knows no price here

@@ -14,7 +14,7 @@ from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.config import configured_run
-from evopolicygym.runs.program import program_sha256
+from evopolicygym.runs.preflight import program_sha256
 from evopolicygym.runs.suites.records import found
 from evopolicygym.runs.suites.suite import plan
 from planned_records import lay, opened

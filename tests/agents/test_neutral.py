@@ -11,8 +11,7 @@ import pytest
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit.neutral_harness import bash_session
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, Reply, ScriptedModel
 from evopolicygym.cli import main as cli
 from evopolicygym.core.agent import AgentConfig, AgentEnd
 from evopolicygym.core.errors import UsageError

@@ -10,8 +10,7 @@ import neutral_models
 from enclosed import needs_bubblewrap
 from evopolicygym.agents.kit.neutral_harness import model_client
 from evopolicygym.agents.kit.neutral_harness.model_client import OK
-from evopolicygym.agents.kit.scripted_model.answers import Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import Reply, ScriptedModel
 from evopolicygym.core.agent import AgentEnd
 from evopolicygym.core.errors import AgentError
 from evopolicygym.model_proxy.formats import ApiFormat

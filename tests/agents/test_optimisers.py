@@ -13,8 +13,15 @@ import pytest
 from enclosed import desk
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit import model_search
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json, Reply, pieces
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import (
+    CACHED,
+    INPUT,
+    OUTPUT,
+    Json,
+    Reply,
+    ScriptedModel,
+    answer_pieces,
+)
 from evopolicygym.checks.inspection import descendants
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Allowance, Turn
 from evopolicygym.core.errors import AgentError, MissingExtra, UsageError
@@ -55,7 +62,7 @@ def proposing() -> ScriptedModel:
     number = count()
 
     def answer(path: str, body: Json, _reply: Reply) -> object:
-        return pieces(path, body, says(f"{next(number)}\n")[0])
+        return answer_pieces(path, body, says(f"{next(number)}\n")[0])
 
     return ScriptedModel(answer)  # type: ignore[arg-type]
 

@@ -7,9 +7,8 @@ import pytest
 
 from enclosed import needs_bubblewrap
 from evopolicygym.core.agent import AgentConfig, AgentEnd
-from evopolicygym.runs.program import program_sha256
-from evopolicygym.sandbox.program.script_modules import modules_beside
-from evopolicygym.sandbox.program.view import words
+from evopolicygym.runs.preflight import program_sha256
+from evopolicygym.sandbox.program.view import modules_beside, words
 from whole_runs import config, events, played, state_kept_in
 
 

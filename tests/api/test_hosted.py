@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.hosted_agent import TurnOver
+from evopolicygym.agents.kit.outside_agent import TurnOver
 from evopolicygym.api.run import Run
 from evopolicygym.api.serve import HostedRun, host, host_again
 from evopolicygym.core.errors import AgentError

@@ -20,7 +20,7 @@ from evopolicygym.core.event import RunClosed, RunStatus
 from evopolicygym.core.run import RunState
 from evopolicygym.runs import turns
 from evopolicygym.runs.verify import findings
-from evopolicygym.sandbox.confinement import cgroup, memory, watch
+from evopolicygym.sandbox import cgroup, limits
 from fakes import OpenRun, RunMaker
 
 pytestmark = needs_bubblewrap
@@ -123,8 +123,8 @@ head -c 1048576 /dev/zero > {seen}/file; echo ready; read _
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             pytest.skip("no file system can be mounted here")
-        others = memory.of_file_systems("/proc/self")
-        found = memory.of_file_systems(f"/proc/{process.pid}")
+        others = limits.memory_of_file_systems("/proc/self")
+        found = limits.memory_of_file_systems(f"/proc/{process.pid}")
         process.communicate("\n")
 
     assert found - others == pytest.approx(1 << 20, abs=1 << 19)
@@ -209,12 +209,12 @@ except OSError as error:
 
 def test_reserve_of_the_disk(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """A08: a program is ended before the disk of the record is full, whatever it was that filled it."""
-    monkeypatch.setattr(watch.Watch, "_over_system", lambda _: "")
-    monkeypatch.setattr(watch, "RESERVE_BYTES", 1 << 60)
-    looked = watch.Watch(run.paths.workspace, program.AgentLimits(), None)
+    monkeypatch.setattr(limits.Watch, "_over_system", lambda _: "")
+    monkeypatch.setattr(limits, "RESERVE_BYTES", 1 << 60)
+    looked = limits.Watch(run.paths.workspace, program.AgentLimits(), None)
     looked._bytes *= 4
 
-    assert (bool(looked.over()), looked.over()) == (True, "")  # it looks again after a while
+    assert (bool(looked.limit_exceeded()), looked.limit_exceeded()) == (True, "")  # it looks again after a while
 
 
 def test_log_bomb(run: OpenRun, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def test_agent_that_cannot_be_ended_stops_the_run(tmp_path: Path, monkeypatch: p
     def stays(*_: object) -> None:
         raise SandboxError("The agent's processes were still there.")
 
-    monkeypatch.setattr("evopolicygym.sandbox.program.started.StartedProgram.leave", stays)
+    monkeypatch.setattr("evopolicygym.sandbox.program.started.StartedProgram.terminate", stays)
     with pytest.raises(SandboxError, match="still there"):
         played_by(tmp_path / "runs", "true")
 

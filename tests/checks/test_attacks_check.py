@@ -16,7 +16,7 @@ from evopolicygym.core.rollout import FailureReason
 from evopolicygym.core.submission import SubmissionStatus
 from evopolicygym.core.task import Limits
 from evopolicygym.sandbox.backends import bubblewrap, none
-from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.base import SandboxFeature
 from evopolicygym.specs import catalog
 from lifeline import PATIENCE_S
 from places import SUPPORT
@@ -43,7 +43,7 @@ class Leaky(none.Backend):
     """A backend that promises what bubblewrap does and holds nothing."""
 
     guarantees = bubblewrap.Backend.guarantees
-    walls: frozenset[Wall] = frozenset()
+    walls: frozenset[SandboxFeature] = frozenset()
 
 
 @pytest.fixture(autouse=True)

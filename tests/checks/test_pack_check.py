@@ -13,7 +13,7 @@ from evopolicygym.checks import pack_trial
 from evopolicygym.checks.pack import check
 from evopolicygym.checks.pack_trial import children_seconds
 from evopolicygym.core.errors import SandboxError, UnknownName
-from evopolicygym.sandbox.confinement.bwrap import bwrap
+from evopolicygym.sandbox.bwrap import bwrap
 
 
 @pytest.fixture

@@ -23,8 +23,7 @@ from evopolicygym.environments.simulator_code import code_of, simulator_code
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.runs.replay import Verdict, judged, replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, Verdict, compare_replay, replay
 from evopolicygym.runs.run import play, resume
 from evopolicygym.specs import catalog
 from fakes import whole_run
@@ -139,12 +138,12 @@ def test_a_replay_says_that_the_code_is_another(beside: Path, tmp_path: Path) ->
     asked = config(tmp_path / "runs", "random", budget=2)
     asked = replace(asked, task=replace(asked.task, environment=catalog.load(beside / "own_walk.toml")))
     root = played(asked).paths.root
-    same = list(replay(root, ReplayMeans(1)))
+    same = list(replay(root, ReplayOptions(1)))
     (beside / "own_rewards.py").write_text(CHANGED, encoding="utf-8")
-    other = list(replay(root, ReplayMeans(1)))
+    other = list(replay(root, ReplayOptions(1)))
 
-    assert (judged(same)[0], same[0].other_versions) == (Verdict.SAME, ())
-    assert judged(other)[0] is Verdict.DIFFERENT
+    assert (compare_replay(same)[0], same[0].other_versions) == (Verdict.SAME, ())
+    assert compare_replay(other)[0] is Verdict.DIFFERENT
     assert ["own_rewards" in one for one in other[0].other_versions] == [True]
 
 

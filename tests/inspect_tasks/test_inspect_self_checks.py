@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from enclosed import desk, needs_bubblewrap
-from evopolicygym.agents.kit.run_workplace import run_workplace
+from evopolicygym.agents.kit.program import run_workplace
 from fakes import OpenRun, open_run
 
 pytest.importorskip("inspect_ai", reason="inspect-ai isn't installed; the extra 'inspect' brings it")

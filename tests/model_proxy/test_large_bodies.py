@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.agents.kit.scripted_model.answers import Reply
+from evopolicygym.agents.kit.scripted_model.server import Reply
 from evopolicygym.model_proxy import endpoint
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.request import MAX_PARTS

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Reply, pieces
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, Reply, answer_pieces
 from evopolicygym.core.errors import MissingExtra, UsageError
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.forward import LOGGERS
@@ -41,7 +41,7 @@ def sent(wire: ApiFormat, *, streamed: bool) -> bytes:
     spoken = SPOKEN[wire]
     body = spoken.body | (spoken.stream_fields if streamed else {})
     path = (streamed and spoken.stream_path) or spoken.path
-    return b"".join(pieces(path.partition("?")[0], body, Reply()))
+    return b"".join(answer_pieces(path.partition("?")[0], body, Reply()))
 
 
 # Out and back

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Reply
 from evopolicygym.model_proxy import proxy as module
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.ledger import CUT

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply, pieces
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Reply, answer_pieces
 from evopolicygym.model_proxy import usage as module
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.forward import MAX_ERROR
@@ -20,7 +20,7 @@ STREAM = "text/event-stream; charset=utf-8"
 def stream_of(wire: ApiFormat) -> bytes:
     spoken = SPOKEN[wire]
     path = (spoken.stream_path or spoken.path).partition("?")[0]
-    return b"".join(pieces(path, spoken.body | spoken.stream_fields, Reply()))
+    return b"".join(answer_pieces(path, spoken.body | spoken.stream_fields, Reply()))
 
 
 @given(some.sampled_from(list(SPOKEN)), some.integers(1, 200), some.booleans())

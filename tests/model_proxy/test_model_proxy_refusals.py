@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from evopolicygym.agents.kit.scripted_model.answers import Json, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import Json, Reply, ScriptedModel
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.ledger import MAX_REFUSALS
 from model_proxies import REAL_KEY, SPOKEN, VARIABLE, OpenDoor, open_door

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentLimits
 from evopolicygym.records.run_document import run_document
-from evopolicygym.sandbox.program.contract import MODEL_PORT
+from evopolicygym.sandbox.base import MODEL_PORT
 from evopolicygym.sandbox.program.enclosed import enclosed
 from lifeline import PATIENCE_S
 from model_proxies import REAL_KEY, VARIABLE, open_door
@@ -67,7 +66,7 @@ def told(directory: Path, serve: Any, *hosts: str) -> dict[str, Any]:
     try:
         printed, _ = occupant.process.communicate(timeout=PATIENCE_S)
     finally:
-        occupant.leave(1.0)
+        occupant.terminate(1.0)
     found: dict[str, Any] = json.loads(printed)
     return found
 

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from evopolicygym.agents.base import make
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, ScriptedModel
 from evopolicygym.cli.main import app
 from evopolicygym.core.agent import AgentConfig, PriceSnapshot, Rates, Tier
 from evopolicygym.core.errors import UsageError
@@ -21,7 +20,7 @@ from evopolicygym.model_proxy.upstream import ModelUpstream
 from evopolicygym.model_proxy.usage import Usage
 from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.runs.prices import looked_up
+from evopolicygym.runs.preflight import look_up_price
 from fakes import TIME, opening
 from model_proxies import REAL_KEY, VARIABLE
 from shell import Left, Shell
@@ -71,7 +70,7 @@ def test_limit_of_cost_counts_what_was_not_told() -> None:
 def test_known_price() -> None:
     """The price of a known model at its own server is looked up, with its tiers, and says where it is from."""
     pytest.importorskip("genai_prices", reason="genai-prices is not installed")
-    price = looked_up("gpt-5.5", OPENAI)
+    price = look_up_price("gpt-5.5", OPENAI)
 
     assert price is not None
     assert price.source.startswith("genai-prices ")
@@ -85,7 +84,7 @@ def test_known_price() -> None:
 )
 def test_unknown_prices(model: str, url: str) -> None:
     """A model that nobody knows, or one at a server that nobody knows, has no price: it is not guessed."""
-    assert looked_up(model, url) is None
+    assert look_up_price(model, url) is None
 
 
 def test_without_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +93,7 @@ def test_without_the_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)
     opened = opening(price=PRICE)
 
-    assert looked_up("gpt-5.5", OPENAI) is None
+    assert look_up_price("gpt-5.5", OPENAI) is None
     assert decode_event(encode_event(opened)) == opened
 
 

@@ -11,8 +11,7 @@ from threading import Event, Thread
 import pytest
 
 from enclosed import needs_bubblewrap
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Reply, ScriptedModel
 from evopolicygym.checks.inspection import descendants
 from evopolicygym.core.agent import AgentEnd, Turn, used_of
 from evopolicygym.core.event import AgentMetered

@@ -11,8 +11,7 @@ import httpx2
 import pytest
 
 from evopolicygym.agents.kit.neutral_harness.model_client import AllowanceSpent, ModelClient
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT, Json, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, Json, Reply, ScriptedModel
 from evopolicygym.core.agent import Allowance, PriceSnapshot, Rates, Tier, Workspace
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelUpstream

@@ -11,7 +11,7 @@ from evopolicygym.core.errors import EnvironmentFault, UsageError
 from evopolicygym.packs.installer import remove
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.film import FilmOptions, films
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions
 from films import pictures
 
 SMALL = {"budget": 2, "validation": 1, "held_out": 2}
@@ -66,7 +66,7 @@ def test_a_policy_sees_nothing_of_the_pack(tmp_path: Path) -> None:
 def test_an_episode_is_filmed(tmp_path: Path) -> None:
     """A film is drawn on the pack's Python and encoded on ours, and shows what was recorded."""
     run = evopolicygym.run("Far-v0", "random", runs=tmp_path, **SMALL)
-    (made,) = films(run.path, FilmOptions(), ReplayMeans(1), lambda *_: None)
+    (made,) = films(run.path, FilmOptions(), ReplayOptions(1), lambda *_: None)
     length, widths = made.film.shot.length, [int((one[16, :, 0] > 127).sum()) for one in pictures(made.path)]
 
     assert made.film.same is True
@@ -80,10 +80,10 @@ def test_what_fails_while_it_draws(tmp_path: Path) -> None:
     """A simulator that can't draw says so as one of ours would, and a pack that is gone says how to install it."""
     run = evopolicygym.run("Blind-v0", "random", runs=tmp_path, **SMALL)
     with pytest.raises(EnvironmentFault, match="Blind-v0"):
-        list(films(run.path, FilmOptions(), ReplayMeans(1), lambda *_: None))
+        list(films(run.path, FilmOptions(), ReplayOptions(1), lambda *_: None))
     remove(own_pack.NAME)
     with pytest.raises(UsageError, match="evopolicygym packs install faraway"):
-        list(films(run.path, FilmOptions(), ReplayMeans(1), lambda *_: None))
+        list(films(run.path, FilmOptions(), ReplayOptions(1), lambda *_: None))
 
 
 def test_a_pack_that_is_not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

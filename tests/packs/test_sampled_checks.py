@@ -12,9 +12,9 @@ from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.task import TaskText
 from evopolicygym.environments.versions import are_installed
-from evopolicygym.runs.anchors.player import AnchorPlayer, starter
+from evopolicygym.runs.anchors import AnchorPlayer, starter_policy
 from evopolicygym.runs.asked_environment import asked_environment
-from evopolicygym.sandbox.confinement.bwrap import bwrap
+from evopolicygym.sandbox.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_catalog import shipped_record
 from installed_packs import installed_packs
@@ -63,7 +63,7 @@ def test_two_workers_play_as_one(name: str, monkeypatch: pytest.MonkeyPatch) -> 
     found = []
     for workers in (1, 2):
         with AnchorPlayer(spec, workers) as player:
-            played = player.play(starter(), Split.HELD_OUT, CASES, lambda _: None)
+            played = player.play(starter_policy(), Split.HELD_OUT, CASES, lambda _: None)
         found.append([(one.length, one.episode_return) for one in played.episodes])
 
     assert found[0] == found[1]

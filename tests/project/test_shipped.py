@@ -16,9 +16,8 @@ from evopolicygym.analysis.results import RunResult, load_results
 from evopolicygym.analysis.tables.table import format_tables
 from evopolicygym.cli.main import app
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.executor import is_pinned
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.preflight import is_pinned
+from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.verify import findings
 from evopolicygym.specs import catalog
 from places import ROOT
@@ -71,7 +70,7 @@ def test_records_of_references_are_of_every_processor() -> None:
 
 def test_a_record_plays_again_in_part() -> None:
     """Held-out cases that are played again are those that were scored, bit for bit, on whatever Python."""
-    with closing(replay(RECORDS["pusher"], ReplayMeans(1))) as again:  # type: ignore[type-var]
+    with closing(replay(RECORDS["pusher"], ReplayOptions(1))) as again:  # type: ignore[type-var]
         assert [episode.same for episode in islice(again, 2)] == [True] * 2
 
 
@@ -79,7 +78,7 @@ def test_a_record_plays_again_in_part() -> None:
 @pytest.mark.parametrize("root", ALL_RECORDS, ids=_named)
 def test_records_play_again(root: Path) -> None:
     """So do some of every record's."""
-    with closing(replay(root, ReplayMeans(2))) as again:  # type: ignore[type-var]
+    with closing(replay(root, ReplayOptions(2))) as again:  # type: ignore[type-var]
         assert all(episode.same for episode in islice(again, 12))
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from evopolicygym.cli.main import app
 from evopolicygym.core.rollout import Episode, Failure, FailureReason
-from evopolicygym.runs.replay import Replayed, Verdict, judged
+from evopolicygym.runs.replay import ReplayedCase, Verdict, compare_replay
 from evopolicygym.specs import catalog
 from whole_runs import config, played
 
@@ -17,16 +17,16 @@ RECORDED = Episode(-8.0, 50, terminated=False, truncated=True, trajectory_sha256
 ELSEWHERE = ("it was recorded with other kernels",)
 
 
-def replayed(recorded: Episode = RECORDED, reasons: tuple[str, ...] = ELSEWHERE, **again: object) -> Replayed:
+def replayed(recorded: Episode = RECORDED, reasons: tuple[str, ...] = ELSEWHERE, **again: object) -> ReplayedCase:
     """Return a case that played again with some changes."""
     episode = replace(recorded, trajectory_sha256="b", **again)  # type: ignore[arg-type] # fields of an episode
-    return Replayed(0, recorded, episode, "bubblewrap", reasons)
+    return ReplayedCase(0, recorded, episode, "bubblewrap", reasons)
 
 
 @pytest.mark.parametrize(
     ("one", "verdict"),
     [
-        (Replayed(0, RECORDED, RECORDED, "bubblewrap", ELSEWHERE), Verdict.SAME),
+        (ReplayedCase(0, RECORDED, RECORDED, "bubblewrap", ELSEWHERE), Verdict.SAME),
         (replayed(episode_return=-8.0), Verdict.ROUNDING),
         (replayed(episode_return=-8.0005), Verdict.ROUNDING),
         (replayed(episode_return=-8.01), Verdict.DIFFERENT),
@@ -37,15 +37,15 @@ def replayed(recorded: Episode = RECORDED, reasons: tuple[str, ...] = ELSEWHERE,
         (replayed(reasons=(), episode_return=-8.0005), Verdict.DIFFERENT),
     ],
 )
-def test_rounding_is_told_from_other_differences(one: Replayed, verdict: Verdict) -> None:
+def test_rounding_is_told_from_other_differences(one: ReplayedCase, verdict: Verdict) -> None:
     """Rounding changes no ending, moves a return by at most 1e-4 of it, and has other arithmetic as its reason."""
-    assert judged([one])[0] is verdict
+    assert compare_replay([one])[0] is verdict
 
 
 def test_how_much_returns_differ_is_said() -> None:
     """How many cases differ, their largest difference and the score's are told, and some cases are named."""
     same = replace(replayed(), again=RECORDED)
-    said = judged([replayed(episode_return=-8.0004), replayed(episode_return=-7.9998), same])
+    said = compare_replay([replayed(episode_return=-8.0004), replayed(episode_return=-7.9998), same])
 
     assert all(number in said[1] for number in ("2 of 3", "0.0004", "6.67e-05", "0, 0"))
     assert ELSEWHERE[0] in said[1]

@@ -17,8 +17,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.records.journal import Journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.verify import findings
 from played_runs import PlayedRun
 from removal import remove
@@ -176,7 +175,7 @@ def at_home(run_copy: PlayedRun) -> RunPaths:
 
 def test_a_true_score_plays_again(at_home: RunPaths) -> None:
     """All held-out cases play the same, whatever the order."""
-    again = sorted((one.position, one.same) for one in replay(at_home.root, ReplayMeans(1)))
+    again = sorted((one.position, one.same) for one in replay(at_home.root, ReplayOptions(1)))
 
     assert again == [(0, True), (1, True), (2, True)]
 
@@ -184,7 +183,7 @@ def test_a_true_score_plays_again(at_home: RunPaths) -> None:
 def test_playing_again_leaves_no_trace(at_home: RunPaths) -> None:
     """Who plays a score again changes nothing of the record."""
     before = {path: path.stat().st_mtime_ns for path in at_home.root.rglob("*")}
-    list(replay(at_home.root, ReplayMeans(1)))
+    list(replay(at_home.root, ReplayOptions(1)))
 
     assert before == {path: path.stat().st_mtime_ns for path in at_home.root.rglob("*")}
 
@@ -208,7 +207,7 @@ def test_a_forged_score_is_found_by_playing_again(at_home: RunPaths) -> None:
         writer.write_document()
 
     assert wrong(at_home) == ["evaluation", "high-water mark"]
-    assert [one.position for one in replay(at_home.root, ReplayMeans(1)) if not one.same] == [1]
+    assert [one.position for one in replay(at_home.root, ReplayOptions(1)) if not one.same] == [1]
 
 
 def test_other_versions_hinder_no_replay(at_home: RunPaths) -> None:
@@ -216,7 +215,7 @@ def test_other_versions_hinder_no_replay(at_home: RunPaths) -> None:
     first, *rest = events(at_home)
     assert isinstance(first, RunOpened)
     forge(at_home, [replace(first, versions={**first.versions, "numpy": "0.1"}), *rest])
-    (found,) = {(one.same, *one.other_versions) for one in replay(at_home.root, ReplayMeans(1))}
+    (found,) = {(one.same, *one.other_versions) for one in replay(at_home.root, ReplayOptions(1))}
 
     assert found[0]
     assert found[1].startswith("numpy 0.1 ")

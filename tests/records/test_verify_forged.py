@@ -28,7 +28,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import WHAT
 from evopolicygym.records.run_document import document_text
 from evopolicygym.runs.experiment import LEDGER_FILE
-from evopolicygym.runs.revisit import ReplayMeans, revisited
+from evopolicygym.runs.replay import ReplayOptions, open_replay
 from evopolicygym.runs.verify import findings
 from played_runs import PlayedRun
 from whole_runs import events
@@ -206,7 +206,7 @@ def test_validation_that_moves_the_selection(run_copy: PlayedRun) -> None:
 
 def _played_again(root: Path, checkpoint: str) -> Iterator[tuple[int, Episode]]:
     """Yield what a checkpoint makes of the held-out cases."""
-    with revisited(root, ReplayMeans(1), any_versions=True) as run:
+    with open_replay(root, ReplayOptions(1), any_versions=True) as run:
         yield from run.hidden(Split.HELD_OUT, checkpoint)
 
 

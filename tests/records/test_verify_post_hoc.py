@@ -10,8 +10,7 @@ from evopolicygym.core.event import PostHocPlayed, RunOpened
 from evopolicygym.core.run import after
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
-from evopolicygym.runs.post_hoc import play_post_hoc
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc
 from evopolicygym.runs.verify import findings
 from fakes import TIME, whole_run
 from played_runs import PlayedRun
@@ -20,7 +19,7 @@ from played_runs import PlayedRun
 @pytest.fixture
 def played(run_copy: PlayedRun) -> RunPaths:
     """Return a copy of a real run whose other checkpoints were played post hoc."""
-    play_post_hoc(run_copy.paths.root, lambda: None, ReplayMeans(1))
+    play_post_hoc(run_copy.paths.root, lambda: None, ReplayOptions(1))
     return run_copy.paths
 
 

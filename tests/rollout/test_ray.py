@@ -20,8 +20,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.rollout.executor import EXECUTORS, ExecutorConfig
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import resume
 from evopolicygym.specs import catalog
 from playground import ROOMY, Playground, policy
@@ -138,7 +137,7 @@ def test_a_run_is_taken_up_on_another_executor(nodes: TwoNodes, home: Path, at_h
     state = resume(root, 1, lambda paths, _state: seen.append(paths), lambda _event, _state: None)
 
     assert_as_at_home(Told(seen[0], state), at_home)
-    assert all(one.same for one in replay(root, ReplayMeans(executor="ray", address=nodes.address)))
+    assert all(one.same for one in replay(root, ReplayOptions(executor="ray", address=nodes.address)))
 
 
 def test_a_node_with_other_versions_is_refused(

@@ -11,8 +11,7 @@ from benchmark_module import load
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.spaces import Box, Discrete
 from evopolicygym.core.task import Anchor, EnvironmentSpec
-from evopolicygym.runs.anchors.early_ending import candidates
-from evopolicygym.runs.anchors.measured import AnchorKind, measured, repeated
+from evopolicygym.runs.anchors import AnchorKind, candidates, measure_anchors, measure_repeated
 from evopolicygym.specs import catalog, pack_catalog
 from evopolicygym.specs.anchor_lines import pack_lines, spec_lines
 from places import SUPPORT
@@ -34,7 +33,7 @@ def costly(**changes: object) -> EnvironmentSpec:
 
 def test_random_and_idle() -> None:
     """What is measured is what the spec that ships holds, of its first cases."""
-    found = measured(CARTPOLE, 8, {AnchorKind.RANDOM, AnchorKind.IDLE}, 1)
+    found = measure_anchors(CARTPOLE, 8, {AnchorKind.RANDOM, AnchorKind.IDLE}, 1)
     random, idle = (found.by_kind[kind] for kind in (AnchorKind.RANDOM, AnchorKind.IDLE))
 
     assert (random.anchor.episodes, idle.anchor.episodes) == (8, 8)
@@ -47,18 +46,18 @@ def test_random_and_idle() -> None:
 
 def test_it_repeats() -> None:
     """The same cases give the same anchor, whatever else was played, and however many play at once."""
-    both = measured(CARTPOLE, 4, {AnchorKind.RANDOM, AnchorKind.IDLE}, 2)
+    both = measure_anchors(CARTPOLE, 4, {AnchorKind.RANDOM, AnchorKind.IDLE}, 2)
 
-    assert measured(CARTPOLE, 4, {AnchorKind.RANDOM}, 1).by_kind[AnchorKind.RANDOM].anchor == (
+    assert measure_anchors(CARTPOLE, 4, {AnchorKind.RANDOM}, 1).by_kind[AnchorKind.RANDOM].anchor == (
         both.by_kind[AnchorKind.RANDOM].anchor
     )
-    assert repeated(CARTPOLE, CARTPOLE.idle_action, 4) == both.by_kind[AnchorKind.IDLE].anchor
+    assert measure_repeated(CARTPOLE, CARTPOLE.idle_action, 4) == both.by_kind[AnchorKind.IDLE].anchor
 
 
 @pytest.mark.usefixtures("_found_simulators")
 def test_ending_early_is_found() -> None:
     """Where every step costs, the action that ends episodes early is found, said, and measured."""
-    found = measured(costly(), 4, {AnchorKind.DEGENERATE}, workers=1)
+    found = measure_anchors(costly(), 4, {AnchorKind.DEGENERATE}, workers=1)
 
     assert found.degenerate_policy == "repeats the action [1.0]"
     assert found.by_kind[AnchorKind.DEGENERATE].mean_steps == 2
@@ -69,7 +68,7 @@ def test_ending_early_is_found() -> None:
 @pytest.mark.parametrize("arguments", [{"pays": 1.0}, {"fine": 100.0}])
 def test_ending_early_where_it_gains_nothing(arguments: dict[str, float]) -> None:
     """Where steps pay, or ending costs more than they do, there is no such anchor."""
-    found = measured(costly(arguments=arguments), 4, workers=1)
+    found = measure_anchors(costly(arguments=arguments), 4, workers=1)
 
     assert list(found.by_kind) == [AnchorKind.RANDOM, AnchorKind.IDLE]
     assert found.degenerate_policy == ""
@@ -77,12 +76,12 @@ def test_ending_early_where_it_gains_nothing(arguments: dict[str, float]) -> Non
 
 def test_the_reference() -> None:
     """The policy that a person wrote is played on the same cases; where there is none, asking for it says so."""
-    found = measured(catalog.load("key_corridor"), 2, {AnchorKind.REFERENCE}, 1)
+    found = measure_anchors(catalog.load("key_corridor"), 2, {AnchorKind.REFERENCE}, 1)
 
     assert list(found.by_kind) == [AnchorKind.REFERENCE]
     assert found.by_kind[AnchorKind.REFERENCE].anchor.mean > 0.8
     with pytest.raises(UsageError, match="cartpole"):
-        measured(CARTPOLE, 2, {AnchorKind.REFERENCE}, 1)
+        measure_anchors(CARTPOLE, 2, {AnchorKind.REFERENCE}, 1)
 
 
 def test_actions_that_are_tried() -> None:
@@ -97,13 +96,13 @@ def test_actions_that_are_tried() -> None:
 def test_cases_that_there_are_not(cases: int) -> None:
     """A number of cases that gives no standard error, or that there are not, is refused with what would work."""
     with pytest.raises(UsageError, match=str(cases)):
-        measured(CARTPOLE, cases, {AnchorKind.IDLE}, 1)
+        measure_anchors(CARTPOLE, cases, {AnchorKind.IDLE}, 1)
 
 
 def test_an_idle_action_that_is_none() -> None:
     """An idle action that the simulator refuses is said, and is no anchor."""
     with pytest.raises(UsageError, match="cartpole"):
-        measured(replace(CARTPOLE, idle_action=7), 2, {AnchorKind.IDLE}, 1)
+        measure_anchors(replace(CARTPOLE, idle_action=7), 2, {AnchorKind.IDLE}, 1)
 
 
 def test_the_lines_of_a_spec_and_of_a_pack() -> None:

@@ -45,7 +45,7 @@ def test_nothing_else_reaches_the_disk_for_good() -> None:
     no_record = {
         "rollout/cluster/node.py",
         "rollout/guest/pid_namespace.py",
-        "runs/agent_workspace.py",
+        "runs/workspace.py",
         "api/outputs.py",
         "environments/description.py",
         "packs/installer.py",

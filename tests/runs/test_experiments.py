@@ -18,8 +18,7 @@ from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.runs import experiment, verify
 from evopolicygym.runs.config import split_named
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play
 from evopolicygym.specs import catalog
 from whole_runs import (
@@ -42,7 +41,7 @@ def test_a_public_split_is_the_same_everywhere(tmp_path: Path, monkeypatch: pyte
     assert returns[0] == returns[1]
     assert found["commitment"].ok
     assert "not checked" not in found["commitment"].detail
-    assert [one.same for one in replay(told.paths.root, ReplayMeans(1))] == [True] * HELD_OUT
+    assert [one.same for one in replay(told.paths.root, ReplayOptions(1))] == [True] * HELD_OUT
 
 
 def write_split(directory: Path, sizes: tuple[int, int, int] = (1024, 2, 3)) -> None:
@@ -184,7 +183,7 @@ def test_a_damaged_secret_is_told(tmp_path: Path, state_home: Path, text: str) -
     owner = experiment.begin(tmp_path, "a")
     (state_home / "evopolicygym" / "experiments" / owner.identity / "secret.json").write_text(text, encoding="utf-8")
     with pytest.raises(RecordError, match=r"secret\.json"):
-        experiment.recall(owner.identity)
+        experiment.load_experiment(owner.identity)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"experiment": 3'])

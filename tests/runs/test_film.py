@@ -20,7 +20,7 @@ from evopolicygym.records.films import read_film
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs import verify
 from evopolicygym.runs.film import FilmOptions, MadeFilm, films
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions
 from exported import recorded, small_run
 from films import pictures
 from places import SUPPORT
@@ -48,7 +48,7 @@ def run(finished: tuple[Told, Path], tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def made(root: Path, **wish: Any) -> list[MadeFilm]:
     return list(
-        films(root, FilmOptions(**{"steps_per_frame": 50, **wish}), ReplayMeans(1), lambda _name, _done, _of: None)
+        films(root, FilmOptions(**{"steps_per_frame": 50, **wish}), ReplayOptions(1), lambda _name, _done, _of: None)
     )
 
 

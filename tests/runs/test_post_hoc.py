@@ -16,8 +16,7 @@ from evopolicygym.records.lock import locked
 from evopolicygym.records.post_hoc import PostHoc, read_post_hoc, write_post_hoc
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs import verify
-from evopolicygym.runs.post_hoc import due, play_post_hoc
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, post_hoc_due
 from played_runs import PlayedRun
 from whole_runs import HELD_OUT, config, played
 
@@ -31,8 +30,8 @@ def run(run_copy: PlayedRun) -> PlayedRun:
 def test_every_other_candidate_is_played(run: PlayedRun) -> None:
     """Each checkpoint but the selected one plays every held-out case once; score and record stay as they are."""
     root, document = run.paths.root, run.paths.document.read_bytes()
-    asked, episodes = due(root), []
-    count = play_post_hoc(root, lambda: episodes.append(1), ReplayMeans(2)).checkpoints
+    asked, episodes = post_hoc_due(root), []
+    count = play_post_hoc(root, lambda: episodes.append(1), ReplayOptions(2)).checkpoints
     known = read_post_hoc(run.paths)
     found = generalisation.measure(read_run(root))
 
@@ -45,24 +44,24 @@ def test_every_other_candidate_is_played(run: PlayedRun) -> None:
     assert found.best_other == max(estimate(one.returns).mean for one in known.values())
     assert run.paths.document.read_bytes() == document
     assert [one.name for one in verify.findings(root) if not one.ok] == []
-    assert due(root) == ()
+    assert post_hoc_due(root) == ()
 
 
 def test_what_is_known_is_not_played_again(run: PlayedRun) -> None:
     """A second call, as after an interruption, plays only the checkpoints that are still due."""
-    first, *others = due(run.paths.root)
+    first, *others = post_hoc_due(run.paths.root)
     known = PostHoc((0.5,) * HELD_OUT, {})
     write_post_hoc(run.paths, {first: known})
 
-    assert play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1)).checkpoints == len(others)
+    assert play_post_hoc(run.paths.root, lambda: None, ReplayOptions(1)).checkpoints == len(others)
     assert (read_post_hoc(run.paths) or {})[first] == known
-    assert play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1)).checkpoints == 0
+    assert play_post_hoc(run.paths.root, lambda: None, ReplayOptions(1)).checkpoints == 0
 
 
 def test_failures_are_kept(tmp_path: Path) -> None:
     """Beside each return stands why and when the policy failed, and the diagnostic counts that."""
     run = played(config(tmp_path / "runs", "players:make_faller", budget=4))
-    play_post_hoc(run.paths.root, lambda: None, ReplayMeans(1))
+    play_post_hoc(run.paths.root, lambda: None, ReplayOptions(1))
     (known,) = (read_post_hoc(run.paths) or {}).values()
     failed = Failure(FailureReason.ERROR, "ValueError: tired", step=0)
 
@@ -77,13 +76,13 @@ def test_one_at_a_time(run: PlayedRun) -> None:
         os.fdopen(locked(run.paths.lock, "the first"), "rb"),
         pytest.raises(RecordError),
     ):
-        play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), ReplayMeans(1))
+        play_post_hoc(run.paths.root, lambda: pytest.fail("an episode was played"), ReplayOptions(1))
     assert read_post_hoc(run.paths) is None
 
 
 def test_the_verb(run: PlayedRun) -> None:
     """It takes a directory of runs, and says how many checkpoints of each were played."""
-    asked = len(due(run.paths.root))
+    asked = len(post_hoc_due(run.paths.root))
     told = CliRunner().invoke(app, ["post-hoc", str(run.paths.root.parent), "--json"])
 
     assert told.exit_code == 0, told.output

@@ -17,10 +17,8 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.zygote import lay_checkpoint, prepare_ground
 from evopolicygym.runs import experiment
-from evopolicygym.runs.post_hoc import play_post_hoc
-from evopolicygym.runs.provenance import check_simulator
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.preflight import check_simulator
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, replay
 from evopolicygym.runs.run import resume
 from evopolicygym.runs.verify import findings
 from evopolicygym.sandbox.levels import choose
@@ -50,8 +48,8 @@ def test_a_record_does_not_lower_the_level(tmp_path: Path, outside: Outside) -> 
     strongest = choose("auto").name
 
     assert read_run(paths.root).state.opened.isolation == "none"
-    assert {one.isolation for one in replay(paths.root, ReplayMeans(workers=1))} == {strongest}
-    assert play_post_hoc(paths.root, lambda: None, ReplayMeans(workers=1)).isolation == strongest
+    assert {one.isolation for one in replay(paths.root, ReplayOptions(workers=1))} == {strongest}
+    assert play_post_hoc(paths.root, lambda: None, ReplayOptions(workers=1)).isolation == strongest
     assert not outside.touched.exists()
 
 
@@ -59,9 +57,9 @@ def test_a_reader_names_the_level(tmp_path: Path, outside: Outside) -> None:
     """The reader may ask for another level, which the finding tells."""
     paths = foreign(tmp_path / "run", outside)
 
-    assert {one.isolation for one in replay(paths.root, ReplayMeans(workers=1, isolation="process"))} == {"process"}
+    assert {one.isolation for one in replay(paths.root, ReplayOptions(workers=1, isolation="process"))} == {"process"}
     with pytest.raises(UsageError, match="thick"):
-        list(replay(paths.root, ReplayMeans(isolation="thick")))
+        list(replay(paths.root, ReplayOptions(isolation="thick")))
 
 
 def test_a_foreign_run_is_not_resumed_unasked(tmp_path: Path, outside: Outside, shell: Shell) -> None:
@@ -131,7 +129,7 @@ def test_a_linked_directory_is_no_part_of_a_checkpoint(tmp_path: Path, outside: 
 
     assert f"checkpoint {selected.checkpoint[:12]}" in wrong
     with pytest.raises(RecordError, match=r"data .*link"):
-        list(replay(paths.root, ReplayMeans(workers=1)))
+        list(replay(paths.root, ReplayOptions(workers=1)))
 
 
 def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> None:
@@ -141,7 +139,7 @@ def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> 
         policy.write_text("another = 1\n", encoding="utf-8")
 
     with pytest.raises(RecordError, match="checkpoint"):
-        list(replay(paths.root, ReplayMeans(workers=1)))
+        list(replay(paths.root, ReplayOptions(workers=1)))
 
 
 @pytest.mark.parametrize("name", ["data", "data.py"])
@@ -179,4 +177,4 @@ def test_nothing_is_written_through_a_planted_link(tmp_path: Path, outside: Outs
 def test_no_name_of_an_experiment_leads_elsewhere(name: str) -> None:
     """A record can't have a secret read from anywhere but its place."""
     with pytest.raises(RecordError, match=re.escape(repr(name))):
-        experiment.recall(name)
+        experiment.load_experiment(name)

@@ -8,7 +8,7 @@ import pytest
 
 import evopolicygym
 from evopolicygym.agents.base import make
-from evopolicygym.agents.kit.function_agent import FunctionAgent
+from evopolicygym.agents.kit.session import FunctionAgent
 from evopolicygym.analysis.audit import audit
 from evopolicygym.core.agent import AgentConfig
 from evopolicygym.core.cases import SplitSource
@@ -18,7 +18,7 @@ from evopolicygym.core.run import RunState
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_document import decode, document_text
-from evopolicygym.runs.program import changed_program, program_sha256, sha256_of
+from evopolicygym.runs.preflight import agent_sha256, changed_program, program_sha256
 from evopolicygym.runs.run import resume
 from fakes import TIME, opening
 from planned_records import lay
@@ -111,5 +111,5 @@ def test_a_changed_function_is_refused_and_then_recorded(tmp_path: Path) -> None
     run = evopolicygym.resume(root, agent=second, workers=1, allow_changed_program=True)
 
     assert [one.program_sha256 for one in read_run(run.path).state.program_changes] == [
-        sha256_of(AgentConfig("function"), FunctionAgent(second))
+        agent_sha256(AgentConfig("function"), FunctionAgent(second))
     ]

@@ -13,7 +13,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.runs.config import RunConfig, configured_run, duration, merge_tables, read_table
 from evopolicygym.runs.run import play
-from evopolicygym.runs.workspace import lay
+from evopolicygym.runs.workspace import create_workspace
 
 WHOLE = """
 task = "cartpole"
@@ -152,7 +152,7 @@ def test_files_in_a_command_are_absolute(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_workspaces_hold_what_commands_may_mean(tmp_path: Path) -> None:
     """What a command's words may name in the workspace is what is laid in every workspace."""
-    lay(RunPaths(tmp_path))
+    create_workspace(RunPaths(tmp_path))
 
     assert {path.name for path in (tmp_path / "workspace").iterdir()} == IN_WORKSPACE
 

@@ -24,8 +24,7 @@ from evopolicygym.core.score import estimate
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import experiment, turns, verify
-from evopolicygym.runs.replay import replay
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, replay
 from evopolicygym.runs.run import play, resume
 from played_runs import PlayedRun
 from players import BAD, GOOD, LEAVE
@@ -228,7 +227,7 @@ def test_a_finished_run_is_left_as_it_is(run_copy: PlayedRun) -> None:
 @pytest.mark.usefixtures("at_home")
 def test_the_score_plays_again(run: PlayedRun) -> None:
     """Every held-out case plays the same again, bit for bit."""
-    assert [one.same for one in replay(run.paths.root, ReplayMeans(2))] == [True] * HELD_OUT
+    assert [one.same for one in replay(run.paths.root, ReplayOptions(2))] == [True] * HELD_OUT
 
 
 @pytest.mark.usefixtures("at_home")

@@ -148,7 +148,7 @@ def test_levels_that_can_not_be_typed(typed: str) -> None:
 def test_levels_may_be_added(tmp_path: Path) -> None:
     """A suite may grow by levels of what it crosses, and asking for some of them forgets none."""
     for levels in ([2, 6], [6, 8], [2]):
-        with document.held(suite(tmp_path, "tuner", cross={"budget": levels})):
+        with document.suite_lock(suite(tmp_path, "tuner", cross={"budget": levels})):
             lay(tmp_path / "smoke" / "tuner" / str(levels), [opened(plan(suite(tmp_path, "tuner"))[0])])
     kept = document.read(tmp_path / "smoke")
 
@@ -159,7 +159,7 @@ def test_levels_may_be_added(tmp_path: Path) -> None:
 @pytest.mark.parametrize("asked", [{}, {"films": [0, 1]}, {"budget": [2, 6], "films": [0, 1]}])
 def test_a_suite_that_crosses_something_else(tmp_path: Path, asked: dict[str, list[int]]) -> None:
     """Who goes on with a suite crosses what it was begun crossing."""
-    with document.held(suite(tmp_path, "tuner", cross={"budget": [2, 6]})):
+    with document.suite_lock(suite(tmp_path, "tuner", cross={"budget": [2, 6]})):
         lay(tmp_path / "smoke" / "tuner" / "run", [opened(plan(suite(tmp_path, "tuner"))[0])])
 
     with pytest.raises(UsageError, match="budget"):

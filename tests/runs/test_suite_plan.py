@@ -16,10 +16,9 @@ from evopolicygym.core.pack import Headroom, HeadroomKind
 from evopolicygym.core.task import Anchor, TaskKind
 from evopolicygym.runs.suites import document
 from evopolicygym.runs.suites import suite as suites
-from evopolicygym.runs.suites.contents import suite_task
 from evopolicygym.runs.suites.cross import cells
 from evopolicygym.runs.suites.play import jobs_by_default, shares
-from evopolicygym.runs.suites.suite import plan
+from evopolicygym.runs.suites.suite import plan, suite_task
 from evopolicygym.specs import catalog, pack_catalog
 from shell import Shell
 from suites import suite
@@ -211,7 +210,7 @@ def test_what_no_suite_can_be(tmp_path: Path, changes: dict[str, Any], complaint
 def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None:
     """An agent of ours that can't be made as it is asked for stops a suite before its first run."""
     with pytest.raises(UsageError, match="tuner"):
-        suites.looked_over(plan(suite(tmp_path, "random", "tuner:gpt")))
+        suites.validate_plan(plan(suite(tmp_path, "random", "tuner:gpt")))
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_an_agent_that_takes_no_model_is_refused_at_once(tmp_path: Path) -> None
 def test_a_level_or_executor_that_there_is_not(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     """A name that no level or executor answers to stops a suite before its first run."""
     with pytest.raises(UsageError) as refused:
-        suites.looked_over(plan(suite(tmp_path, "tuner", **changes)))
+        suites.validate_plan(plan(suite(tmp_path, "tuner", **changes)))
 
     assert complaint in str(refused.value)
 
@@ -272,7 +271,7 @@ def test_a_model_without_a_price_is_told_before_the_first_run(
     ]
     asked = suite(tmp_path, repeats=2, agents=[suites.entry("random"), *asking])
 
-    warnings = suites.looked_over(plan(asked))
+    warnings = suites.validate_plan(plan(asked))
 
     assert len(warnings) == warned
     assert all(repr(model) in " ".join(warnings) for model in models if not prices)
@@ -283,7 +282,7 @@ def test_a_limit_of_cost_without_a_price_is_refused_at_once(tmp_path: Path, monk
     monkeypatch.setenv("A_KEY", "secret")
     door = {"name": "neutral", "model": "unheard", "model_url": "http://127.0.0.1:9/v1", "model_key": "A_KEY"}
     with pytest.raises(UsageError, match="'unheard'"):
-        suites.looked_over(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
+        suites.validate_plan(plan(suite(tmp_path, agents=[door | {"limits": {"max_cost": 5}}])))
 
 
 def opened(directory: Path) -> None:
@@ -313,9 +312,9 @@ def opened(directory: Path) -> None:
 def test_a_suite_that_has_changed(tmp_path: Path, changes: dict[str, Any], complaint: str) -> None:
     """Who goes on with other settings is told which field differs, both values, and what would work."""
     begun = {"agents": [{"name": "codex", "label": "a", "options": {"quiet_s": 5}}]}
-    with document.held(suite(tmp_path, **begun)):
+    with document.suite_lock(suite(tmp_path, **begun)):
         opened(tmp_path)
-    with pytest.raises(UsageError) as refused, document.held(suite(tmp_path, **{**begun, **changes})):
+    with pytest.raises(UsageError) as refused, document.suite_lock(suite(tmp_path, **{**begun, **changes})):
         pass
 
     assert complaint in str(refused.value)
@@ -325,13 +324,13 @@ def test_a_suite_that_has_changed(tmp_path: Path, changes: dict[str, Any], compl
 @pytest.mark.parametrize("journal", [None, ""])
 def test_a_suite_of_which_nothing_was_played(tmp_path: Path, journal: str | None) -> None:
     """Where no run was opened, a suite may be begun anew with other settings, and is what was asked for last."""
-    with document.held(suite(tmp_path, "tuner", budget=7, isolation="none", environments=["pendulum"])):
+    with document.suite_lock(suite(tmp_path, "tuner", budget=7, isolation="none", environments=["pendulum"])):
         if journal is not None:
             opened(tmp_path)
             (tmp_path / "smoke" / "run" / "journal.jsonl").write_text(journal)
     asked = suite(tmp_path, "random")
     document.check(asked)
-    with document.held(asked):
+    with document.suite_lock(asked):
         pass
     kept = document.read(tmp_path / "smoke")
 
@@ -347,7 +346,7 @@ def test_a_suite_that_has_grown(tmp_path: Path) -> None:
         suite(tmp_path, "tuner"),
     ]
     for step in steps:
-        with document.held(step):
+        with document.suite_lock(step):
             opened(tmp_path)
     kept = document.read(tmp_path / "smoke")
 

@@ -13,7 +13,7 @@ from evopolicygym.core.event import EpisodePlayed, RunStopped, StopReason
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.run_names import find_runs
 from evopolicygym.runs import verify
-from evopolicygym.runs.suites.document import held
+from evopolicygym.runs.suites.document import suite_lock
 from evopolicygym.runs.suites.play import ProcessStarted, Suite, Update
 from evopolicygym.runs.suites.records import PlannedRunVerdict, found
 from evopolicygym.runs.suites.suite import PlannedRun, plan
@@ -188,7 +188,7 @@ def test_runs_share_no_core(tmp_path: Path) -> None:
             begun.append(update)
 
     asked = suite(tmp_path, "players:make_breaker", repeats=2, budget=2)
-    with held(asked) as lock:
+    with suite_lock(asked) as lock:
         playing = Suite(found(plan(asked), tmp_path), [(cores[0],), (cores[1],)], lock)
         undisturbed = playing.play(tmp_path / "log", observe)
 

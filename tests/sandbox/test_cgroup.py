@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from evopolicygym.sandbox.confinement import cgroup
+from evopolicygym.sandbox import cgroup
 from fakes import PATIENCE_S
 from playground import local_executor, policy
 from simulators import spec

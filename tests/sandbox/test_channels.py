@@ -14,9 +14,7 @@ from evopolicygym.checks.channel_search import search as channel_search
 from evopolicygym.checks.channel_search.search import SearchResult, search
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.rollout.executor import ExecutorConfig
-from evopolicygym.sandbox.confinement.allowed import allowed
-from evopolicygym.sandbox.confinement.permitted import permissions
-from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
+from evopolicygym.sandbox.seccomp import allowed_calls, call_name, permissions, policy_filter
 from evopolicygym.specs.catalog import load
 from ordinary_user import run
 
@@ -117,7 +115,7 @@ def test_what_counts_is_noticed() -> None:
 def test_the_filter_lets_through_what_is_listed() -> None:
     """Read from its instructions, the compiled filter allows the calls of the list and no others."""
     program = policy_filter() or b""
-    found = {call_name(way.number) for way in allowed(program, platform.machine())}
+    found = {call_name(way.number) for way in allowed_calls(program, platform.machine())}
 
     assert found <= {permission.call for permission in permissions()}
     assert {"socket", "fork", "prctl", "getrusage", "openat2", "pipe2", "io_setup", "listmount"}.isdisjoint(found)
@@ -126,7 +124,9 @@ def test_the_filter_lets_through_what_is_listed() -> None:
 @pytest.mark.parametrize("value", [1036 | 1 << 32, 1 << 63, 1036])
 def test_stray_upper_bits_are_refused(value: int) -> None:
     """A command whose upper half the kernel would not look at is no way around the list."""
-    ways = [way for way in allowed(policy_filter() or b"", platform.machine()) if call_name(way.number) == "fcntl"]
+    ways = [
+        way for way in allowed_calls(policy_filter() or b"", platform.machine()) if call_name(way.number) == "fcntl"
+    ]
 
     assert ways
     assert not any(value in way.values(1, [value]) for way in ways)

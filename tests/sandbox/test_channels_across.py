@@ -5,7 +5,7 @@ import pytest
 import wider_filters
 from enclosed import needs_bubblewrap
 from evopolicygym.checks.channel_search.across import OUTSIDE, POLICY, PROGRAM, WAYS, Carried, search_across
-from evopolicygym.sandbox.confinement.overlays import why_shared
+from evopolicygym.sandbox.overlays import why_shared
 from evopolicygym.specs.catalog import load
 
 pytestmark = [needs_bubblewrap, pytest.mark.skipif(bool(why_shared()), reason=why_shared())]

@@ -10,7 +10,7 @@ import pytest
 
 SOURCE = """
 from evopolicygym.sandbox.backends import process
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 
 
 class Backend:

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from enclosed import needs_bubblewrap, python, turn
-from evopolicygym.sandbox.confinement.layers import PREFIX, Layers, remove_abandoned_layers
-from evopolicygym.sandbox.confinement.overlays import why_shared
 from evopolicygym.sandbox.host import standard_library
+from evopolicygym.sandbox.overlays import PREFIX, Layers, remove_abandoned_layers, why_shared
 from evopolicygym.sandbox.packages import policy_library
 from fakes import RunMaker
 from playground import one_worker, policy
@@ -191,7 +190,7 @@ def test_layers_go_with_their_worker(tmp_path: Path) -> None:
 
 def test_layers_of_a_killed_judge_go() -> None:
     """Layers of any process that was killed are removed when somebody makes new ones; those of others stay."""
-    make = "from evopolicygym.sandbox.confinement.layers import Layers\nprint(Layers().directory, flush=True)\ninput()"
+    make = "from evopolicygym.sandbox.overlays import Layers\nprint(Layers().directory, flush=True)\ninput()"
     with (
         Popen([sys.executable, "-c", make], stdin=PIPE, stdout=PIPE, text=True) as kept,
         Popen([sys.executable, "-c", make], stdin=PIPE, stdout=PIPE, text=True) as killed,

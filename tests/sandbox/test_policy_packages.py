@@ -15,7 +15,7 @@ from distributions import install_distribution
 from evopolicygym.analysis.results import load_results
 from evopolicygym.core.task import Task
 from evopolicygym.records.paths import RunPaths
-from evopolicygym.runs import policy_packages
+from evopolicygym.runs import preflight
 from evopolicygym.sandbox import packages
 from evopolicygym.sandbox.packages import policy_library, with_requirements
 from evopolicygym.specs import catalog
@@ -128,7 +128,7 @@ def test_other_versions_are_refused(shell: Shell, tmp_path: Path, monkeypatch: p
     real = packages.installed_version
     told = {}
     for here in (None, "0.0.1"):
-        monkeypatch.setattr(policy_packages, "installed_version", lambda name, here=here: here if name else real(name))
+        monkeypatch.setattr(preflight, "installed_version", lambda name, here=here: here if name else real(name))
         told[here] = shell("verify", found["run"], "--replay")
 
     assert {left.code for left in told.values()} == {3}
@@ -186,7 +186,7 @@ def test_a_simulator_in_a_package_of_another_name(tmp_path: Path, monkeypatch: p
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
 
     with pytest.raises(packages.UsageError, match=r"innocent.*gymnax\.py"):
-        policy_packages.refuse_packages(Task(catalog.load("cartpole"), policy_packages=("innocent",)))
+        preflight.refuse_packages(Task(catalog.load("cartpole"), policy_packages=("innocent",)))
 
 
 def test_what_is_required_comes_along() -> None:

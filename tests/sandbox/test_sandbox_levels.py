@@ -12,14 +12,11 @@ from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.task import Limits
 from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
-from evopolicygym.sandbox import host, levels
+from evopolicygym.sandbox import bwrap, host, levels, seccomp
 from evopolicygym.sandbox.backends import bubblewrap, process
-from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement import bwrap, seccomp
-from evopolicygym.sandbox.confinement.limits import counts_by_namespace
-from evopolicygym.sandbox.confinement.walls import Wall
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee, SandboxFeature, WorkerDirectory, ZygoteView
 from evopolicygym.sandbox.levels import BACKENDS, choose
+from evopolicygym.sandbox.limits import counts_by_namespace
 from evopolicygym.sandbox.packages import policy_library
 from places import ROOT
 
@@ -28,7 +25,7 @@ class Broken:
     """A backend whose zygotes end at once."""
 
     guarantees: frozenset[Guarantee] = frozenset()
-    walls: frozenset[Wall] = frozenset()
+    walls: frozenset[SandboxFeature] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         return {}

@@ -15,7 +15,7 @@ from evopolicygym.analysis.results import load_results
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.isolation import Isolation
 from evopolicygym.runs.config import configured_run
-from evopolicygym.sandbox.confinement.walls import Wall
+from evopolicygym.sandbox.base import SandboxFeature
 from evopolicygym.sandbox.levels import choose
 from players import GOOD
 from records_of_runs import changed, real_document, write
@@ -25,16 +25,17 @@ SUBMIT = "subprocess.run(['./judge', 'submit', '0-1'], check=True)"
 SMALL = ("--budget", "2", "--validation", "1", "--held-out", "1", "--workers", "1", "--json")
 
 
-def without(*walls: Wall) -> Callable[[Wall], str]:
+def without(*walls: SandboxFeature) -> Callable[[SandboxFeature], str]:
     """Return what a machine without these walls says of each."""
     return lambda wall: "it isn't here" if wall in walls else ""
 
 
 @needs_bubblewrap
 @pytest.mark.parametrize(
-    ("level", "wall"), [("bubblewrap", Wall.SECCOMP), ("process", Wall.SECCOMP), ("process", Wall.LANDLOCK)]
+    ("level", "wall"),
+    [("bubblewrap", SandboxFeature.SECCOMP), ("process", SandboxFeature.SECCOMP), ("process", SandboxFeature.LANDLOCK)],
 )
-def test_a_missing_wall_stops_the_level(level: str, wall: Wall) -> None:
+def test_a_missing_wall_stops_the_level(level: str, wall: SandboxFeature) -> None:
     """A level that can't keep its whole promise is refused, with what is missing and how to accept less."""
     with pytest.raises(SandboxError, match=rf"{wall}.*it isn't here.*--waive {wall}"):
         choose(level, without(wall))
@@ -44,12 +45,12 @@ def test_a_missing_wall_stops_the_level(level: str, wall: Wall) -> None:
 @pytest.mark.parametrize(
     ("asked", "wall"),
     [
-        ("bubblewrap without seccomp", Wall.SECCOMP),
-        ("process without landlock", Wall.LANDLOCK),
-        ("process without landlock and seccomp", Wall.LANDLOCK),
+        ("bubblewrap without seccomp", SandboxFeature.SECCOMP),
+        ("process without landlock", SandboxFeature.LANDLOCK),
+        ("process without landlock and seccomp", SandboxFeature.LANDLOCK),
     ],
 )
-def test_a_waived_wall_changes_the_name(asked: str, wall: Wall) -> None:
+def test_a_waived_wall_changes_the_name(asked: str, wall: SandboxFeature) -> None:
     """A level without a wall that was waived goes by another name, in which only what is missing stands."""
     chosen = choose(asked, without(wall))
 
@@ -67,8 +68,8 @@ def test_a_wall_that_is_there_is_not_waived() -> None:
 def test_auto_takes_no_level_that_lacks_a_wall() -> None:
     """Of levels that lack what they promise none is taken by itself; with a waiver the strongest is."""
     with pytest.raises(SandboxError, match=r"bubblewrap.*seccomp"):
-        choose("auto", without(Wall.SECCOMP))
-    assert choose("auto without seccomp", without(Wall.SECCOMP)).isolation == "bubblewrap without seccomp"
+        choose("auto", without(SandboxFeature.SECCOMP))
+    assert choose("auto without seccomp", without(SandboxFeature.SECCOMP)).isolation == "bubblewrap without seccomp"
 
 
 def test_walls_are_waived_by_name() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from enclosed import desk, needs_bubblewrap
-from evopolicygym.agents.kit.run_workplace import run_workplace
+from evopolicygym.agents.kit.program import run_workplace
 from evopolicygym.sandbox.program.standing import (
     Execution,
     RunningCommand,
@@ -220,7 +220,7 @@ def test_left(isolation: str, run: OpenRun) -> None:
 def test_findings(workplace: StandingWorkplace, run: OpenRun) -> None:
     """What keeps the commands in is found, as for any program; the run's record is hidden from them."""
     assert {"privileges", "memory", "hidden", "simulators"} <= workplace.findings.keys()
-    assert not workplace.over()
+    assert not workplace.limit_exceeded()
     assert shell(workplace, f"ls {run.paths.root}").code == 2
 
 

@@ -17,8 +17,8 @@ import pytest
 from enclosed import command_lines, needs_bubblewrap, printed, python, stop_once_printed, turn
 from evopolicygym.core.agent import AgentEnd, AgentLimits
 from evopolicygym.core.errors import AgentError
+from evopolicygym.sandbox.base import JUDGE_PORT, MODEL_PORT
 from evopolicygym.sandbox.program import view
-from evopolicygym.sandbox.program.contract import JUDGE_PORT, MODEL_PORT
 from evopolicygym.sandbox.program.enclosed import enclosed, preflight
 from fakes import PATIENCE_S, OpenRun, RunMaker
 from workspace_client import lay_client
@@ -133,7 +133,7 @@ def test_two_doors(run: OpenRun) -> None:
     doors = {JUDGE_PORT: lambda listener: run.door.serve(listener).environment, MODEL_PORT: serve_model}
     occupant = enclosed(("python3", "-c", script), run.paths.workspace, doors, AgentLimits())
     told, _ = occupant.process.communicate(timeout=PATIENCE_S)
-    occupant.leave(0)
+    occupant.terminate(0)
 
     assert told.split(b"\n")[:2] == [b"200", b"b'the model'"]
 

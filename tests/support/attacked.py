@@ -166,7 +166,7 @@ def attacked_run(
     with state_kept_in(root / "state"), inspection.orphans_adopted(), ExitStack() as stack:
         owner = experiment.begin(plain.runs, plain.experiment)
         paths = RunPaths(root / "run")
-        workspace.lay(paths)
+        workspace.create_workspace(paths)
         spec = plain.task.environment
         executor = stack.enter_context(
             LocalExecutor(ExecutorConfig(spec, limits, level, paths.workers, paths.simulator_log, 1))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from itertools import count
 
 from evopolicygym.rollout import policy_monitor, worker
+from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.backends import bubblewrap, process
-from evopolicygym.sandbox.confinement import cgroup
 
 VARIABLE = "CHANGE_OF_THE_WORKER"
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import httpx2
 
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, Json
-from evopolicygym.agents.kit.scripted_model.server import ReceivedRequest, ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, Json, ReceivedRequest, ScriptedModel
 from evopolicygym.core.agent import PriceSnapshot, Rates
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.proxy import ModelProxy

@@ -10,8 +10,7 @@ from typing import Any
 
 from enclosed import desk
 from evopolicygym.agents.base import make
-from evopolicygym.agents.kit.scripted_model.answers import CACHED, INPUT, OUTPUT, REASONING, Json, Reply
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT, REASONING, Json, Reply, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, Turn
 from evopolicygym.model_proxy.formats import ApiFormat
 from fakes import OpenRun

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.confinement.bwrap import bwrap
+from evopolicygym.sandbox.bwrap import bwrap
 
 
 def without_network() -> list[str]:

@@ -15,7 +15,7 @@ def _found(limit: str) -> tuple[ModuleType, str]:
 
 LIMITS = (
     "agents.kit.judge_client:TIMEOUT_S",
-    "agents.kit.relay:CONNECT_S",
+    "agents.kit.outside_agent:CONNECT_S",
     "checks.environment_contract:_PATIENCE_S",
     "checks.inspection:GONE_S",
     "environments.description:PATIENCE_S",
@@ -33,9 +33,9 @@ LIMITS = (
     "rollout.zygote:ANSWER_S",
     "runs.turns:AGENT_GRACE_S",
     "runs.turns:AGENT_LAST_WORDS_S",
-    "sandbox.confinement.simulator_walls:PATIENCE_S",
+    "sandbox.bwrap:PATIENCE_S",
     "sandbox.program.enclosed:GONE_S",
-    "sandbox.program.handshake:HANDSHAKE_S",
+    "sandbox.program.started:HANDSHAKE_S",
     "sandbox.program.plain:GONE_S",
     "sandbox.program.standing:CONNECT_S",
     "sandbox.program.standing:SEND_S",

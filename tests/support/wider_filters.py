@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from evopolicygym.sandbox import overlays, seccomp
 from evopolicygym.sandbox.backends import bubblewrap
 from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement import overlays, permitted, seccomp
-from evopolicygym.sandbox.confinement.permitted import Permission
 from evopolicygym.sandbox.program import enclosed, view
+from evopolicygym.sandbox.seccomp import Permission
 
 
 @cache
 def wider(*calls: str) -> bytes:
     """Return the policies' filter with all of some system calls besides."""
-    listed = [one for one in permitted.permissions() if one.call not in calls]
+    listed = [one for one in seccomp.permissions() if one.call not in calls]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(seccomp, "permissions", lambda: [*listed, *map(Permission, calls)])
         return seccomp.policy_filter.__wrapped__() or b""
@@ -47,7 +47,7 @@ class EveryCommand(_Wider, SharedFiles):
 
     def policy_sandbox(self, ground: WorkerDirectory, control: int, environment: Mapping[str, str]) -> ZygoteView:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(bubblewrap, "user_of", lambda _place: None)
+            patch.setattr(bubblewrap, "sandbox_user", lambda _place: None)
             return super().policy_sandbox(ground, control, environment)
 
 

@@ -19,8 +19,7 @@ from evopolicygym.core.spaces import Box, Dict, Discrete, Tuple
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.film import FilmOptions, films
-from evopolicygym.runs.post_hoc import play_post_hoc
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc
 from evopolicygym.specs import catalog
 from evopolicygym.viewer.documents import reading
 from evopolicygym.viewer.documents.pictures import picture_layouts, picture_parts, pictures_bundle, without_pictures
@@ -79,7 +78,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             _film(paths, split=Split.HELD_OUT, cases="1")
         _film(evolver, split=Split.TRAIN, submission=0, cases="0")
         _film(evolver, split=Split.TRAIN, submission=0, cases="1", steps_per_frame=3)
-        play_post_hoc(evolver.root, lambda: None, ReplayMeans(1))
+        play_post_hoc(evolver.root, lambda: None, ReplayOptions(1))
         driven = _small_run(runs, "car_racing", "make_driver", 9)
         walked = _small_run(runs, "door_key", "make_walker", 6)
         filmed = _small_run(runs, "cartpole", "make_filmed", 500, films=1, budget=2)
@@ -91,7 +90,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
 
 def _film(paths: RunPaths, **wish: Any) -> None:
     assert all(
-        one.film.same for one in films(paths.root, FilmOptions(**wish), ReplayMeans(1), lambda _name, _done, _of: None)
+        one.film.same
+        for one in films(paths.root, FilmOptions(**wish), ReplayOptions(1), lambda _name, _done, _of: None)
     )
 
 

@@ -1,13 +1,20 @@
-"""How an agent is named and made. The contract itself is ``core.agent.Agent``.
+"""How an agent is named, made and described. The contract itself is ``core.agent.Agent``.
 
-An agent is one file of this room that defines ``make(config) -> Agent``, an entry point of the group
-``evopolicygym.agents``, or ``package.module:function``.
+An agent is one file of ``agents/builtin/`` that defines ``make(config) -> Agent`` and ``ABOUT``, an entry point of the
+group ``evopolicygym.agents``, or ``package.module:function``. To list agents runs nothing of another package.
 """
 
 import inspect
 import logging
+import os
+import shutil
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, UsageError, described
@@ -23,6 +30,36 @@ AGENTS = Registry(
     attribute="make",
     from_outside="make",
 )
+BUILT_IN = "built-in"
+
+
+class Model(StrEnum):
+    """Whether an agent asks a model."""
+
+    NONE = "none"
+    OPTIONAL = "optional"
+    NEEDED = "needed"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a module says of its agent."""
+
+    summary: str
+    """What it is, in a line."""
+    model: Model = Model.NONE
+    program: str = ""
+    """The command-line tool that it calls, as found on the PATH; empty for none."""
+    install: str = ""
+    """The command that installs the tool."""
+    extra: str = ""
+    """The extra of this package that brings what it imports; empty for none."""
+    imports: tuple[str, ...] = ()
+    """The modules that the extra has to bring."""
+    key: str = ""
+    """The environment variable that holds the key of its model's server, unless ``--model-key`` names another."""
+    needs: str = ""
+    """What it has to be given besides, as it is typed."""
 
 
 @contextmanager
@@ -82,12 +119,12 @@ def make(config: AgentConfig) -> Agent:
         raise
     except Exception as error:
         raise AgentError(f"The agent {config.name!r} can't be made: {described(error)}.") from error
-    if problem := _problem(agent):
+    if problem := _contract_problem(agent):
         raise AgentError(f"Invalid agent {config.name!r}: expected make(config) to return {CONTRACT}, got {problem}.")
     return agent
 
 
-def _problem(agent: object) -> str:
+def _contract_problem(agent: object) -> str:
     """Return what keeps something from being an agent; empty where nothing does."""
     if agent is None:
         return "None"
@@ -105,3 +142,57 @@ def _problem(agent: object) -> str:
     except TypeError:
         return f"a {type(agent).__name__!r} object with play{signature}"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentListing:
+    """One agent, as it stands on this machine."""
+
+    name: str
+    source: str
+    """``built-in``, or the distribution that brings it, as ``name version``."""
+    about: About
+    program_path: str | None = None
+    """Where its command-line tool was found."""
+    extra_installed: bool = True
+    key_set: bool = False
+
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it comes with this package; of others no more is known than their metadata."""
+        return self.source == BUILT_IN
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What it needs and what was not found: its tool, its extra. A key may be another's, or none be needed."""
+        no_program = self.about.program and self.program_path is None
+        return (
+            *((self.about.program,) if no_program else ()),
+            *((f"evopolicygym[{self.about.extra}]",) if not self.extra_installed else ()),
+        )
+
+
+def agent_listings() -> Iterator[AgentListing]:
+    """Yield every agent that answers to a name, sorted; those of other distributions by what their metadata says."""
+    installed = AGENTS.installed()
+    for name in AGENTS.names():
+        yield _describe_outside(installed[name]) if name in installed else _describe_built_in(name)
+
+
+def _describe_built_in(name: str) -> AgentListing:
+    about: About = import_module(f"{AGENTS.package}.{name}").ABOUT
+    return AgentListing(
+        name,
+        BUILT_IN,
+        about,
+        program_path=shutil.which(about.program) if about.program else None,
+        extra_installed=all(find_spec(module) is not None for module in about.imports),
+        key_set=bool(about.key and os.environ.get(about.key)),
+    )
+
+
+def _describe_outside(point: EntryPoint) -> AgentListing:
+    if point.dist is None:
+        return AgentListing(point.name, "another package", About(point.value))
+    summary = point.dist.metadata.get_all("Summary", [point.value])[0]
+    return AgentListing(point.name, f"{point.dist.name} {point.dist.version}", About(summary))

@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from evopolicygym.agents.listing import AgentListing, listed
+from evopolicygym.agents.base import AgentListing, agent_listings
 from evopolicygym.core.task import Anchor, EnvironmentSpec, TaskKind
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.task_environment import TaskEnvironment
@@ -115,4 +115,4 @@ def list_agents() -> list[AgentListing]:
     Example:
         >>> [agent.name for agent in evopolicygym.list_agents() if not agent.missing]
     """
-    return sorted(listed(), key=lambda agent: agent.name)
+    return sorted(agent_listings(), key=lambda agent: agent.name)

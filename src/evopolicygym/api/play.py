@@ -14,12 +14,10 @@ from rich.console import Console
 from evopolicygym.agents.base import warnings_passed_on
 from evopolicygym.agents.builtin.shell import COMMAND
 from evopolicygym.agents.builtin.shell import make as make_shell
-from evopolicygym.agents.kit.function_agent import NAME as FUNCTION
-from evopolicygym.agents.kit.function_agent import AgentFunction, FunctionAgent
-from evopolicygym.agents.kit.outside_agent import read_addresses
-from evopolicygym.agents.kit.relay import RelayedJudge
-from evopolicygym.agents.kit.run_workplace import run_workplace
-from evopolicygym.agents.kit.terminal import attach, refuse_no_terminal
+from evopolicygym.agents.kit.outside_agent import RelayedJudge, read_addresses
+from evopolicygym.agents.kit.program import attach_terminal, refuse_no_terminal, run_workplace
+from evopolicygym.agents.kit.session import FUNCTION_AGENT as FUNCTION
+from evopolicygym.agents.kit.session import AgentFunction, FunctionAgent
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.progress import LOG, RunView, log_event, log_opened
 from evopolicygym.api.run import Run
@@ -37,12 +35,11 @@ from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
-from evopolicygym.runs.agent_workspace import workspace_directory
 from evopolicygym.runs.config import configured
-from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import revealed
-from evopolicygym.runs.prices import unpriced
+from evopolicygym.runs.preflight import cap_workers, unpriced
 from evopolicygym.runs.turns import workspace_of
+from evopolicygym.runs.workspace import workspace_directory
 from evopolicygym.tracking.sink import attach_tracker
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
@@ -110,7 +107,7 @@ def run(
     """
     _refuse_unknown(on_agent_error)
     asked, function = configured(task, agent, options, config)
-    asked = replace(asked, workers=capped(asked.workers, asked.executor, on_warning, asked.task))
+    asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, on_warning, asked.task))
     _log_workers(asked.workers, asked.executor)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)
@@ -168,7 +165,7 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
     refuse_unknown_tracker(track)
     root = named_run(Path(run), Path(runs_directory))
     made = FunctionAgent(agent) if agent else None
-    most = capped(workers, executor, on_warning)
+    most = cap_workers(workers, executor, on_warning)
     _log_workers(most, executor)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
@@ -322,7 +319,7 @@ def enter(
         )
     if is_held(RunPaths(root).lock):
         return _enter_beside(root, state)
-    most = capped(workers, LOCAL, on_warning)
+    most = cap_workers(workers, LOCAL, on_warning)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, trusted=trust, agent=make_shell(AgentConfig(SHELL)))
@@ -339,5 +336,5 @@ def _enter_beside(root: Path, state: RunState) -> Run:
     if judge is None or not judge.answers():
         raise UsageError(f"The run {root} is being played by another process, and {directory} leads to no judge.")
     with run_workplace(workspace_of(state.opened, paths, directory), judge) as workplace:
-        attach(workplace, COMMAND, Flag())
+        attach_terminal(workplace, COMMAND, Flag())
     return Run(root)

@@ -16,9 +16,15 @@ from threading import Event as Flag
 from threading import Thread
 from typing import Any, Unpack
 
-from evopolicygym.agents.kit.hosted_agent import HostedAgent
 from evopolicygym.agents.kit.judge_client import JudgeClient
-from evopolicygym.agents.kit.outside_agent import FINDINGS, Announce, OpenAccess, OutsideAccess, OutsideAgent
+from evopolicygym.agents.kit.outside_agent import (
+    FINDINGS,
+    Announce,
+    HostedAgent,
+    OpenAccess,
+    OutsideAccess,
+    OutsideAgent,
+)
 from evopolicygym.agents.kit.session import Session
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnEvent, OnOpen, OnWarning, Progress, spec_notes, watched
@@ -33,7 +39,7 @@ from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs import run as runs
 from evopolicygym.runs.config import RunConfig, configured
-from evopolicygym.runs.executor import capped
+from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.sandbox.program.standing import StandingWorkplace
 from evopolicygym.tracking.tracker import refuse_unknown_tracker
 
@@ -225,7 +231,7 @@ def _configured(
         )
     named = {"label": name} if name else {}
     asked, _ = configured(task, OUTSIDE, {**options, **named}, config)
-    workers = capped(asked.workers, asked.executor, on_warning, asked.task)
+    workers = cap_workers(asked.workers, asked.executor, on_warning, asked.task)
     for note in spec_notes(str(task), asked.task.environment):
         on_warning(note)
     return replace(asked, task=replace(asked.task, finish_allowed=True), workers=workers)
@@ -267,7 +273,7 @@ def _resumed(
     root, directory = named_run(Path(run), Path(below)), _absolute(workspace)
     if (agent := read_run(root).state.opened.agent).name != OUTSIDE:
         raise UsageError(f"The run's agent is {agent.entry}, which is not outside: evopolicygym resume {root} works.")
-    most = capped(workers, LOCAL, on_warning)
+    most = cap_workers(workers, LOCAL, on_warning)
 
     def playing(agent: Agent, opened: OnOpen, event: OnEvent) -> RunState:
         return runs.resume(root, most, opened, event, agent=agent, directory=directory)
@@ -375,7 +381,7 @@ def host(
     Raises what ``run`` raises.
     """
     asked, _ = configured(task, agent, options)
-    asked = replace(asked, workers=capped(asked.workers, asked.executor, LOG.info, asked.task))
+    asked = replace(asked, workers=cap_workers(asked.workers, asked.executor, LOG.info, asked.task))
     hosted = HostedAgent(findings, used)
     return HostedRun(hosted, lambda opened, event: runs.play(asked, opened, event, hosted), asked.track)
 
@@ -386,7 +392,7 @@ def host_again(root: Path, findings: Mapping[str, str], used: Used, workers: int
     Raises what ``resume`` raises.
     """
     stage = read_run(root).state.stage
-    most = capped(workers, LOCAL, LOG.info)
+    most = cap_workers(workers, LOCAL, LOG.info)
     hosted = HostedAgent(findings, used)
 
     def playing(opened: OnOpen, event: OnEvent) -> RunState:

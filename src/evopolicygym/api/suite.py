@@ -11,11 +11,11 @@ from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnWarning
 from evopolicygym.core.errors import UnknownName
 from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, RunArguments, nest_options
-from evopolicygym.runs.executor import capped
-from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
+from evopolicygym.runs.preflight import cap_workers
+from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
 from evopolicygym.runs.suites.play import Observer, Suite, jobs_by_default, shares
 from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load, looked_over, plan
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load, plan, validate_plan
 
 OnSuiteEvent = Observer
 """Called with each update of a run's process, and at its end with its result."""
@@ -90,15 +90,15 @@ def run_suite(
         config,
         common={
             **config.common,
-            "workers": capped(config.common["workers"], config.common["executor"], on_warning),
+            "workers": cap_workers(config.common["workers"], config.common["executor"], on_warning),
         },
     )
     planned = plan(config)
-    for warning in looked_over(planned):
+    for warning in validate_plan(planned):
         on_warning(warning)
     check(config)
     directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
-    with held(config) as lock:
+    with suite_lock(config) as lock:
         results = found(planned, directory)
         waiting = sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values())
         at_once = config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1)

@@ -16,17 +16,23 @@ from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import Places, named_places, named_run, runs_meant
 from evopolicygym.runs.config import from_anywhere
-from evopolicygym.runs.executor import capped
-from evopolicygym.runs.post_hoc import Played, play_post_hoc
-from evopolicygym.runs.replay import Replayed, Verdict, checkpoints_of, verdict_of
+from evopolicygym.runs.preflight import cap_workers
+from evopolicygym.runs.replay import (
+    PostHocResult,
+    ReplayedCase,
+    ReplayOptions,
+    Verdict,
+    checkpoints_of,
+    play_post_hoc,
+    verdict_of,
+)
 from evopolicygym.runs.replay import replay as play_again
-from evopolicygym.runs.revisit import ReplayMeans
 from evopolicygym.runs.verify import findings
 
 REPLAY, BUNDLE = "replay", "bundle"
 HIDDEN = (Split.VALIDATION, Split.HELD_OUT)
 """Splits that a replay plays, in this order."""
-Watch = Callable[[Iterable[Replayed], int], Iterable[Replayed]]
+Watch = Callable[[Iterable[ReplayedCase], int], Iterable[ReplayedCase]]
 """Passes on what is played again, of so many cases, and may show how far it is."""
 
 
@@ -94,7 +100,11 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
         UsageError: There is no such run.
     """
     root = named_run(Path(run), Path(runs_directory))
-    means = ReplayMeans(capped(workers, executor, on_warning), executor, address, isolation, trust) if replay else None
+    means = (
+        ReplayOptions(cap_workers(workers, executor, on_warning), executor, address, isolation, trust)
+        if replay
+        else None
+    )
     if not is_bundle(root):
         return Verification(root, tuple(_findings(root, means, watch)))
     bundle = unpack(root)
@@ -105,7 +115,7 @@ def verify(  # noqa: PLR0913 - each is an argument of its own
     return Verification(root, tuple(found))
 
 
-def _findings(root: Path, means: ReplayMeans | None, watch: Watch) -> list[Finding]:
+def _findings(root: Path, means: ReplayOptions | None, watch: Watch) -> list[Finding]:
     audited = list(findings(root))
     if means is None or not all(one.ok or one.settled_by_replay for one in audited):
         return audited
@@ -135,7 +145,7 @@ def _settled(finding: Finding) -> Finding:
     return replace(finding, ok=True, detail="its files were left out of this record; the replay stands for them")
 
 
-def _how_played(played: Sequence[Replayed]) -> str:
+def _how_played(played: Sequence[ReplayedCase]) -> str:
     if not played:
         return ""
     versions = next((one.other_versions for one in played), ())
@@ -151,7 +161,7 @@ def post_hoc(
     trust: bool = False,
     runs_directory: str | Path = DEFAULT_RUNS,
     on_episode: Callable[[], object] = lambda: None,
-) -> dict[Path, Played]:
+) -> dict[Path, PostHocResult]:
     """Play the held-out cases with every checkpoint of finished runs; scores stay as they are.
 
     What was played is kept in ``post_hoc.json`` of each run, and is not played again. ``diagnose`` then measures how
@@ -176,7 +186,7 @@ def post_hoc(
     Example:
         >>> evopolicygym.post_hoc("latest")
     """
-    means = ReplayMeans(workers, isolation=isolation, trusted=trust)
+    means = ReplayOptions(workers, isolation=isolation, trusted=trust)
     roots = runs_meant(named_places(runs, runs_directory))
     return {root: play_post_hoc(root, on_episode, means) for root in roots}
 

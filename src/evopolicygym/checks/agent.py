@@ -31,7 +31,7 @@ from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose, guarantees
 from evopolicygym.specs import catalog
 

@@ -27,7 +27,7 @@ from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.packs.installation import packs_directory
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose
 
 DECOYS_FILE = "decoys.json"

@@ -25,7 +25,7 @@ from evopolicygym.packs.installation import PACKAGE, command, installed, needed
 from evopolicygym.records import durable
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.arithmetic import processor
-from evopolicygym.sandbox.confinement.bwrap import bwrap
+from evopolicygym.sandbox.bwrap import bwrap
 from evopolicygym.specs import pack_catalog
 from evopolicygym.specs.pack_catalog import decode_record, encode_record
 from evopolicygym.version import __version__

@@ -9,7 +9,7 @@ from evopolicygym.checks.attack_suite import ENVIRONMENT, Attack, AttackVerdict,
 from evopolicygym.checks.channel_search.across import search_across
 from evopolicygym.checks.channel_search.search import search
 from evopolicygym.core.finding import Finding
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.specs import catalog
 

@@ -25,8 +25,8 @@ from evopolicygym.core.task import EnvironmentSpec
 from evopolicygym.environments.environment import Environment
 from evopolicygym.environments.versions import versions
 from evopolicygym.packs.installation import PACKAGE, InstalledPack, command, installed, packs_directory
-from evopolicygym.sandbox.confinement.own_memory import bound_memory
-from evopolicygym.sandbox.confinement.simulator_walls import SimulatorWalls, simulator_walls
+from evopolicygym.sandbox.bwrap import SimulatorWalls, simulator_walls
+from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.version import __version__
 
 PATIENCE_S = 120.0

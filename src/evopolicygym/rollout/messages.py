@@ -17,7 +17,7 @@ from evopolicygym.core.errors import (
 from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
-from evopolicygym.sandbox.base import PolicyLibrary
+from evopolicygym.sandbox.host import PolicyLibrary
 from evopolicygym.sandbox.packages import policy_library
 
 NO_STORAGE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})

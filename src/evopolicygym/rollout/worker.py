@@ -24,9 +24,9 @@ from evopolicygym.rollout.messages import Check, Load, Play, Reply, Request, Wor
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
 from evopolicygym.rollout.watchdog import Watchdog
 from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
-from evopolicygym.sandbox.confinement.layers import remove_layers
-from evopolicygym.sandbox.confinement.own_memory import bound_memory
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.limits import bound_memory
+from evopolicygym.sandbox.overlays import remove_layers
 
 
 class Worker:

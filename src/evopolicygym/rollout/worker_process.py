@@ -15,7 +15,7 @@ from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
 from evopolicygym.environments.description import pack_walls
 from evopolicygym.packs.installation import command
-from evopolicygym.sandbox.confinement.simulator_walls import SimulatorWalls, no_walls
+from evopolicygym.sandbox.bwrap import SimulatorWalls, no_walls
 
 MODULE = "evopolicygym.rollout.worker"
 WALLED = frozenset({AUTO, "bubblewrap"})

@@ -30,7 +30,8 @@ from evopolicygym.rollout.guest.zygote import (
     REAPED,
     REQUEST,
 )
-from evopolicygym.sandbox.base import Backend, PolicyLibrary, WorkerDirectory, ZygoteView
+from evopolicygym.sandbox.base import Backend, WorkerDirectory, ZygoteView
+from evopolicygym.sandbox.host import PolicyLibrary
 
 LIGHT = ("numpy.random",)
 """Modules that every zygote loads besides numpy, which loads them lazily."""

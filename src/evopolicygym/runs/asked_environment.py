@@ -1,4 +1,4 @@
-"""The environment that a run is asked for: a spec's name or file, a task of a pack, or any id that gymnasium knows.
+"""The environment of a run: a spec's name or file, a task of a pack, or any id that gymnasium knows.
 
 A spec that is derived from an id is terse, and a run records all of it: nothing is derived again for a run that is
 resumed or played again.
@@ -6,19 +6,21 @@ resumed or played again.
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
-from evopolicygym.core.errors import UnregisteredId, UsageError
+from evopolicygym.core.errors import UnknownName, UnregisteredId, UsageError
 from evopolicygym.core.pack import Pack, PackTask
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.environments.derived import add_anchors, bare_spec, complete_spec, derive_spec, pack_spec
 from evopolicygym.environments.description import cached_description
 from evopolicygym.packs.installation import needed
-from evopolicygym.runs.unknown_environment import unknown_name, unregistered
 from evopolicygym.specs import catalog, pack_catalog
 
 ID = re.compile(r"(?=.*(-v\d+$|[:/]))([\w.]+:)?([\w-]+/)?[\w.-]+", re.ASCII)
-"""What can be an id, and no name of a spec: it has a version, a namespace or a module, and is no path."""
+"""An id, as opposed to a name of a spec: it has a version, a namespace or a module, and is not a path."""
+MOST_NEAR = 3
+ALL = "evopolicygym environments and evopolicygym packs list what there is"
 
 
 def asked_environment(
@@ -44,7 +46,7 @@ def asked_environment(
     try:
         return derive_spec(bare_spec(asked, tuple(imports), given)), TaskText.TERSE
     except UnregisteredId as error:
-        raise unregistered(asked, imports) from error
+        raise unregistered_id(asked, imports) from error
 
 
 def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Mapping[str, Any]) -> EnvironmentSpec:
@@ -52,3 +54,42 @@ def _of_pack(pack: Pack, task: PackTask, imports: tuple[str, ...], arguments: Ma
     spec = pack_spec(pack, task, imports, arguments)
     whole = complete_spec(spec, cached_description(spec, own), task.text)
     return whole if arguments else add_anchors(whole, task.anchors)  # other arguments make another environment
+
+
+def unknown_name(asked: str) -> UnknownName:
+    """Return the error for a word that is neither a spec's name nor a task's, and can't be an id."""
+    near = _near(asked)
+    tasks = f"Near tasks of packs: {', '.join(near)}. " if near else ""
+    return UnknownName("environment", asked, catalog.names(), f"{tasks}{ALL}; any id that gymnasium knows plays too.")
+
+
+def unregistered_id(asked: str, imports: Sequence[str]) -> UnregisteredId:
+    """Return the error for an id that is of no pack, and that gymnasium doesn't know after some imports."""
+    after = f", and importing {', '.join(imports)} registers none of that id" if imports else ""
+    said = [f"No environment is registered as {asked!r}{after}."]
+    if owners := _owners(asked):
+        said += [
+            f"The pack {name!r} is known (evopolicygym packs show {name}); it has no such task." for name in owners
+        ]
+    if near := _near(asked):
+        said += [f"Near ones: {', '.join(near)}."]
+    another = "another module" if imports else "the module"
+    return UnregisteredId(f"{' '.join(said)} --import MODULE names {another} that registers an id; {ALL}.")
+
+
+def _owners(asked: str) -> list[str]:
+    """Return the packs whose ids have the namespace of an id: what stands before its slash."""
+    namespace, slash, _ = asked.rpartition(":")[2].rpartition("/")
+    return [
+        pack.name
+        for pack in pack_catalog.readable()
+        if slash and any(task.id.startswith(f"{namespace}/") for task in pack.tasks)
+    ]
+
+
+def _near(asked: str) -> list[str]:
+    """Return the few ids of packs that are written nearly so, or that have all of a word in them."""
+    bare = asked.rpartition(":")[2]
+    ids = list(dict.fromkeys(task.id for pack in pack_catalog.readable() for task in pack.tasks))
+    alike = get_close_matches(bare, ids, MOST_NEAR)
+    return alike or [name for name in ids if bare.casefold() in name.casefold()][:MOST_NEAR]

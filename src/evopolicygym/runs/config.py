@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from evopolicygym.agents.base import AGENTS
-from evopolicygym.agents.kit.function_agent import NAME, AgentFunction, FunctionAgent, function_name
+from evopolicygym.agents.kit.session import FUNCTION_AGENT, AgentFunction, FunctionAgent, function_name
 from evopolicygym.core.agent import (
     IN_WORKSPACE,
     INTERACTIVE,
@@ -208,7 +208,7 @@ def configured(
     given = {name: _plain(value) for name, value in options.items() if value is not None}
     function = agent if callable(agent) else None
     if function is not None:
-        given = {"label": function_name(function), **given, "agent": NAME}
+        given = {"label": function_name(function), **given, "agent": FUNCTION_AGENT}
     elif agent is not None:
         given["agent"] = agent
     document = merge_tables(read_table(Path(config)) if config else {}, nest_options(RUN_OPTIONS, given))
@@ -251,7 +251,7 @@ def agent_of(options: AgentOptions) -> AgentConfig:
     if effort and not EFFORT.fullmatch(effort):
         raise UsageError(f"Invalid effort: expected one word, such as low, medium or high, got {effort!r}.")
     if model_key and not (VARIABLE.fullmatch(model_key) or model_key in os.environ):
-        raise UsageError(f"What model_key holds is no name of an environment variable. {NO_KEYS}")
+        raise UsageError(f"Invalid model_key: expected the name of an environment variable. {NO_KEYS}")
     if secret := [name for name in options["options"] if SECRET.search(name) and name != "model_key"]:
         raise UsageError(f"The option {secret[0]} is not accepted. {NO_KEYS}")
     if label and (not label.isprintable() or label.isspace() or len(label) > LONGEST_LABEL):
@@ -359,7 +359,7 @@ def read_table(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"The configuration {file} can't be read: {error.strerror}.") from error
     except ValueError as error:  # of TOML as of UTF-8
-        raise UsageError(f"The configuration {file} is no TOML: {error}.") from error
+        raise UsageError(f"Invalid configuration {file}: expected TOML: {error}.") from error
 
 
 def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,7 +373,7 @@ def merge_tables(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str
 
 
 def decode(kind: type[Decoded], document: Mapping[str, Any], origin: str) -> Decoded:
-    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what would work."""
+    """Return a table; raise ``UsageError`` that names what is wrong in ``origin`` and what is expected."""
     try:
         return decoder(kind).value(document)
     except Undecodable as error:

@@ -86,14 +86,14 @@ class Experiment:
 def begin(runs: Path, name: str) -> Experiment:
     """Return the experiment of this name below a directory of runs; make it, with a new secret, where there is none.
 
-    Raises ``UsageError``, before anything is written, for what is no experiment's name, and ``StorageError`` where runs
+    Raises ``UsageError``, before anything is written, for an invalid experiment name, and ``StorageError`` where runs
     can't be written there.
     """
     directory = experiment_directory(runs, name)
     file = directory / EXPERIMENT_FILE
     try:
         if file.exists():
-            return recall(_identity(file))
+            return load_experiment(_identity(file))
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(
@@ -105,7 +105,7 @@ def begin(runs: Path, name: str) -> Experiment:
     try:
         durable.create_text(file, json.dumps({"experiment": identity}) + "\n")
     except FileExistsError:  # another run of this experiment began at the same moment
-        return recall(_identity(file))
+        return load_experiment(_identity(file))
     return Experiment(identity, secret, SEED_BITS)
 
 
@@ -116,10 +116,10 @@ def of_run(run: Path, opened: RunOpened) -> Experiment:
     """
     if opened.split is SplitSource.PUBLIC:
         return Experiment(opened.experiment, PUBLIC_KEY)
-    return revealed(run, opened.experiment) or recall(opened.experiment)
+    return revealed(run, opened.experiment) or load_experiment(opened.experiment)
 
 
-def recall(identity: str) -> Experiment:
+def load_experiment(identity: str) -> Experiment:
     """Return the experiment of this identity; raise ``UsageError`` where its secret is not on this machine.
 
     Raises ``RecordError`` for an identity that would lead elsewhere.
@@ -205,7 +205,7 @@ def begun(runs: Path, name: str) -> Path:
 def reveal(runs: Path, name: str) -> Path:
     """Publish an experiment's secret beside its runs; return the file. From then on its cases are hidden no more."""
     directory = begun(runs, name)
-    experiment = recall(_identity(directory / EXPERIMENT_FILE))
+    experiment = load_experiment(_identity(directory / EXPERIMENT_FILE))
     kept = sorted((state_directory() / experiment.identity).glob("cases-*.json"))
     document = {
         "experiment": experiment.identity,

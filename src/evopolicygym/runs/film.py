@@ -1,7 +1,7 @@
 """Films of a run's episodes: recorded actions are played again before a camera, and held against the journal.
 
 Episodes whose actions were not recorded are played again by their policy first, in the sandbox, and then filmed as the
-others. The camera is described in ``rollout/films/camera.py``, the files in ``records/films.py``.
+others. ``rollout/films/camera.py`` has the camera, ``records/films.py`` the files.
 """
 
 import tempfile
@@ -27,9 +27,8 @@ from evopolicygym.records.playback import has_steps
 from evopolicygym.records.reader import read_run
 from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
 from evopolicygym.runs import experiment
-from evopolicygym.runs.executor import is_pinned
-from evopolicygym.runs.provenance import check_simulator
-from evopolicygym.runs.revisit import ReplayMeans, revisited
+from evopolicygym.runs.preflight import check_simulator, is_pinned
+from evopolicygym.runs.replay import ReplayOptions, open_replay
 from evopolicygym.runs.run import dealer, other_versions
 
 ALL = "all"
@@ -66,7 +65,7 @@ class MadeFilm:
 
 
 def films(
-    root: Path, wish: FilmOptions, means: ReplayMeans, advanced: Callable[[str, int, int], None]
+    root: Path, wish: FilmOptions, means: ReplayOptions, advanced: Callable[[str, int, int], None]
 ) -> Iterator[MadeFilm]:
     """Make what is wished of a run and yield each film; ``advanced`` gets an episode, its steps, and of how many.
 
@@ -223,12 +222,12 @@ def _recorded(state: RunState, split: Split, submission: SubmissionState, case: 
 
 
 def _played_again(
-    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: ReplayMeans
+    root: Path, split: Split, submission: SubmissionState, cases: Sequence[int], files: Path, means: ReplayOptions
 ) -> tuple[dict[int, Episode], str]:
     """Have the policy play what was not recorded, and its actions written; return the episodes, and at which level."""
     if not cases:
         return {}, ""
-    with revisited(root, means) as run:
+    with open_replay(root, means) as run:
         first = submission if split is Split.TRAIN else run.record.state.first_with(submission.charged.checkpoint)
         return dict(run.play(split, first, cases, files)), run.isolation
 

@@ -1,4 +1,4 @@
-"""How far a run is and how fast it goes: episodes of its present stage, the time left, when a line about it is due."""
+"""Progress of a run: episodes of its present stage, its pace, the time left, and when to print a line about it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ def progress_of(state: RunState) -> RunProgress:
 
 def validation_played(state: RunState) -> tuple[int, int]:
     """Return how many validation episodes were played, and of how many."""
-    done = sum(len(state.rollout(Split.VALIDATION, one).returns) for one in state.checkpoints)
+    done = sum(len(state.rollout(Split.VALIDATION, checkpoint).returns) for checkpoint in state.checkpoints)
     return done, len(state.checkpoints) * state.opened.task.validation_cases
 
 

@@ -32,15 +32,23 @@ from evopolicygym.records.rollback_guard import check_state_dir_writable, guard_
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.films.filming import LocalCamera, needed
 from evopolicygym.runs import experiment, workspace
-from evopolicygym.runs.agent_workspace import opened_workspace, refuse_occupied
 from evopolicygym.runs.config import RunConfig
-from evopolicygym.runs.executor import config_for_resume, is_pinned, open_executor, refuse_program, refuse_unknown
-from evopolicygym.runs.policy_packages import refuse_packages, try_packages
-from evopolicygym.runs.prices import price_of
-from evopolicygym.runs.program import changed_program, sha256_of
-from evopolicygym.runs.provenance import check_agent
-from evopolicygym.runs.turns import play_turns
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.runs.preflight import (
+    agent_sha256,
+    changed_program,
+    check_agent,
+    config_for_resume,
+    is_pinned,
+    open_executor,
+    price_of,
+    refuse_packages,
+    refuse_program,
+    refuse_unknown,
+    try_packages,
+)
+from evopolicygym.runs.turns import run_agent_loop
+from evopolicygym.runs.workspace import open_workspace, refuse_occupied
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 from evopolicygym.specs.catalog import import_from, spec_sha256
 
@@ -86,11 +94,11 @@ def play(
     with ExitStack() as stack:
         stack.callback(_forget_unopened, root)
         paths = RunPaths(root)
-        workspace.lay(paths, config.task.films, config.task.policy_packages)
+        workspace.create_workspace(paths, config.task.films, config.task.policy_packages)
         executor = stack.enter_context(open_executor(config, paths.workers, paths.simulator_log))
         if config.task.policy_packages:
             _offer_packages(paths, config.task, executor)
-        config = replace(config, agent=replace(config.agent, program_sha256=sha256_of(config.agent, agent)))
+        config = replace(config, agent=replace(config.agent, program_sha256=agent_sha256(config.agent, agent)))
         opening = _opening(config, owner, run_id, _grounds(executor, root), price)
         experiment.list_run(opening)
         writer = stack.enter_context(RunWriter(root, opening, guard_of(opening)))
@@ -213,13 +221,13 @@ def _evolve(rollouts: Rollouts, agent: Agent, directory: Path | None) -> None:
     writer.write_document()
     with (
         feedback_read_only(paths),
-        opened_workspace(paths, directory, latest) as place,
+        open_workspace(paths, directory, latest) as place,
         JudgeSession(
             rollouts, lambda settings: place.capture(limits, settings), place.deliver, rules_of(agent)
         ) as session,
         JudgeServer(session) as server,
     ):
-        play_turns(session, server, agent, place.directory)
+        run_agent_loop(session, server, agent, place.directory)
         session.raise_fault()
         session.close()
 
@@ -309,4 +317,4 @@ def other_versions(opened: RunOpened, here: Mapping[str, str], code: Mapping[str
     pairs = {name: (opened.versions.get(name, "absent"), here.get(name, "absent")) for name in names}
     others = [f"{name} {then} then, {now} here" for name, (then, now) in pairs.items() if then != now]
     changed = other_code(code, opened.simulator_code)
-    return (*others, *(f"code of {one.module}: {one.there} then, {one.here} here" for one in changed))
+    return (*others, *(f"code of {item.module}: {item.there} then, {item.here} here" for item in changed))

@@ -1,6 +1,6 @@
-"""The agent's turns: each is played, metered while it lasts, and over when the run is done or an allowance is spent.
+"""The agent loop: each turn is played, metered while it lasts, and ends when the run is done or a limit is reached.
 
-What a run is before and after them is described in ``run.py``; what a limit is, in ``core/agent.py``. Cost and
+``run.py`` has the run before and after them, ``core/agent.py`` the limits. Cost and
 tokens are kept where they are counted, at the model proxy.
 """
 
@@ -99,7 +99,7 @@ class TurnMeter:
             self._over = True
 
 
-def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
+def run_agent_loop(session: JudgeSession, server: JudgeServer, agent: Agent, directory: Path) -> None:
     """Have the agent play while there is anything to play, and until its turns or its allowance are used up.
 
     It works in ``directory``.
@@ -115,7 +115,7 @@ def play_turns(session: JudgeSession, server: JudgeServer, agent: Agent, directo
         session.turn_started(turn)
         with _metered(session, turn) as meter:
             outcome = _turn(session, server, agent, directory, meter, before)
-            session.raise_fault()  # a turn that ended by a fault of ours is played again
+            session.raise_fault()  # a turn that ended by the runner's fault is played again
         session.turn_ended(turn, _limited(outcome, meter), meter.seconds)
         if outcome.end.pauses and not session.done and not writer.state.allowance_spent:
             raise AgentError(outcome.message)
@@ -173,7 +173,7 @@ def _turn(
     try:
         return future.result()
     except AgentError as error:
-        if len(session.state.submissions) == before:  # whoever mends what it lacks can have it begin again
+        if len(session.state.submissions) == before:  # once what it lacks is mended, it can begin again
             raise
         return _crashed(error, workspace.transcript)
 

@@ -1,16 +1,29 @@
-"""Lays a workspace: the template's files, a starter policy, and an empty place for feedback."""
+"""The workspace of a run's agent: the template's files and a starter policy, in the run directory or elsewhere.
 
+An agent from outside can do to its workspace whatever its user can. So the directory is held open while the run is
+played: what is submitted is read from it and from nothing else, and feedback is written into it by descriptors that
+follow no link.
+"""
+
+import os
 import platform
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import as_file, files
+from pathlib import Path
 
+from evopolicygym.core import regular_file
 from evopolicygym.core.agent import SYSTEM
-from evopolicygym.core.submission import FILMS_A_SUBMISSION
+from evopolicygym.core.errors import RefusalStatus, RequestRefused, UsageError
+from evopolicygym.core.submission import FILMS_A_SUBMISSION, Setting
+from evopolicygym.core.task import Limits
 from evopolicygym.records.checkpoints import checkpoint_name
-from evopolicygym.records.paths import RunPaths
+from evopolicygym.records.paths import RunPaths, submission_name
+from evopolicygym.rollout.checkpoint import capture
 from evopolicygym.sandbox.packages import policy_library
 from evopolicygym.sandbox.program.view import PACKAGES
 
@@ -19,6 +32,11 @@ RULES, BEFORE_BUDGET, BEFORE_FILMS = "AGENTS.md", "\n## The budget\n", "\n## Wha
 """The file that an agent reads first, and the lines before which it reads of packages and films, where it may have
 some."""
 """The directory of the workspace's files that holds the starter policy, and nothing else."""
+FEEDBACK = "feedback"
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_PATH = 1 << 12
+NAME_IT = "Say where it lies now with --workspace DIR."
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @cache
@@ -29,7 +47,7 @@ def starter() -> str:
     return checkpoint_name({name: (len(text), sha256(text).hexdigest()) for name, text in contents.items()})
 
 
-def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
+def create_workspace(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) -> None:
     """Make a run's directories and put the template's files into its workspace.
 
     Its agent may have so many films, and its policies may import these besides what all may.
@@ -44,9 +62,9 @@ def lay(paths: RunPaths, films: int = 0, policy_packages: Collection[str] = ()) 
     if policy_packages:
         (paths.workspace / PACKAGES).mkdir()
         python = ".".join(platform.python_version_tuple()[:2])
-        _tell(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
+        _insert_section(paths, "packages.md", BEFORE_BUDGET, names=", ".join(policy_packages), python=python)
     if films:
-        _tell(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
+        _insert_section(paths, "films.md", BEFORE_FILMS, films=films, a_submission=FILMS_A_SUBMISSION)
 
 
 def link_packages(paths: RunPaths, policy_packages: Collection[str]) -> None:
@@ -55,9 +73,149 @@ def link_packages(paths: RunPaths, policy_packages: Collection[str]) -> None:
         (paths.workspace / PACKAGES / name).symlink_to(path)
 
 
-def _tell(paths: RunPaths, name: str, heading: str, **values: object) -> None:
+def _insert_section(paths: RunPaths, name: str, heading: str, **values: object) -> None:
     """Put one of our texts into an agent's rules, before a heading."""
     rules = paths.workspace / RULES
     text = (files("evopolicygym.runs") / name).read_text(encoding="utf-8").format(**values)
     before, found, after = rules.read_text(encoding="utf-8").partition(heading)
     rules.write_text(f"{before}\n{text}{found}{after}", encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentWorkspace:
+    """The directory that an agent works in, held open."""
+
+    paths: RunPaths
+    directory: Path
+    descriptor: int
+
+    def capture(self, limits: Limits, settings: Mapping[str, Setting]) -> str:
+        """Take a checkpoint of ``system/``, with some parameters of the policy set, and return its name.
+
+        Raises ``RequestRefused`` where it can't be taken, or another directory or a link lies in the workspace's place.
+        """
+        self._check_place()
+        return capture(Path(SYSTEM), self.paths.checkpoints, limits, self.descriptor, settings)
+
+    def deliver(self, submit_index: int) -> None:
+        """Copy a submission's feedback into a workspace that is not the record's own, unless it is there.
+
+        Where it can't be written, the agent does without: the record has it, and the judge's answers do not need it.
+        """
+        if self.directory != self.paths.workspace:
+            with suppress(OSError), _open_directory(FEEDBACK, self.descriptor) as feedback:
+                _copy_feedback(self.paths.published(submit_index), submission_name(submit_index), feedback)
+
+    def _check_place(self) -> None:
+        """Raise ``RequestRefused`` unless workspace and feedback are the directories that they were."""
+        try:
+            here = self.directory.lstat()
+            if not os.path.samestat(here, os.fstat(self.descriptor)):
+                raise _refused("workspace", "another directory or a link lies in its place; put the first one back")
+            os.close(os.open(FEEDBACK, DIRECTORY, dir_fd=self.descriptor))
+        except OSError as error:
+            raise _refused(Path(error.filename).name, str(error.strerror)) from error
+
+
+@contextmanager
+def open_workspace(paths: RunPaths, directory: Path | None = None, latest: str = "") -> Iterator[AgentWorkspace]:
+    """Hold the directory that a run's agent works in.
+
+    ``directory`` is the one that a user names now; where it is new or empty, a workspace is laid in it, with the policy
+    of ``latest``, the last submission's checkpoint, where there is one. Without ``directory``, it is that of last time,
+    and else the record's own. Raises ``UsageError`` where it is not the workspace of a run.
+    """
+    if directory and _is_new(directory):
+        _create_served_workspace(paths, directory, latest)
+    place = directory or workspace_directory(paths)
+    try:
+        descriptor = os.open(place, DIRECTORY)
+    except OSError as error:
+        raise UsageError(f"The run's workspace {place} can't be opened: {error.strerror}. {NAME_IT}") from error
+    try:
+        if missing := [name for name in (SYSTEM, FEEDBACK) if not (place / name).is_dir()]:
+            raise UsageError(f"{place} is not the workspace of a run: it holds no {missing[0]}/. {NAME_IT}")
+        if directory:
+            paths.served_workspace.write_text(f"{place}\n", encoding="utf-8")
+        yield AgentWorkspace(paths, place, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def refuse_occupied(directory: Path) -> None:
+    """Raise ``UsageError`` where no workspace can be laid: at what is no directory, or in one that holds something."""
+    if not _is_new(directory):
+        raise UsageError(
+            f"No workspace can be laid in {directory}: it holds {next(directory.iterdir()).name}. Name a directory "
+            f"that is new or empty; to resume a run: evopolicygym serve --resume RUN."
+        )
+
+
+def _is_new(directory: Path) -> bool:
+    """Return whether a directory is not there, or holds nothing; raise ``UsageError`` where it can't be one."""
+    try:
+        return not any(directory.iterdir())
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise UsageError(f"No workspace can be laid at {directory}: {error.strerror}.") from error
+
+
+def _create_served_workspace(paths: RunPaths, directory: Path, latest: str) -> None:
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(
+            paths.workspace, directory, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("submit_*")
+        )
+        if latest:
+            shutil.rmtree(directory / SYSTEM)
+            shutil.copytree(paths.checkpoint(latest), directory / SYSTEM)
+    except OSError as error:
+        raise UsageError(f"No workspace can be laid in {directory}: {error}.") from error
+
+
+def workspace_directory(paths: RunPaths) -> Path:
+    """Return where a run's agent worked last: in a directory that a user named, and else in the record's workspace."""
+    try:
+        return Path(regular_file.read(paths.served_workspace, MOST_PATH, paths.root).decode().strip())
+    except FileNotFoundError:
+        return paths.workspace
+
+
+@contextmanager
+def _open_directory(name: str, at: int) -> Iterator[int]:
+    """Yield a directory's descriptor; raise ``OSError`` where it is a link or no directory."""
+    descriptor = os.open(name, DIRECTORY, dir_fd=at)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _copy_feedback(source: Path, name: str, at: int) -> None:
+    """Copy a directory of ours into one that is open, unless its name is taken there; half of it is never seen."""
+    unfinished = f".{name}"
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=at, follow_symlinks=False)
+        return
+    shutil.rmtree(unfinished, ignore_errors=True, dir_fd=at)
+    _copy_directory(source, unfinished, at)
+    os.rename(unfinished, name, src_dir_fd=at, dst_dir_fd=at)
+
+
+def _copy_directory(source: Path, name: str, at: int) -> None:
+    os.mkdir(name, dir_fd=at)
+    with _open_directory(name, at) as target:
+        for path in sorted(source.iterdir()):
+            if path.is_dir():
+                _copy_directory(path, path.name, target)
+            else:
+                with (
+                    path.open("rb") as read,
+                    os.fdopen(os.open(path.name, NEW_FILE, 0o644, dir_fd=target), "wb") as new,
+                ):
+                    shutil.copyfileobj(read, new)
+
+
+def _refused(name: str, why: str) -> RequestRefused:
+    return RequestRefused(RefusalStatus.INVALID_CHECKPOINT, f"The {name} can't be used: {why}; nothing was charged.")

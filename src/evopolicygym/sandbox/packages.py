@@ -10,8 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.sandbox.base import PolicyLibrary
-from evopolicygym.sandbox.host import library
+from evopolicygym.sandbox.host import PolicyLibrary, library
 from evopolicygym.sandbox.simulators import first_of
 
 ALWAYS = ("numpy", "scipy")
@@ -22,7 +21,7 @@ SUFFIXES = (".py", ".so")
 
 
 def normalised(names: Iterable[str]) -> tuple[str, ...]:
-    """Return distributions' names, each once, as indices spell them; raise ``UsageError`` for what is no name."""
+    """Return distributions' names, each once, as indices spell them; raise ``UsageError`` for an invalid name."""
     for name in names:
         if not NAME.fullmatch(name):
             raise UsageError(f"{name!r} is not a valid name of a package; a distribution's name works, such as pandas.")
@@ -44,8 +43,7 @@ def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
     for name in waiting:
         if installed_version(name) is None:
             raise UsageError(
-                f"Policies were to import {name}, which is not installed here: pip install {name}, where evopolicygym "
-                f"is installed, or leave it out."
+                f"Invalid policy package {name!r}: it is not installed here. pip install {name}, or leave it out."
             )
     while waiting:
         name = waiting.pop()
@@ -54,7 +52,7 @@ def with_requirements(named: Iterable[str]) -> tuple[str, ...]:
         found[name] = None
         lines = metadata.distribution(name).requires or ()
         required = (NAME.match(line) for line in lines if not OF_AN_EXTRA.search(line))
-        waiting += [_normal(one[0]) for one in required if one]
+        waiting += [_normal(match[0]) for match in required if match]
     return tuple(sorted(found))
 
 
@@ -83,7 +81,7 @@ def refuse_simulators(named: Iterable[str], packages: Collection[str], modules: 
             held = name if name in simulated else next(_held(name, modules), "")
             if held and name not in ALWAYS:
                 raise UsageError(
-                    f"Policies were to import {asked}{through}; {held} is part of what environments are simulated "
+                    f"Invalid policy package {asked!r}{through}: {held} is part of what environments are simulated "
                     f"with, which stays hidden from policies. Other installed packages can be named."
                 )
 
@@ -95,10 +93,10 @@ def modules_of(name: str) -> tuple[str, ...]:
         for place in library([name]).paths.values()
         if place.name.endswith(SUFFIXES) or (place / "__init__.py").exists()
     }
-    public = tuple(sorted(one for one in found if one.isidentifier() and not one.startswith("_")))
+    public = tuple(sorted(module for module in found if module.isidentifier() and not module.startswith("_")))
     if not public:
         raise UsageError(
-            f"Policies were to import {name}, and nothing of it lies beside other packages; one that is installed in "
+            f"Invalid policy package {name!r}: nothing of it lies beside other packages; one that is installed in "
             f"editable form can't be shown to them: pip install it as a copy."
         )
     return public

@@ -1,7 +1,7 @@
 """Which modules no agent may import, and where they lie in the trees of this machine that an agent is shown.
 
 They are looked for by their names in every directory, as packages lie in many places: environments of conda, caches of
-packages, eggs, what an editable install points to. How they are hidden is described in ``view.py``; that no Python in
+packages, eggs, what an editable install points to. ``program/view.py`` hides them; that no Python in
 there imports one is looked at by ``inside/preflight.py``.
 """
 
@@ -64,7 +64,7 @@ def search(tree: str, modules: Collection[str]) -> SimulatorPlaces:
 
 def is_one(path: Path, modules: Collection[str]) -> bool:
     """Return whether a path is such a module itself: the directory of its package, or its file."""
-    if os.path.realpath(path) in {os.path.realpath(one) for one in set(modules).difference(names_of(modules))}:
+    if os.path.realpath(path) in {os.path.realpath(module) for module in set(modules).difference(names_of(modules))}:
         return True
     return (path / "__init__.py").exists() and _plain(path.name) in set(map(_plain, names_of(modules)))
 
@@ -99,9 +99,9 @@ def _search(tree: str, names: frozenset[str], places: frozenset[str]) -> Simulat
         found = frozenset(entry.name for entry in entries if _is_hidden(entry, here))
         if found:
             hidden[directory] = found
-        below = (one.path for one in entries if one.name not in found and one.is_dir(follow_symlinks=False))
+        below = (entry.path for entry in entries if entry.name not in found and entry.is_dir(follow_symlinks=False))
         waiting.extend(below)
-        pythons += [one.path for one in entries if PYTHON.fullmatch(one.name) and _is_program(one)]
+        pythons += [entry.path for entry in entries if PYTHON.fullmatch(entry.name) and _is_program(entry)]
     return SimulatorPlaces(hidden, tuple(sorted(pythons)))
 
 
@@ -111,8 +111,8 @@ def _lying(tree: str, places: Iterable[str]) -> dict[str, frozenset[str]]:
     for place in places:
         parent, name = os.path.split(os.path.relpath(place, os.path.realpath(tree)))
         directory = os.path.join(tree, parent) if parent else tree  # noqa: PTH118 - as os.scandir calls it
-        for one in (directory, f"{directory}/__pycache__"):
-            found[one] = found.get(one, frozenset()) | {_plain(name)}
+        for location in (directory, f"{directory}/__pycache__"):
+            found[location] = found.get(location, frozenset()) | {_plain(name)}
     return found
 
 

@@ -1,9 +1,8 @@
-"""The agent that is Anthropic's Claude Code. What tools share is described in ``cli_agent.py``."""
+"""Anthropic's Claude Code as an agent."""
 
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -44,7 +43,7 @@ class ClaudeCode(Tool):
         """Return the tool's environment variables."""
         return {**endpoint.environment, **QUIET, **dict.fromkeys(MODELS, model)}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "system":
@@ -70,4 +69,4 @@ ABOUT = ClaudeCode.about("Anthropic's Claude Code")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(ClaudeCode(config.effort), config)
+    return make_tool_agent(ClaudeCode(config.effort), config)

@@ -1,10 +1,9 @@
-"""The agent that is OpenAI's Codex CLI. What it shares with other tools is described in ``cli_agent.py``."""
+"""OpenAI's Codex CLI as an agent."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -54,7 +53,7 @@ class Codex(Tool):
         settings = SETTINGS.format(model=json.dumps(model), effort=effort, address=json.dumps(endpoint.address))
         return {".codex/config.toml": settings}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says; an item that is an error is a warning, and no failure."""
         match event["type"]:
             case "thread.started":
@@ -75,4 +74,4 @@ ABOUT = Codex.about("OpenAI's Codex CLI")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Codex(config.effort), config)
+    return make_tool_agent(Codex(config.effort), config)

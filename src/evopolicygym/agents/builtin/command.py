@@ -1,7 +1,4 @@
-"""The agent that is any program: started once in the workspace, it finds the judge by its environment.
-
-How a program is started and watched is described in ``program.py``.
-"""
+"""The agent that is any program: started once in the workspace, it finds the judge by its environment."""
 
 import os
 import re
@@ -12,11 +9,16 @@ from pathlib import Path
 from shlex import quote
 from threading import Event
 
-from evopolicygym.agents.base import refuse_effort
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model, refuse_effort
 from evopolicygym.agents.kit.model_options import limits_of, upstream_of
-from evopolicygym.agents.kit.program import Launch, ProgramEnd, last_words, run
-from evopolicygym.agents.kit.terminal import refuse_no_terminal, run_in_terminal
+from evopolicygym.agents.kit.program import (
+    Launch,
+    ProgramEnd,
+    last_words,
+    refuse_no_terminal,
+    run_in_terminal,
+    run_program,
+)
 from evopolicygym.core.agent import (
     IN_WORKSPACE,
     INTERACTIVE,
@@ -31,7 +33,7 @@ from evopolicygym.core.agent import (
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.proxy import ModelProxy
 from evopolicygym.model_proxy.upstream import ModelUpstream
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import guarantees
 
 ABOUT = About("any program, started once in the workspace", Model.OPTIONAL, needs="-- PROGRAM")
@@ -90,7 +92,7 @@ class CommandAgent:
 
     def _play(self, workspace: Workspace, endpoint: JudgeEndpoint, model: ModelProxy | None, stop: Event) -> Turn:
         launch = replace(self._launch, over=model.spent) if model else self._launch
-        play = run_in_terminal if self._interactive else run
+        play = run_in_terminal if self._interactive else run_program
         return self._turn(play(launch, workspace, endpoint, model, stop), workspace)
 
     def _turn(self, ended: ProgramEnd, workspace: Workspace) -> Turn:

@@ -1,7 +1,7 @@
 """The agent that is a function of a Python program; from the command line there is none to call."""
 
-from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.function_agent import refuse_command_line
+from evopolicygym.agents.base import About
+from evopolicygym.agents.kit.session import function_missing
 from evopolicygym.core.agent import Agent, AgentConfig
 
 ABOUT = About(
@@ -11,4 +11,4 @@ ABOUT = About(
 
 def make(config: AgentConfig) -> Agent:
     """Raise ``UsageError``: a name alone holds no function."""
-    raise refuse_command_line(config)
+    raise function_missing(config)

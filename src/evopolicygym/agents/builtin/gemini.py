@@ -1,10 +1,9 @@
-"""The agent that is Google's Gemini CLI. What tools share is described in ``cli_agent.py``."""
+"""Google's Gemini CLI as an agent."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -40,7 +39,7 @@ class Gemini(Tool):
         chosen = {"modelConfigs": {"customOverrides": [override]}} if self.effort else {}
         return {".gemini/settings.json": json.dumps(SETTINGS | chosen)}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "init":
@@ -61,4 +60,4 @@ ABOUT = Gemini.about("Google's Gemini CLI")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Gemini(config.effort), config)
+    return make_tool_agent(Gemini(config.effort), config)

@@ -1,13 +1,13 @@
 """The agent that has the library GEPA evolve a policy's source: reflection on cases, and a Pareto front over them.
 
 The library is the released one, in our own process: candidates are text to it and run nowhere but in the judge's
-sandbox. What it works with is described in ``model_search.py``.
+sandbox. ``model_search.py`` gives it its context.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, Outcome, SearchContext, make_model_search
 from evopolicygym.core.agent import AgentConfig
 

@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.base import About
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import MissingExtra, UsageError
 

@@ -1,9 +1,8 @@
-"""The agent that is Moonshot's Kimi Code. What tools share is described in ``cli_agent.py``."""
+"""Moonshot's Kimi Code as an agent."""
 
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -28,7 +27,7 @@ class KimiCode(Tool):
         named = {f"KIMI_MODEL_{name}": value for name, value in place.items()}
         return {**named, "KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         if event.get("role") == "assistant" and isinstance(event.get("content"), str):
             return ToolEvent(message=event["content"])
@@ -40,4 +39,4 @@ ABOUT = KimiCode.about("Moonshot's Kimi Code")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(KimiCode(), config)
+    return make_tool_agent(KimiCode(), config)

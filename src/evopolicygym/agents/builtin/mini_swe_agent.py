@@ -1,9 +1,8 @@
-"""The agent that is mini-SWE-agent. What tools share is described in ``cli_agent.py``."""
+"""Mini-SWE-agent as an agent."""
 
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -29,7 +28,7 @@ class MiniSweAgent(Tool):
         quiet = {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "true"}
         return {**endpoint.environment, "OPENAI_API_BASE": endpoint.address, **quiet}
 
-    def hear(self, event: Event) -> ToolEvent:  # noqa: ARG002 - it prints no events
+    def parse_event(self, event: Event) -> ToolEvent:  # noqa: ARG002 - it prints no events
         """Return nothing."""
         return ToolEvent()
 
@@ -39,4 +38,4 @@ ABOUT = MiniSweAgent.about("mini-SWE-agent")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(MiniSweAgent(config.effort), config)
+    return make_tool_agent(MiniSweAgent(config.effort), config)

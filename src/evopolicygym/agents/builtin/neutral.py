@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, StopRequested
 from evopolicygym.agents.kit.model_options import chosen_model
 from evopolicygym.agents.kit.neutral_harness.bash_session import BashSession, SandboxTerminated

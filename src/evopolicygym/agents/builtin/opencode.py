@@ -1,10 +1,9 @@
-"""The agent that is opencode. What tools share is described in ``cli_agent.py``."""
+"""Opencode as an agent."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -50,7 +49,7 @@ class OpenCode(Tool):
         quiet = ("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_DISABLE_MODELS_FETCH", "OPENCODE_DISABLE_LSP_DOWNLOAD")
         return {**endpoint.environment, **dict.fromkeys(quiet, "1")}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         conversation, part = event.get("sessionID", ""), event.get("part") or {}
         match event["type"]:
@@ -75,4 +74,4 @@ ABOUT = OpenCode.about("opencode")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(OpenCode(config.effort), config)
+    return make_tool_agent(OpenCode(config.effort), config)

@@ -1,8 +1,7 @@
 """The agent that has the library OpenEvolve evolve a policy's source: islands of programs that a model rewrites.
 
 The library sets signal handlers, logging and process pools of its own, so it has a process of its own, which can ask
-the two things that are answered here and holds no key. How it is set up is described in ``openevolve_harness/``, and
-what answers in ``model_search.py``.
+this one two things and holds no key. ``openevolve_harness/`` sets it up, ``model_search.py`` gives it its context.
 """
 
 import json
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import IO, Any
 
-from evopolicygym.agents.kit.about import About, Model
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.kit.model_search import ModelSearchAgent, SearchContext, SearchCrashed, make_model_search, mean
 from evopolicygym.agents.kit.openevolve_harness.link import ADDRESS
 from evopolicygym.core import strict_json
@@ -81,7 +80,7 @@ def _started(context: SearchContext, address: str, last: deque[str]) -> Iterator
     try:
         yield library
     finally:
-        library.leave(0.0)
+        library.terminate(0.0)
         thread.join(SPEAK_S)
         output.close()
 

@@ -1,7 +1,7 @@
 """The agent that asks the judge from outside of a run: a person, an editor's agent, a harness, a container."""
 
-from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.outside_agent import refuse_unserved
+from evopolicygym.agents.base import About
+from evopolicygym.agents.kit.outside_agent import not_served
 from evopolicygym.core.agent import Agent, AgentConfig
 
 ABOUT = About("whoever has the judge's address; not sandboxed", needs="evopolicygym serve TASK")
@@ -9,4 +9,4 @@ ABOUT = About("whoever has the judge's address; not sandboxed", needs="evopolicy
 
 def make(config: AgentConfig) -> Agent:
     """Raise ``UsageError``: a name alone serves nothing."""
-    raise refuse_unserved(config)
+    raise not_served(config)

@@ -7,10 +7,8 @@ call this policy, such as ``PPO 128 episodes``.
 from pathlib import Path
 from threading import Event
 
-from evopolicygym.agents.base import refuse_effort
-from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.given_project import replace, submit_once
-from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.agents.base import About, refuse_effort
+from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import UsageError
 
@@ -62,6 +60,6 @@ def files_of(project: Path) -> dict[str, bytes]:
 
 
 def _play(files: dict[str, bytes], system: Path, judge: JudgeClient) -> str:
-    replace(system, files)
+    replace_system(system, files)
     submit_once(judge, KEY)
     return f"a project of {len(files)} files, submitted once"

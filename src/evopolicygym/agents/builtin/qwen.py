@@ -1,10 +1,9 @@
-"""The agent that is Qwen Code. What tools share is described in ``cli_agent.py``."""
+"""Qwen Code as an agent."""
 
 import json
 from collections.abc import Mapping, Sequence
 
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.model_proxy.formats import ApiFormat
 from evopolicygym.model_proxy.upstream import ModelAddress
@@ -40,7 +39,7 @@ class Qwen(Tool):
         """Return the tool's environment variables."""
         return {**endpoint.environment, "OPENAI_MODEL": model}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event says."""
         match event["type"]:
             case "system":
@@ -59,4 +58,4 @@ ABOUT = Qwen.about("Alibaba's Qwen Code")
 
 def make(config: AgentConfig) -> Agent:
     """Return the agent; raise ``UsageError`` where the tool isn't installed or can't be set up so."""
-    return cli_agent.make(Qwen(config.effort), config)
+    return make_tool_agent(Qwen(config.effort), config)

@@ -5,8 +5,7 @@ With the workspace's own policy, that is uniformly random play under the rules o
 
 from threading import Event
 
-from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.base import About, refuse_choices
 from evopolicygym.agents.kit.judge_client import JudgeClient, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.text import counted

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.base import About, refuse_choices
 from evopolicygym.agents.kit.linear_search import STEP, LinearSearchAgent, Numbers
 from evopolicygym.core.agent import Agent, AgentConfig
 

@@ -1,17 +1,15 @@
 """The agent that plays what a person wrote: it lays the environment's reference into ``system/`` and submits once.
 
 For measuring a reference by the rules of a run, and for seeing what a good score looks like. The policies themselves
-are described in ``references/``.
+are in ``references/``.
 """
 
 from pathlib import Path
 from threading import Event
 
 from evopolicygym import references
-from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.kit.about import About
-from evopolicygym.agents.kit.given_project import replace, submit_once
-from evopolicygym.agents.kit.judge_client import JudgeClient, turn
+from evopolicygym.agents.base import About, refuse_choices
+from evopolicygym.agents.kit.judge_client import JudgeClient, replace_system, submit_once, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 
 ABOUT = About("plays the policy that a person wrote for the environment")
@@ -47,4 +45,4 @@ def _play(system: Path, judge: JudgeClient) -> str:
 
 def lay(environment: str, system: Path) -> None:
     """Have a directory hold an environment's reference and nothing else; raise ``UsageError`` where there is none."""
-    replace(system, references.files_of(environment))
+    replace_system(system, references.files_of(environment))

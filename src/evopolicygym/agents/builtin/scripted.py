@@ -17,8 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from evopolicygym.agents.base import refuse_effort
-from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.base import About, refuse_effort
 from evopolicygym.agents.kit.judge_client import JudgeClient, StopRequested, turn
 from evopolicygym.core.agent import Agent, AgentConfig, JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.decoding import Undecodable, decoder

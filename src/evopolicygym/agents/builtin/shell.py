@@ -1,8 +1,7 @@
 """The agent that is you: a shell in the run's workplace, in the terminal that the run was started in."""
 
-from evopolicygym.agents.base import refuse_effort
+from evopolicygym.agents.base import About, refuse_effort
 from evopolicygym.agents.builtin.command import CommandAgent
-from evopolicygym.agents.kit.about import About
 from evopolicygym.agents.kit.model_options import limits_of
 from evopolicygym.agents.kit.program import ProgramEnd
 from evopolicygym.core.agent import Agent, AgentConfig, AgentEnd, Turn, Workspace

@@ -1,6 +1,6 @@
 """The agent that tunes numbers: CMA-ES over the weights of a small linear policy. It knows no environment.
 
-How it spends the budget is described in ``linear_search.py``, which it shares with ``random_search``.
+It shares ``linear_search.py``, which spends the budget, with ``random_search``.
 """
 
 from collections.abc import Sequence
@@ -8,8 +8,7 @@ from itertools import cycle, islice
 
 import numpy as np
 
-from evopolicygym.agents.base import refuse_choices
-from evopolicygym.agents.kit.about import About
+from evopolicygym.agents.base import About, refuse_choices
 from evopolicygym.agents.kit.linear_search import STEP, LinearSearchAgent, Numbers
 from evopolicygym.core.agent import Agent, AgentConfig
 

@@ -1,6 +1,6 @@
 """A run as an evaluator of programs: write a candidate's source, have it played, read what came of it.
 
-Whoever writes an optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` of here and nothing else; a whole
+An optimiser needs ``Evaluator``, ``BudgetSpent`` and ``SearchAgent`` from here and nothing else; a whole
 example is in ``docs/extend/optimisers.md``. Candidates are text on this side: they run where the judge plays them, and
 only there. How candidates are proposed is left to each search.
 """
@@ -15,8 +15,7 @@ from pathlib import Path, PurePosixPath
 from statistics import fmean
 from threading import Event
 
-from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, turn
+from evopolicygym.agents.kit.judge_client import JudgeClient, Remarks, SubmissionsClosed, Summary, replace_system, turn
 from evopolicygym.core import strict_json
 from evopolicygym.core.agent import JudgeEndpoint, Turn, Workspace
 from evopolicygym.core.errors import EvoPolicyGymError, RefusalStatus, RequestRefused, UsageError
@@ -31,7 +30,7 @@ REFUSED = "refused"
 
 
 class BudgetSpent(EvoPolicyGymError):
-    """There are not as many episodes left as were asked for: a search ends here, and lets this pass."""
+    """Fewer episodes are left than were requested: a search ends here, and lets this pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +105,7 @@ class Evaluator:
         file's name that leads out of ``system/``.
         """
         files, indices = _files(program), tuple(cases)
-        replace(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
+        replace_system(self._workspace.system, {name: text.encode("utf-8", "replace") for name, text in files})
         try:
             summary = self._judge.submit(indices, _key(files, indices, label), said=said)
         except SubmissionsClosed as closed:

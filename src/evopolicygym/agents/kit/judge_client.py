@@ -1,4 +1,4 @@
-"""The judge, as a built-in agent meets it: typed questions over HTTP, answers decoded once.
+"""The judge's client of built-in agents: typed requests over HTTP, answers decoded once.
 
 The client for an agent's own programs is ``runs/workspace_template/judge``, which stands alone in a workspace.
 """
@@ -6,6 +6,7 @@ The client for an agent's own programs is ``runs/workspace_template/judge``, whi
 import base64
 import http.client
 import json
+import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -259,3 +260,19 @@ def _refusal(error: urllib.error.HTTPError) -> RequestRefused:
         status, message = RefusalStatus.UNAVAILABLE, text[:300]
     kind = SubmissionsClosed if status == RefusalStatus.CLOSED else RequestRefused
     return kind(status, message, error.code)
+
+
+def replace_system(system: Path, files: Mapping[str, bytes]) -> None:
+    """Have a directory hold these files, by their paths in it, and nothing else."""
+    for old in system.iterdir():
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+    for name, content in files.items():
+        file = system / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+
+
+def submit_once(judge: JudgeClient, key: str) -> None:
+    """Submit the policy as it stands on as many train cases as one submission may have."""
+    info = judge.info()
+    judge.submit(info.cases(0, info.portion(info.episode_budget, info.episode_budget)), key)

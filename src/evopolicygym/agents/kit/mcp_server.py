@@ -16,10 +16,8 @@ from typing import Any, ParamSpec
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, Remarks
-from evopolicygym.agents.kit.outside_agent import SOCKET, read_addresses
-from evopolicygym.agents.kit.relay import RelayedJudge
+from evopolicygym.agents.kit.judge_client import JudgeClient, JudgeUnreachable, Remarks, replace_system
+from evopolicygym.agents.kit.outside_agent import SOCKET, RelayedJudge, read_addresses
 from evopolicygym.core.agent import SYSTEM
 from evopolicygym.core.errors import EvoPolicyGymError, UsageError
 from evopolicygym.core.score import estimate
@@ -111,7 +109,7 @@ class _Tools:
     def restore(self, submission: int) -> dict[str, Any]:
         """Have system/ hold again what a submission held, and nothing else; free of charge."""
         files = self._judge().restore(submission)
-        replace(self._workspace / SYSTEM, files)
+        replace_system(self._workspace / SYSTEM, files)
         return {"restored": submission, "files": sorted(files)}
 
     def finish(self) -> str:

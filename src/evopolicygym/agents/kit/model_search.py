@@ -125,7 +125,7 @@ class SearchContext:
         Libraries of both kinds show a few candidates, and the one that is to be changed after the others.
         """
         places = {program: question.rfind(program.strip()) for program in self._submitted if program.strip()}
-        program = max(places, key=lambda one: (places[one] + len(one.strip()), len(one)), default=None)
+        program = max(places, key=lambda item: (places[item] + len(item.strip()), len(item)), default=None)
         return self._submitted[program] if program is not None and places[program] >= 0 else None
 
     def _go_on(self) -> None:

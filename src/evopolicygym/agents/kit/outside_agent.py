@@ -1,6 +1,8 @@
-"""An agent from outside: nobody starts it. The judge listens, and says where; whoever asks with the token is the agent.
+"""Agents that nobody here starts: whoever asks the judge with its token, or has commands run in a run's sandbox.
 
-It is not kept in: what it may read, what it runs and whom it asks is not known here. Policies are kept in as ever.
+An outside agent is not sandboxed: what it may read, what it runs and whom it asks is not known here. A hosted agent's
+commands run in the sandbox of any program; whoever drives it is elsewhere. Policies play in their sandbox as ever.
+``RelayedJudge`` is a judge that another process serves, as an endpoint here.
 """
 
 import os
@@ -8,13 +10,27 @@ import shlex
 import socket
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
+from threading import Condition, Event, Thread
+from time import monotonic
+from urllib.parse import urlsplit
 
-from evopolicygym.core.agent import OUTSIDE, AgentConfig, AgentEnd, JudgeAddress, JudgeEndpoint, Turn, Workspace
-from evopolicygym.core.errors import UsageError
+from evopolicygym.agents.kit.program import DEFAULT_LIMITS, run_workplace
+from evopolicygym.core.agent import (
+    OUTSIDE,
+    AgentConfig,
+    AgentEnd,
+    AgentLimits,
+    JudgeAddress,
+    JudgeEndpoint,
+    Turn,
+    Workspace,
+)
+from evopolicygym.core.errors import EvoPolicyGymError, UsageError
+from evopolicygym.sandbox.program.standing import StandingWorkplace
 
 ADDRESS_FILE = "judge.env"
 """Lies in the workspace while the judge answers; a shell reads it by ``source``, and ``./judge`` by itself."""
@@ -25,6 +41,14 @@ BACKLOG = 128
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - to tell them from names
 FINDINGS: Mapping[str, str] = {OUTSIDE: "neither started nor kept in here; its use of models is not counted"}
 """What the record says of such a turn."""
+LOOK_S = 0.05
+RESTARTS = 10
+"""How often a workplace is made anew whose commands ended it."""
+WORKPLACE_S = 120.0
+"""Seconds within which a workplace must have been made."""
+DRIVER_LEFT = "whoever drove the agent left"
+CHUNK = 1 << 16
+CONNECT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +121,7 @@ class OutsideAgent:
     def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
         """Have the judge answer where it was asked to, until ``stop`` is set."""
         variables = self._access.serve(endpoint)
-        with _written(workspace.directory / ADDRESS_FILE, variables) as file:
+        with _address_file(workspace.directory / ADDRESS_FILE, variables) as file:
             self._announce(variables, file)
             stop.wait()
         return Turn(AgentEnd.STOPPED, findings=FINDINGS)
@@ -112,7 +136,7 @@ def read_addresses(workspace: Path) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
-def refuse_unserved(config: AgentConfig) -> UsageError:
+def not_served(config: AgentConfig) -> UsageError:
     """Return what is said where such an agent is named and nothing is served."""
     return UsageError(
         f"The agent {config.entry} asks the judge from outside: evopolicygym serve TASK serves a run for it, and "
@@ -138,7 +162,7 @@ def _unix_listener(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with suppress(FileNotFoundError):
-            if stat.S_ISSOCK(path.lstat().st_mode) and not _answers(path):  # left by a run that was killed
+            if stat.S_ISSOCK(path.lstat().st_mode) and not _is_listening(path):  # left by a run that was killed
                 path.unlink()
         listener.bind(str(path))
         path.chmod(OWNER_ALONE)
@@ -149,7 +173,7 @@ def _unix_listener(path: Path) -> socket.socket:
     return listener
 
 
-def _answers(path: Path) -> bool:
+def _is_listening(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         return client.connect_ex(str(path)) == 0
 
@@ -159,7 +183,7 @@ def _why(error: Exception) -> str:
 
 
 @contextmanager
-def _written(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
+def _address_file(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
     """Have the variables in a file that its owner alone can read; it is removed in the end."""
     with suppress(FileNotFoundError):
         file.unlink()
@@ -171,3 +195,134 @@ def _written(file: Path, variables: Mapping[str, str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             file.unlink()
+
+
+class TurnOver(EvoPolicyGymError):
+    """The agent's turn is over, and no command is executed any more."""
+
+
+class HostedAgent:
+    """Holds a workplace open for as long as its turn lasts."""
+
+    max_turns = 1
+    starts_program = True
+
+    def __init__(self, findings: Mapping[str, str], used: Callable[[], Mapping[str, float]] = dict) -> None:
+        """Record ``findings`` on who drives the agent, and in the end what that ``used`` of models, as it counts."""
+        self.opened: Future[Workspace] = Future()
+        """Where the run is played, once the workplace is made."""
+        self._findings, self._used = dict(findings), used
+        self._limits: AgentLimits = DEFAULT_LIMITS
+        self._workplace: StandingWorkplace | None = None
+        self._changed, self._left = Condition(), Event()
+        self._turn: Turn | None = None
+
+    def workplace(self) -> StandingWorkplace:
+        """Return the workplace, which is made anew where its commands ended it; raise ``TurnOver`` after the turn."""
+        deadline = monotonic() + WORKPLACE_S
+        with self._changed:
+            while self._turn is None and (self._workplace is None or self._workplace.lost):
+                if not self._changed.wait(deadline - monotonic()):
+                    raise TurnOver("no workplace could be made in time")
+            if self._turn is not None or self._workplace is None:
+                raise TurnOver(self._turn.message if self._turn else DRIVER_LEFT)
+            return self._workplace
+
+    def leave(self, end: AgentEnd = AgentEnd.FINISHED, message: str = "") -> None:
+        """End the turn, as it is to be recorded; nothing where it is over."""
+        self._over(Turn(end, message))
+        self._left.set()
+
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
+        """Hold the workplace open until the turn is left, ``stop`` is set, or its commands pass a limit."""
+        try:
+            for _ in range(1 + RESTARTS):
+                with run_workplace(workspace, endpoint, self._limits) as workplace:
+                    self._findings = {**workplace.findings, **self._findings}
+                    self._hand_out(workspace, workplace)
+                    self._wait(workplace, stop)
+                if self._turn is not None:
+                    break
+            self._over(Turn(AgentEnd.CRASHED, f"the agent's commands ended their sandbox {1 + RESTARTS} times"))
+        except BaseException as error:
+            self._over(Turn(AgentEnd.CRASHED, str(error)))
+            raise
+        turn = self._turn or Turn(AgentEnd.CRASHED)
+        return replace(turn, findings=self._findings, tool_usage=self._used())
+
+    def _hand_out(self, workspace: Workspace, workplace: StandingWorkplace) -> None:
+        with self._changed:
+            self._workplace = workplace
+            self._changed.notify_all()
+        if not self.opened.done():
+            self.opened.set_result(workspace)
+
+    def _wait(self, workplace: StandingWorkplace, stop: Event) -> None:
+        """Wait until there is a reason to leave the workplace; where the turn is over, that is known then."""
+        while not self._left.wait(LOOK_S) and not workplace.lost:
+            if stop.is_set():
+                self._over(Turn(AgentEnd.STOPPED, "the run takes no more submissions"))
+                return
+            if limit := workplace.limit_exceeded():
+                self._over(Turn(AgentEnd.CRASHED, f"the agent's commands were ended: {limit}"))
+                return
+
+    def _over(self, turn: Turn) -> None:
+        with self._changed:
+            self._turn = self._turn or turn
+            self._changed.notify_all()
+
+
+class RelayedJudge:
+    """The endpoint of a served run, by the variables that its ``judge.env`` holds."""
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.address = JudgeAddress(variables["EVOPOLICYGYM_INFO_URL"].removesuffix("/info"))
+        """Where it answers."""
+        self._path = variables.get(SOCKET, "")
+
+    def answers(self) -> bool:
+        """Return whether anybody listens there."""
+        try:
+            self._connected().close()
+        except OSError:
+            return False
+        return True
+
+    def serve(self, listener: socket.socket, hosts: Collection[str] = ()) -> JudgeAddress:  # noqa: ARG002 - the contract's
+        """Pass on what connects to a listening socket until that is closed; return where the judge is found there."""
+        Thread(target=self._accept, args=(listener,), name="relay", daemon=True).start()
+        host, port = listener.getsockname()[:2]
+        return JudgeAddress(f"http://{host}:{port}{urlsplit(self.address.base_url).path}")
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                try:
+                    judge = self._connected()
+                except OSError:
+                    client.close()
+                    continue
+                for source, target in ((client, judge), (judge, client)):
+                    Thread(target=_copy_stream, args=(source, target), name="relay", daemon=True).start()
+
+    def _connected(self) -> socket.socket:
+        if self._path:
+            judge = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            judge.connect(self._path)
+            return judge
+        at = urlsplit(self.address.base_url)
+        judge = socket.create_connection((at.hostname or "127.0.0.1", at.port or 80), CONNECT_S)
+        judge.settimeout(None)
+        return judge
+
+
+def _copy_stream(source: socket.socket, target: socket.socket) -> None:
+    """Pass on until one side ends, and have the other one see that."""
+    with suppress(OSError):
+        while data := source.recv(CHUNK):
+            target.sendall(data)
+    for end, how in ((target, socket.SHUT_WR), (source, socket.SHUT_RD)):
+        with suppress(OSError):
+            end.shutdown(how)

@@ -1,21 +1,26 @@
-"""A run as an agent that is a Python function is given it: the task, a policy to edit, and a judge to submit it to.
+"""A run as an agent that is a Python function sees it: the task, a policy to edit, a judge to submit it to.
 
-The function runs in this process, with the rights of who started it. What it submits runs where policies do.
+The function runs in this process, not in a sandbox, and can read whatever its user can; the run goes on until it
+returns. What it submits runs where policies do.
 """
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 
 from evopolicygym.agents.kit.evaluator import Evaluator, load_error_of
-from evopolicygym.agents.kit.given_project import replace
-from evopolicygym.agents.kit.judge_client import Info, JudgeClient
-from evopolicygym.core.agent import Workspace
+from evopolicygym.agents.kit.judge_client import Info, JudgeClient, replace_system, turn
+from evopolicygym.core.agent import AgentConfig, JudgeEndpoint, Turn, Workspace
+from evopolicygym.core.errors import UsageError
 from evopolicygym.core.score import estimate
 
 Policy = str | Mapping[str, str | bytes]
 """The text of ``policy.py``, or all files of a policy project by their paths in ``system/``."""
+FUNCTION_AGENT = "function"
+"""What such agents are recorded as; their label is the function's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ class Session:
         """
         if policy is not None:
             files = {"policy.py": policy} if isinstance(policy, str) else policy
-            replace(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
+            replace_system(self._workspace.system, {name: _bytes(content) for name, content in files.items()})
         summary = self._judge.submit(self._cases(episodes), f"session-{self._submissions}")
         self._submissions += 1
         directory = self.workspace / "feedback" / f"submit_{summary.submit_id:03d}"
@@ -120,3 +125,50 @@ class Session:
 
 def _bytes(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode()
+
+
+AgentFunction = Callable[[Session], object]
+
+
+class FunctionAgent:
+    """Calls a function once."""
+
+    max_turns = 1
+
+    def __init__(self, function: AgentFunction) -> None:
+        self.function = function
+        self.error: Exception | None = None
+        """What the function raised."""
+
+    def play(self, workspace: Workspace, endpoint: JudgeEndpoint, stop: Event) -> Turn:
+        """Call the function; what it returns is recorded as what it had to say, where that is a text."""
+
+        def call(judge: JudgeClient) -> str:
+            try:
+                said = self.function(Session(workspace, judge))
+            except Exception as error:
+                self.error = error
+                raise
+            return said if isinstance(said, str) else ""
+
+        return turn(call, endpoint, stop)
+
+
+def function_name(function: AgentFunction) -> str:
+    """Return what a function goes by in tables; raise ``UsageError`` where it takes no session."""
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"Invalid agent {getattr(function, '__name__', function)!r}: it must take one argument: def agent(session)"
+        ) from error
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def function_missing(config: AgentConfig) -> UsageError:
+    """Return what is said where such an agent is named and no function is at hand."""
+    name = config.label or FUNCTION_AGENT
+    return UsageError(
+        f"The agent {name} is a Python function, which only Python can give: evopolicygym.run(TASK, agent={name}), or "
+        f"evopolicygym.resume(RUN, agent={name}) for a run that stopped."
+    )

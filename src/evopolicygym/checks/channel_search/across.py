@@ -25,8 +25,8 @@ from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
+from evopolicygym.sandbox.base import Program, RunningProgram
 from evopolicygym.sandbox.levels import program_sandbox
-from evopolicygym.sandbox.program.contract import Program, RunningProgram
 
 BITS = 64
 FOUND = 0.85
@@ -205,7 +205,7 @@ class _Way:
                 program.wait()
                 yield program
             finally:
-                running.leave(GRACE_S)
+                running.terminate(GRACE_S)
                 if running.process.stdout is not None:
                     running.process.stdout.close()
 

@@ -27,10 +27,9 @@ from evopolicygym.core.rollout import EpisodeJob, Recording
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
-from evopolicygym.sandbox.confinement.allowed import Allowed, allowed
-from evopolicygym.sandbox.confinement.seccomp import call_name, policy_filter
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox.base import Guarantee
 from evopolicygym.sandbox.levels import choose
+from evopolicygym.sandbox.seccomp import Allowed, allowed_calls, call_name, policy_filter
 
 OUTPUT, FILE, DIRECTORY, NULL = 1, 10, 11, 12
 BUFFER, PATH, TIMEOUT, MAPPED = 0x2_0000_0000, 0x2_0001_0000, 0x2_0002_0000, 0x2_0003_0000
@@ -246,7 +245,9 @@ def search(
             executor = stack.enter_context(LocalExecutor(ExecutorConfig(spec, LIMITS, level, workers, log, 1)))
             return _Player(spec, place / name, executor)
 
-        plan = [item for item in _plan(allowed(program, platform.machine())) if not only or item.system_call in only]
+        plan = [
+            item for item in _plan(allowed_calls(program, platform.machine())) if not only or item.system_call in only
+        ]
         found = _Search(plan, library, player("writers"), player("readers"), progress, frozenset(by_nature))
         channels = (*found.one_after_another(), *found.side_by_side())
     return SearchResult(tuple(call.name for call in plan), frozenset(found.unsteady), tuple(dict.fromkeys(channels)))

@@ -25,10 +25,9 @@ from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.messages import Blame, Check, Fault, Load, Play, Reply, WorkerConfig
 from evopolicygym.rollout.watchdog import HANG_S
 from evopolicygym.rollout.worker_process import WorkerProcess, bound, start, walls_of
-from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.bwrap import reaching_bwrap
-from evopolicygym.sandbox.confinement.layers import remove_abandoned_layers
-from evopolicygym.sandbox.confinement.simulator_walls import FINDING
+from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.bwrap import PACK_FINDING, bwrap_search_path
+from evopolicygym.sandbox.overlays import remove_abandoned_layers
 from evopolicygym.sandbox.packages import policy_library, versions_of
 from evopolicygym.sandbox.program.started import kill_marked
 
@@ -89,7 +88,7 @@ class LocalExecutor:
         if count <= available and not cores:
             self._claims.extend(claim() for _ in range(count))
         usable = cores or [claimed.core for claimed in self._claims]
-        walls = {FINDING: self._walls.finding} if self._walls else {}
+        walls = {PACK_FINDING: self._walls.finding} if self._walls else {}
         packages = config.policy_packages
         offered = policy_library(packages), versions_of(packages), walls
         for place in range(count):
@@ -183,7 +182,7 @@ class LocalExecutor:
             variables = {
                 **arithmetic.variables(pinned=config.pinned),
                 **temporary_files_in(temporary),
-                **reaching_bwrap(),
+                **bwrap_search_path(),
             }
             process = start(config.spec.pack, theirs.fileno(), self._walls, variables, log)
         self._workers.append(process.pid)

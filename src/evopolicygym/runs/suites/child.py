@@ -45,7 +45,7 @@ class RunOrder:
 
 
 class ProgressPrinter:
-    """Prints how far a run is, from any thread; a suite that is gone is no error."""
+    """Prints how far a run is, from any thread; a suite that is gone is not an error."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

@@ -1,7 +1,7 @@
 """``[cross]`` of a suite: the knobs whose levels are crossed, and the cells that come of it.
 
 A knob is an option in which runs may differ and still be of one experiment, on the same cases: ``core/options.py`` says
-which are. What a cell's runs are is described in ``suite.py``.
+which are. ``suite.py`` plans a cell's runs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,14 +14,14 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.options import AGENT_OPTIONS, COMMON_OPTIONS, Option
 from evopolicygym.runs.config import TABLES_OF, table_of
 
-CROSSABLE = tuple(one for one in (*COMMON_OPTIONS, *AGENT_OPTIONS) if one.is_knob)
+CROSSABLE = tuple(knob for knob in (*COMMON_OPTIONS, *AGENT_OPTIONS) if knob.is_knob)
 """What a suite can cross, each by its name."""
 Levels = Mapping[str, Any]
 """A level of each crossed knob, by the knob's name."""
 CrossTable = table_of(
     "Cross",
     (),
-    **{one.name: (list[TABLES_OF.get(one.name, one.type)] | None, Field(default=None)) for one in CROSSABLE},  # type: ignore[misc]
+    **{knob.name: (list[TABLES_OF.get(knob.name, knob.type)] | None, Field(default=None)) for knob in CROSSABLE},  # type: ignore[misc]
 )
 """``[cross]``: for each knob that is crossed, its levels."""
 
@@ -57,24 +57,24 @@ def refuse_odd_levels(cross: Mapping[str, list[Any]], origin: str) -> None:
 
 def refuse_set_besides(cross: Iterable[str], document: Mapping[str, Any], origin: str) -> None:
     """Raise ``UsageError`` where a knob that is crossed is set for all runs, or for an agent, as well."""
-    crossed = [one for one in CROSSABLE if one.name in set(cross)]
-    for one, where in _set_in(crossed, document):
+    crossed = [knob for knob in CROSSABLE if knob.name in set(cross)]
+    for knob, where in _set_in(crossed, document):
         raise UsageError(
-            f"{origin}: {one.name} is crossed in [cross] and set {where} as well. What works: leave it out there, or "
-            f"out of [cross]; with --cross {one.name}=… other levels are crossed."
+            f"{origin}: {knob.name} is crossed in [cross] and set {where} as well. What works: leave it out there, or "
+            f"out of [cross]; with --cross {knob.name}=… other levels are crossed."
         )
 
 
 def without(document: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return a suite's document without what it says of some knobs, for all runs and for its agents."""
-    given = [one for one in CROSSABLE if one.name in set(names)]
+    given = [knob for knob in CROSSABLE if knob.name in set(names)]
     found = dict(document)
-    for one in given:
-        if one not in AGENT_OPTIONS:
-            found = _less(found, one.tables, one.key)
+    for knob in given:
+        if knob not in AGENT_OPTIONS:
+            found = _less(found, knob.tables, knob.key)
         elif "agents" in found:
-            path = one.in_table.tables
-            found["agents"] = [_less(agent, path, one.key) for agent in found["agents"]]
+            path = knob.in_table.tables
+            found["agents"] = [_less(agent, path, knob.key) for agent in found["agents"]]
     return found
 
 
@@ -88,14 +88,14 @@ def _less(table: Mapping[str, Any], path: Sequence[str], key: str) -> dict[str, 
 
 
 def _set_in(crossed: Iterable[Option], document: Mapping[str, Any]) -> Iterator[tuple[Option, str]]:
-    for one in crossed:
-        path, agents = one.tables, [document]
-        if one in AGENT_OPTIONS:
-            path, agents = one.in_table.tables, document.get("agents") or []
+    for knob in crossed:
+        path, agents = knob.tables, [document]
+        if knob in AGENT_OPTIONS:
+            path, agents = knob.in_table.tables, document.get("agents") or []
         for table in agents:
-            if _holds(table, path, one.key):
+            if _holds(table, path, knob.key):
                 name = table.get("label") or table.get("name")
-                yield one, "for all runs" if table is document else f"for the agent {name!r}"
+                yield knob, "for all runs" if table is document else f"for the agent {name!r}"
 
 
 def _holds(table: Mapping[str, Any], path: Sequence[str], key: str) -> bool:

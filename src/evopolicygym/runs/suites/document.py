@@ -29,7 +29,7 @@ MAY_GROW = ("environments", "agents", "cross", "repeats")
 
 
 @contextmanager
-def held(suite: SuiteConfig) -> Iterator[int]:
+def suite_lock(suite: SuiteConfig) -> Iterator[int]:
     """Hold a suite's lock and keep its document; yield the lock's descriptor.
 
     Raises ``RecordError`` where another process has it, ``UsageError`` where the document says otherwise or
@@ -126,7 +126,7 @@ def joined(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _more_levels(kept: Mapping[str, list[Any]], asked: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
     """Return the levels of both, by knob."""
-    return {name: [*levels, *(one for one in asked[name] if one not in levels)] for name, levels in kept.items()}
+    return {name: [*levels, *(level for level in asked[name] if level not in levels)] for name, levels in kept.items()}
 
 
 def _refuse_other_knobs(kept: Mapping[str, Any], asked: Mapping[str, Any]) -> None:

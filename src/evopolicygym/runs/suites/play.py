@@ -53,7 +53,7 @@ class Suite:
         self.results = dict(results)
         self._lock = lock
         self._shares = shares
-        self._waiting = deque(one for one in results.values() if one.verdict is not PlannedRunVerdict.FINISHED)
+        self._waiting = deque(result for result in results.values() if result.verdict is not PlannedRunVerdict.FINISHED)
         self._processes: list[subprocess.Popen[bytes]] = []
         self._updates: SimpleQueue[tuple[PlannedRun, Update] | Future[None]] = SimpleQueue()
         self._interruptions = 0

@@ -178,7 +178,7 @@ def _reason(record: RunRecord, stop: RunStopped) -> str:
 
 
 def _identities(opened: RunOpened) -> tuple[str, ...]:
-    """Return what a record can be asked for as: its isolation by name, or whichever works, with as much waived."""
+    """Return the identities of a record: its isolation by name, or as auto, with the same features missing."""
     played = Isolation.parse(opened.isolation)
     return tuple(
         _identity(opened.task, opened.agent, opened.seed, opened.split, isolation)
@@ -187,7 +187,7 @@ def _identities(opened: RunOpened) -> tuple[str, ...]:
 
 
 def _planned_identities(run: PlannedRun, alone: Container[str]) -> Iterator[str]:
-    """Yield what records of a run may be known by: a wall that was waived may have been there all the same.
+    """Yield the identities of records of a run: a feature that may be missing may have been there all the same.
 
     A record without a label is of a labelled run, too, where no other of the suite is the same but for its label.
     """

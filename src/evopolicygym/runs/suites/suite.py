@@ -1,6 +1,6 @@
-"""A suite: agents by environments by repeats, as a file or a command asks for them, and the runs that come of it.
+"""A suite: agents by environments by repeats, as a file or a command asks for them, its tasks, and the runs planned.
 
-Which knobs a suite can cross is said in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
+The knobs that a suite can cross are in ``cross.py``; what is kept of a suite on disk, in ``document.py``; how its runs
 are played, in ``play.py``.
 """
 
@@ -28,11 +28,12 @@ from evopolicygym.core.options import (
     flatten_options,
     nest_options,
 )
+from evopolicygym.core.pack import Challenge, Headroom, Pack, PackTask
+from evopolicygym.core.task import Anchor
+from evopolicygym.environments.versions import are_installed
+from evopolicygym.packs.installation import needed
 from evopolicygym.runs.config import EFFORT, RunConfig, agent_of, config_of, decode, merge_tables, read_table, table_of
-from evopolicygym.runs.executor import refuse_program, refuse_unknown
-from evopolicygym.runs.policy_packages import refuse_packages
-from evopolicygym.runs.prices import price_of, unpriced
-from evopolicygym.runs.suites.contents import refuse_missing_packs
+from evopolicygym.runs.preflight import price_of, refuse_packages, refuse_program, refuse_unknown, unpriced
 from evopolicygym.runs.suites.cross import (
     CrossTable,
     Levels,
@@ -42,8 +43,9 @@ from evopolicygym.runs.suites.cross import (
     refuse_set_besides,
     without,
 )
+from evopolicygym.specs import catalog, pack_catalog
 
-ENTRY_OPTIONS = tuple(one.in_table for one in AGENT_OPTIONS)
+ENTRY_OPTIONS = tuple(option.in_table for option in AGENT_OPTIONS)
 """An agent's options as an entry's table holds them."""
 EntryTable = table_of("Entry", ENTRY_OPTIONS)
 """``[[agents]]``: one entry of a suite."""
@@ -111,7 +113,7 @@ def suite_of(document: Mapping[str, Any], origin: str) -> SuiteConfig:
     refuse_set_besides(cross, document, origin)
     return SuiteConfig(
         environments=tuple(table["environments"]),
-        agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, one)) for one in table["agents"]),
+        agents=tuple(cast("AgentOptions", flatten_options(ENTRY_OPTIONS, agent)) for agent in table["agents"]),
         common=cast("CommonOptions", flatten_options(COMMON_OPTIONS, table)),
         repeats=table["repeats"],
         jobs=table["jobs"],
@@ -158,7 +160,7 @@ def plan(suite: SuiteConfig) -> tuple[PlannedRun, ...]:
     ]
     in_a_task = len(runs) // (suite.repeats * len(suite.environments))
     _refuse_twice("environment", [config.task.environment.name for _, _, config, _ in runs[::in_a_task]], suite)
-    return tuple(PlannedRun(number, *one) for number, one in enumerate(runs))
+    return tuple(PlannedRun(number, *item) for number, item in enumerate(runs))
 
 
 def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None = None) -> SuiteConfig:
@@ -171,7 +173,7 @@ def load(asked: str, given: Mapping[str, Any], every: Mapping[str, Any] | None =
     document = merge_tables({"experiment": Path(asked).stem, **in_file}, given)
     if every:
         agents = document.get("agents", [{"name": DEFAULT_AGENT}])
-        entries = [merge_tables(every, one) if isinstance(one, Mapping) else one for one in agents]
+        entries = [merge_tables(every, agent) if isinstance(agent, Mapping) else agent for agent in agents]
         document = {**document, "agents": entries}
     return suite_of(document, str(asked))
 
@@ -196,17 +198,17 @@ def entry(text: str) -> dict[str, str]:
     return {key: value for key, value in found.items() if value}
 
 
-def looked_over(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
+def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     """Return warnings about a suite's agents, before anything of it is written.
 
-    Raises ``UsageError`` where one of ours can't be made as it is asked for, or there is no such isolation level or
+    Raises ``UsageError`` where a built-in agent can't be made as configured, or there is no such isolation or
     executor. An agent from outside is made in the process of its run only: what it does there touches no other.
     """
     planned = tuple(runs)
     for run in planned[:1]:  # they have these in common
         refuse_unknown(run.config)
     tasks = [run.config.task for run in planned]
-    for task in {(one.environment.name, one.policy_packages): one for one in tasks}.values():
+    for task in {(item.environment.name, item.policy_packages): item for item in tasks}.values():
         if task.policy_packages:
             refuse_packages(task)
     configs = {
@@ -261,3 +263,79 @@ def _refuse_twice(kind: str, found: list[str], suite: SuiteConfig) -> None:
         raise UsageError(
             f"The {kind} {twice[0]!r} stands in the suite twice{hint}. To play it more often, use repeats."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteTask:
+    """A task of a suite."""
+
+    name: str
+    id: str
+    """What gymnasium registered."""
+    pack: str
+    """Empty for an environment that has a spec of its own."""
+    max_steps: int | None
+    """None where only its simulator knows the limit."""
+    challenge: Challenge | None
+    random: Anchor | None
+    idle: Anchor | None
+    degenerate: Anchor | None
+    reference: Anchor | None
+    headroom: Headroom | None = None
+
+    @property
+    def zero(self) -> float | None:
+        """The score that stands for 0: the better one of random and idle play; None where neither was measured."""
+        return max((anchor.mean for anchor in (self.random, self.idle) if anchor), default=None)
+
+    def normalised(self, score: float) -> float | None:
+        """Return a score as a share of the way to the best known one; above 1 what is better, None where none is."""
+        if self.headroom is None or self.zero is None:
+            return None
+        return (score - self.zero) / (self.headroom.best_known - self.zero)
+
+
+def suite_task(asked: str) -> SuiteTask:
+    """Return what is known of a task that a suite names; raise ``UnknownName`` where nobody knows it."""
+    if not _has_spec(asked) and (found := pack_catalog.find(asked)):
+        return _of_pack(*found)
+    spec = catalog.load(asked)
+    anchors = spec.random_anchor, spec.idle_anchor, spec.degenerate_anchor, spec.reference_anchor
+    return SuiteTask(spec.name, spec.registered_id, "", spec.max_steps, None, *anchors)
+
+
+def refuse_missing_packs(environments: Iterable[str]) -> None:
+    """Raise ``UsageError`` that names every pack that environments need and that can't be played, with its command."""
+    missing: dict[str, list[str]] = {}
+    for environment in environments:
+        if not _has_spec(environment) and (found := pack_catalog.find(environment)) and (how := _lacking(found[0])):
+            missing.setdefault(how, []).append(found[1].name)
+    if missing:
+        what = "a pack that is" if len(missing) == 1 else f"{len(missing)} packs that are"
+        lines = [f"  {how}   for {', '.join(tasks)}\n" for how, tasks in missing.items()]
+        raise UsageError(
+            f"The suite needs {what} not installed, so nothing was played. What installs:\n{''.join(lines)}"
+            f"--environment NAME, which may be given several times, plays a part of the suite."
+        )
+
+
+def _lacking(pack: Pack) -> str:
+    """Return what has to be typed for a pack to be played; empty where it can be."""
+    if pack.is_beside_us:
+        return "" if are_installed(pack.packages) else f"pip install 'evopolicygym[{pack.extra}]'"
+    try:
+        needed(pack)
+    except UsageError:
+        return f"evopolicygym packs install {pack.name}   ({pack.size_mb} MB)"
+    return ""
+
+
+def _has_spec(asked: str) -> bool:
+    return asked.endswith(".toml") or asked in catalog.names()
+
+
+def _of_pack(pack: Pack, task: PackTask) -> SuiteTask:
+    found = task.anchors
+    steps = task.max_steps or (found.max_steps if found else None)
+    anchors = (found.random, found.idle, found.degenerate, found.reference) if found else (None,) * 4
+    return SuiteTask(task.name, task.id, pack.name, steps, task.challenge, *anchors, headroom=task.headroom)

@@ -18,6 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from evopolicygym.core.errors import SandboxError
+from evopolicygym.sandbox import cgroup
 from evopolicygym.sandbox.backends.process import (
     GROUP,
     PLAINLY,
@@ -26,34 +27,44 @@ from evopolicygym.sandbox.backends.process import (
     threads_finding,
     zygote_arguments,
 )
-from evopolicygym.sandbox.base import WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
-from evopolicygym.sandbox.confinement.cgroup import ControlGroup
-from evopolicygym.sandbox.confinement.host_user import namespaces, user_of, users_finding
-from evopolicygym.sandbox.confinement.layers import Layers
-from evopolicygym.sandbox.confinement.limits import counts_by_namespace
-from evopolicygym.sandbox.confinement.overlays import files_finding, own_devices, why_shared
-from evopolicygym.sandbox.confinement.resident import keep, pages_finding
-from evopolicygym.sandbox.confinement.seccomp import seccomp_finding
-from evopolicygym.sandbox.confinement.walls import Wall
-from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.host import library_directories, python_program
-from evopolicygym.sandbox.policy_view import DEVICES, PACKAGES, POLICY, PYTHON, RUNTIME, links, seen_files, view
-from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.base import Guarantee, ProgramSandbox, SandboxFeature, WorkerDirectory, ZygoteView
+from evopolicygym.sandbox.bwrap import bwrap, encode_arguments, memory_file, namespaces, sandbox_user, users_finding
+from evopolicygym.sandbox.cgroup import ControlGroup
+from evopolicygym.sandbox.host import (
+    PACKAGE_DIRECTORIES,
+    PolicyLibrary,
+    PolicyPython,
+    libraries_of,
+    library_directories,
+    needed_libraries,
+    python_program,
+)
+from evopolicygym.sandbox.limits import counts_by_namespace
+from evopolicygym.sandbox.overlays import (
+    Layers,
+    Overlays,
+    files_finding,
+    keep_in_memory,
+    own_devices,
+    pages_finding,
+    why_shared,
+)
 from evopolicygym.sandbox.program.enclosed import EnclosedPrograms
+from evopolicygym.sandbox.seccomp import seccomp_finding
 
 OWN_PID_NAMESPACE = ("--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETPCAP")
 """What a zygote keeps: to have a namespace of process numbers and count in it, and to leave none of this to a child."""
 LAST_NUMBER = "/proc/sys/kernel/ns_last_pid"
-"""The kernel's setting from which it counts on, in the namespace of whoever writes it."""
+"""The kernel's setting from which it counts on, in the namespace of the process that writes it."""
+PYTHON, RUNTIME, PACKAGES, POLICY = "/usr/bin/python3", "/usr/lib/runtime", "/usr/lib/packages", "/policy"
+DEVICES = ("/dev/null", "/dev/urandom")
 
 
 class Backend:
     """Policies behind namespaces, and all that ``process`` gives up besides."""
 
     guarantees = frozenset(Guarantee)
-    walls = frozenset({Wall.SECCOMP})
+    walls = frozenset({SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Try bubblewrap on nothing; raise ``SandboxError`` with its own words where it can't work here."""
@@ -91,7 +102,7 @@ class Backend:
         self, ground: WorkerDirectory, layers: Layers | None, control: int, environment: Mapping[str, str]
     ) -> ZygoteView:
         copies = not _why_numbers_count(bwrap())
-        words = [*view(ground, layers, shows_checkpoint=not copies)]
+        words = [*policy_view(ground, layers, shows_checkpoint=not copies)]
         for name, value in {**environment, "PYTHONPATH": f"{RUNTIME}:{PACKAGES}"}.items():
             words += ["--setenv", name, value]
         group = cgroup.make(THREADS) if _counted_by() == GROUP else None
@@ -102,7 +113,7 @@ class Backend:
                 arguments = [*PLAINLY, "-m", "guest.isolated_zygote", str(control), str(last)]
                 process = _started(ground, [*words, *OWN_PID_NAMESPACE], arguments, group, control, last)
         if layers is not None:
-            keep(seen_files(ground.library))  # while the zygote gets ready
+            keep_in_memory(seen_files(ground.library))  # while the zygote gets ready
         readable = ("/usr", "/lib", "/lib64", POLICY, *DEVICES)
         given_up = confinement(ground.limits, readable)
         if counts_by_namespace():
@@ -128,8 +139,8 @@ def _started(
     ground: WorkerDirectory, words: Iterable[str], arguments: Iterable[str], group: ControlGroup | None, *inherited: int
 ) -> "subprocess.Popen[bytes]":
     """Start a Python in a sandbox that these words lay out."""
-    with namespaces(user_of(ground.root)) as (kinds, needed):
-        laid_out = in_memory(as_arguments((*kinds, *words)))
+    with namespaces(sandbox_user(ground.root)) as (kinds, needed):
+        laid_out = memory_file(encode_arguments((*kinds, *words)))
         line = [bwrap(), "--args", str(laid_out), "--", PYTHON, *arguments]
         try:
             return subprocess.Popen(
@@ -145,7 +156,7 @@ def _started(
 
 def _tried(*words: str, inherited: Iterable[int] = ()) -> "subprocess.CompletedProcess[str]":
     """Run something in a sandbox, to its end."""
-    with namespaces(user_of(Path(os.devnull))) as (kinds, needed):
+    with namespaces(sandbox_user(Path(os.devnull))) as (kinds, needed):
         return subprocess.run(
             [bwrap(), *kinds, *words],
             capture_output=True,
@@ -186,3 +197,116 @@ def _this_python() -> Iterator[str]:
     for place in sorted({*library_directories(), sys.base_prefix, sys.base_exec_prefix}):
         yield from ("--ro-bind", place, place)
     yield from links()
+
+
+def policy_view(ground: WorkerDirectory, layers: Layers | None, *, shows_checkpoint: bool) -> Iterator[str]:
+    """Yield the words that lay out what a zygote sees, as files of its own where there are layers.
+
+    It may copy the checkpoint itself to where policies find it.
+    """
+    checkpoint = ("--ro-bind", str(ground.policy), POLICY) if shows_checkpoint else ("--dir", POLICY)
+    if layers is None:
+        yield from _shared_view(ground, checkpoint)
+        return
+    overlays = Overlays(layers)
+    yield from _own_machine(overlays, ground.library)
+    for name, path in ground.library.paths.items():
+        yield from overlays.shown(str(path), f"{PACKAGES}/{name}")
+    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    yield from checkpoint
+    yield from overlays.devices([Path(device).name for device in DEVICES])
+    yield from ("--remount-ro", "/", "--chdir", POLICY)
+
+
+def seen_files(library: PolicyLibrary) -> Iterator[str]:
+    """Yield the files and directories of the machine that policies read from."""
+    yield from (str(path) for path in library.paths.values())
+    yield from library.python.standard_library
+    names = _needed_by(library.python, tuple(library.paths.values()))
+    for root in library_directories():
+        yield from (place for name in names if os.path.isfile(place := f"{root}/{name}"))  # noqa: PTH113 - as text
+
+
+def _own_machine(overlays: Overlays, library: PolicyLibrary) -> Iterator[str]:
+    """Yield the words for an interpreter with its standard library, in overlays."""
+    python = library.python
+    needed = _needed_by(python, tuple(library.paths.values()))
+    laid_later = (_standard_library(python), RUNTIME, PACKAGES)
+    for root in library_directories():
+        inside = [str(Path(place).relative_to(root)) for place in laid_later if Path(place).is_relative_to(root)]
+        kept = needed | {place.partition("/")[0] for place in inside}
+        with os.scandir(root) as entries:
+            hidden = [entry.name for entry in entries if entry.name not in kept]
+        yield from overlays.words(root, root, {".": hidden}, inside)
+    yield from links()
+    *below, first = dict.fromkeys(str(Path(entry).parent) for entry in python.standard_library)
+    hidden_parts = [
+        name for name in PACKAGE_DIRECTORIES if any((Path(root) / name).exists() for root in (*below, first))
+    ]
+    yield from overlays.words(first, _standard_library(python), {".": hidden_parts}, below=below)
+    for library_file in python.bundled_libraries:
+        yield from overlays.copied(library_file, _found_first(Path(library_file).name))
+    yield from overlays.copied(python.program, PYTHON)
+
+
+def _standard_library(python: PolicyPython) -> str:
+    """Return where a policy sees its Python's standard library."""
+    return f"/usr/{sys.platlibdir}/python{python.version}"
+
+
+@cache
+def _needed_by(python: PolicyPython, packages: tuple[Path, ...]) -> frozenset[str]:
+    """Return the names of the system's libraries that Python, its standard library and some packages need."""
+    parts = (*map(Path, python.standard_library), *map(Path, python.bundled_libraries), *packages)
+    files = (Path(python.program), *(file for part in parts for file in libraries_of(part)))
+    bundled = {Path(path).name for path in python.bundled_libraries}
+    return needed_libraries(files, library_directories()) | bundled
+
+
+def _shared_view(ground: WorkerDirectory, checkpoint: tuple[str, ...]) -> Iterator[str]:
+    """Yield the same words where files are the machine's own."""
+    yield from _machine(ground.library.python)
+    for name, path in ground.library.paths.items():
+        yield from ("--ro-bind", str(path), f"{PACKAGES}/{name}")
+    yield from ("--ro-bind", str(ground.runtime), RUNTIME)
+    yield from checkpoint
+    for device in DEVICES:
+        yield from ("--dev-bind", device, device)
+    for place in (*_other_pythons(), "/"):
+        yield from ("--remount-ro", place)
+    yield from ("--chdir", POLICY)
+
+
+def _machine(python: PolicyPython) -> Iterator[str]:
+    """Yield the words for an interpreter with its standard library."""
+    for root in library_directories():
+        yield from ("--ro-bind", root, root)
+    for place in _other_pythons():
+        yield from ("--tmpfs", place)
+    yield from links()
+    for entry in python.standard_library:
+        yield from ("--ro-bind", entry, f"{_standard_library(python)}/{Path(entry).name}")
+    for library in python.bundled_libraries:
+        yield from ("--ro-bind", library, _found_first(Path(library).name))
+    yield from ("--ro-bind", python.program, PYTHON)
+
+
+def _found_first(name: str) -> str:
+    """Return where a shared library of this name is looked for first: over the system's own, where there is one."""
+    for place in (Path(root, name) for root in library_directories()):
+        if place.exists() and (real := place.resolve()).is_relative_to(place.parent):
+            return str(real)
+    return f"/usr/lib/{name}"
+
+
+def _other_pythons() -> list[str]:
+    return [str(python) for root in library_directories() for python in sorted(Path(root).glob("python3*"))]
+
+
+def links() -> Iterator[str]:
+    """Yield the words for ``/lib`` and ``/lib64``, where programs look for their loader."""
+    for link in ("/lib", "/lib64"):
+        if Path(link).is_symlink():
+            yield from ("--symlink", str(Path(link).readlink()), link)
+        elif Path(link).is_dir():
+            yield from ("--ro-bind", link, link)

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 
 from evopolicygym.sandbox.backends.process import spawn
-from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement.walls import Wall
-from evopolicygym.sandbox.guarantee import Guarantee
-from evopolicygym.sandbox.program.contract import ProgramSandbox
+from evopolicygym.sandbox.base import (
+    Confinement,
+    Guarantee,
+    ProgramSandbox,
+    SandboxFeature,
+    WorkerDirectory,
+    ZygoteView,
+)
 from evopolicygym.sandbox.program.plain import PlainPrograms
 
 
@@ -14,7 +18,7 @@ class Backend:
     """Policies in a plain process, for one's own code on one's own machine."""
 
     guarantees: frozenset[Guarantee] = frozenset()
-    walls: frozenset[Wall] = frozenset()
+    walls: frozenset[SandboxFeature] = frozenset()
 
     def findings(self) -> Mapping[str, str]:
         """Say that nothing is enforced."""

@@ -10,16 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evopolicygym.core.task import Limits
-from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
-from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.cgroup import ControlGroup
-from evopolicygym.sandbox.confinement.permitted import OPEN_FILES, OWN_PROCESS
-from evopolicygym.sandbox.confinement.seccomp import policy_filter, seccomp_finding
-from evopolicygym.sandbox.confinement.walls import Wall
-from evopolicygym.sandbox.guarantee import Guarantee
+from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.base import (
+    Confinement,
+    Guarantee,
+    ProgramSandbox,
+    SandboxFeature,
+    WorkerDirectory,
+    ZygoteView,
+)
+from evopolicygym.sandbox.cgroup import ControlGroup
 from evopolicygym.sandbox.host import library_directories
-from evopolicygym.sandbox.program.contract import ProgramSandbox
 from evopolicygym.sandbox.program.plain import PlainPrograms
+from evopolicygym.sandbox.seccomp import OPEN_FILES, OWN_PROCESS, policy_filter, seccomp_finding
 
 MEBIBYTE = 1 << 20
 GROUP = "a control group"
@@ -41,7 +44,7 @@ class Backend:
         Guarantee.FILES_PRIVATE,
         Guarantee.PROGRAM_ENCLOSED,
     }
-    walls = frozenset({Wall.LANDLOCK, Wall.SECCOMP})
+    walls = frozenset({SandboxFeature.LANDLOCK, SandboxFeature.SECCOMP})
 
     def findings(self) -> Mapping[str, str]:
         """Return what the kernel and libseccomp offer here."""

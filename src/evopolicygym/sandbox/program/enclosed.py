@@ -1,7 +1,7 @@
 """An agent's program in namespaces of its own, with loopback only.
 
 What it reaches beyond is reached through endpoints: listening sockets that are made inside the sandbox's network and
-passed out, so nothing of ours runs beside the program. What it sees is described in ``view.py``.
+passed out, so nothing of this package runs beside the program. ``view.py`` lays out what it sees.
 """
 
 import contextlib
@@ -16,20 +16,31 @@ from pathlib import Path
 
 from evopolicygym.core.agent import NOTES, SYSTEM, AgentLimits
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.bwrap import as_arguments, bwrap, in_memory
-from evopolicygym.sandbox.confinement.cgroup import ControlGroup
-from evopolicygym.sandbox.confinement.host_user import give, namespaces, user_of, users_finding
-from evopolicygym.sandbox.confinement.layers import Layers
-from evopolicygym.sandbox.confinement.limits import findings, of_this_machine, resource_limits
-from evopolicygym.sandbox.confinement.overlays import Overlays, bound_in, files_finding, why_shared
-from evopolicygym.sandbox.confinement.seccomp import agent_filter
-from evopolicygym.sandbox.confinement.watch import MEBIBYTE, Crowd, Watch
+from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.base import Program, Serve
+from evopolicygym.sandbox.bwrap import (
+    bwrap,
+    change_owner,
+    encode_arguments,
+    memory_file,
+    namespaces,
+    sandbox_user,
+    users_finding,
+)
+from evopolicygym.sandbox.cgroup import ControlGroup
+from evopolicygym.sandbox.limits import MEBIBYTE, ProcessGroup, Watch, fit_to_machine, limit_findings, resource_limits
+from evopolicygym.sandbox.overlays import Layers, Overlays, bound_in, files_finding, why_shared
 from evopolicygym.sandbox.program import view
-from evopolicygym.sandbox.program.contract import Program, Serve
-from evopolicygym.sandbox.program.handshake import ended_unless_made, orders, received, stub
-from evopolicygym.sandbox.program.started import GONE_S, StartedProgram
+from evopolicygym.sandbox.program.started import (
+    GONE_S,
+    StartedProgram,
+    finish_handshake,
+    killed_on_failure,
+    stub_arguments,
+    stub_orders,
+)
 from evopolicygym.sandbox.program.view import ACCOUNTS, python_of, search_path
+from evopolicygym.sandbox.seccomp import agent_filter
 from evopolicygym.sandbox.simulators import hidden_modules, names_of
 
 MOST_PYTHONS = 64
@@ -40,7 +51,7 @@ MOST_NAMED = 8
 
 @dataclass(frozen=True, slots=True)
 class EnclosedPrograms:
-    """Starts programs in namespaces, as ``contract.ProgramSandbox`` has it."""
+    """Starts programs in namespaces, as ``base.ProgramSandbox`` has it."""
 
     @property
     def python(self) -> str:
@@ -81,14 +92,14 @@ def enclosed(
 
     Raises ``SandboxError`` where the namespaces can't be made, or don't hold what they should.
     """
-    limits = of_this_machine(limits)
+    limits = fit_to_machine(limits)
     group = cgroup.make(limits.processes, limits.memory_mb)
     ours, theirs = socket.socketpair()
     information, informed = os.pipe()
     modules, bytes_each = hidden_modules(simulators), limits.scratch_mb * MEBIBYTE
     sizes = (place for place in (*view.SCRATCH, view.SHARED_MEMORY) if home is None or place != view.HOME)
-    inner = [_python(), *stub(orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
-    user = user_of(workspace)
+    inner = [_python(), *stub_arguments(stub_orders(theirs, endpoints, resource_limits(limits), sizes)), *command]
+    user = sandbox_user(workspace)
     if user is not None:
         _hand_over(workspace, home, user)
     layers = _layers()
@@ -101,10 +112,12 @@ def enclosed(
             finally:
                 os.close(informed)
             theirs.close()
-            with ended_unless_made(process):
+            with killed_on_failure(process):
                 child = int(json.loads(said.read())["child-pid"])
                 init = os.pidfd_open(child)
-                held = received(ours, list(endpoints.values()), lambda found: findings(found, limits, group))
+                held = finish_handshake(
+                    ours, list(endpoints.values()), lambda found: limit_findings(found, limits, group)
+                )
         own = (workspace.absolute(), *((layers.directory,) if layers else ()))
         held = {**held, "user": users_finding(), "program's files": _files_finding(seen, own)}
     except BaseException:
@@ -115,7 +128,7 @@ def enclosed(
         raise
     if home is not None:
         held = {**held, "home": f"{limits.scratch_mb} MiB and {limits.system_files} entries, looked at from outside"}
-    watch = Watch(workspace, limits, None if group else Crowd(first=f"/proc/{child}"), home)
+    watch = Watch(workspace, limits, None if group else ProcessGroup(first=f"/proc/{child}"), home)
     return StartedProgram(process, child, init, b"", watch, group, held, layers)
 
 
@@ -137,7 +150,7 @@ def preflight(
     python = python_of(command)
     modules = hidden_modules(simulators)
     searched = view.searched(command, modules)
-    pythons = [*([python] if python else []), *(one for found in searched.values() for one in found.pythons)]
+    pythons = [*([python] if python else []), *(item for found in searched.values() for item in found.pythons)]
     names = names_of(modules)
     inner = [_python(), "-I", "-c", script, ",".join(names), paths, command[0], *pythons[:MOST_PYTHONS]]
     size = AgentLimits().scratch_mb * MEBIBYTE
@@ -145,7 +158,7 @@ def preflight(
         layers = _layers()
         overlays = Overlays(stack.enter_context(contextlib.closing(layers))) if layers else None
         seen = [*view.words(workspace.absolute(), command, size, None, modules, packages, overlays)]
-        process = stack.enter_context(_bwrap(user_of(workspace), seen, inner, (), None))
+        process = stack.enter_context(_bwrap(sandbox_user(workspace), seen, inner, (), None))
         output, _ = process.communicate()
     if process.returncode:
         said = output.decode("utf-8", "replace").strip()[-500:]
@@ -184,7 +197,7 @@ def _hand_over(workspace: Path, home: Path | None, user: int) -> None:
     """Make a program's own directories those of its user on the host, and the rest of its workspace readable to it."""
     own = [place for name in (SYSTEM, NOTES) if (place := workspace / name).is_dir()]
     for place in (*own, *([] if home is None else [home])):
-        give(place, user)
+        change_owner(place, user)
     for place in (workspace, *workspace.iterdir()):
         if place not in own and not place.is_symlink():
             place.chmod(place.stat().st_mode | (0o555 if place.is_dir() else 0o444))
@@ -193,11 +206,11 @@ def _hand_over(workspace: Path, home: Path | None, user: int) -> None:
 def _bwrap(
     user: int | None, seen: Iterable[str], inner: Sequence[str], inherited: Sequence[int], group: ControlGroup | None
 ) -> "subprocess.Popen[bytes]":
-    """Start a command line of ours as a user of the host, in the view that these words lay out."""
+    """Start a command line of this package as a user of the host, in the view that these words lay out."""
     with contextlib.ExitStack() as stack:
 
         def kept(data: bytes) -> int:
-            descriptor = in_memory(data)
+            descriptor = memory_file(data)
             stack.callback(os.close, descriptor)
             return descriptor
 
@@ -210,7 +223,7 @@ def _bwrap(
         if rules := agent_filter():
             passed.append(kept(rules))
             laid += ["--seccomp", str(passed[-1])]
-        passed.append(kept(as_arguments((*kinds, *laid))))
+        passed.append(kept(encode_arguments((*kinds, *laid))))
         line = ["bwrap", "--args", str(passed[-1]), "--", *inner]  # by name: where it lies isn't shown inside
         return subprocess.Popen(
             group.joined_by(bwrap(), line) if group else line,

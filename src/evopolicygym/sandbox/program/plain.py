@@ -15,19 +15,23 @@ from pathlib import Path
 
 from evopolicygym.core.agent import AgentLimits
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.base import Confinement
-from evopolicygym.sandbox.confinement import cgroup
-from evopolicygym.sandbox.confinement.limits import findings, of_this_machine, resource_limits
-from evopolicygym.sandbox.confinement.seccomp import agent_filter
-from evopolicygym.sandbox.confinement.watch import Crowd, Watch
-from evopolicygym.sandbox.program.contract import Program, Serve
-from evopolicygym.sandbox.program.handshake import ended_unless_made, orders, received, stub
-from evopolicygym.sandbox.program.started import GONE_S, StartedProgram
+from evopolicygym.sandbox import cgroup
+from evopolicygym.sandbox.base import Confinement, Program, Serve
+from evopolicygym.sandbox.limits import ProcessGroup, Watch, fit_to_machine, limit_findings, resource_limits
+from evopolicygym.sandbox.program.started import (
+    GONE_S,
+    StartedProgram,
+    finish_handshake,
+    killed_on_failure,
+    stub_arguments,
+    stub_orders,
+)
+from evopolicygym.sandbox.seccomp import agent_filter
 
 
 @dataclass(frozen=True, slots=True)
 class PlainPrograms:
-    """Starts programs beside us, as ``contract.ProgramSandbox`` has it; the host's files and network are theirs."""
+    """Starts programs beside us, as ``base.ProgramSandbox`` has it; the host's files and network are theirs."""
 
     confined: bool
     """Whether a program has no privileges, and limits as in a sandbox."""
@@ -68,7 +72,7 @@ def plain(
     environment = {**kept, **({"HOME": str(home)} if home else {}), **addresses}
     mark = next((f"{name}={address}" for name, address in addresses.items()), "").encode()
     if confined:
-        return _confined(command, workspace, environment, mark, of_this_machine(limits), home)
+        return _confined(command, workspace, environment, mark, fit_to_machine(limits), home)
     try:
         process = _by_itself(command, workspace, environment)
     except OSError as error:
@@ -91,23 +95,23 @@ def _confined(
     ours, theirs = socket.socketpair()
     given_up = Confinement(seccomp=(agent_filter() or b"").hex(), unprivileged=True)
     asked = {
-        **orders(theirs, (), resource_limits(limits, namespaced=False), ()),
+        **stub_orders(theirs, (), resource_limits(limits, namespaced=False), ()),
         "confinement": asdict(given_up),
         "lockdown": str(files("evopolicygym.rollout.guest") / "lockdown.py"),
     }
-    line = [sys.executable, *stub(asked), *command]
+    line = [sys.executable, *stub_arguments(asked), *command]
     try:
         with ours, theirs:
             joining = group.joined_by(line[0], line) if group else line
             process = _by_itself(joining, workspace, environment, theirs.fileno())
             theirs.close()
-            with ended_unless_made(process):
-                held = received(ours, (), lambda held: findings(held, limits, group, namespaced=False))
+            with killed_on_failure(process):
+                held = finish_handshake(ours, (), lambda held: limit_findings(held, limits, group, namespaced=False))
     except BaseException:
         if group:
             group.remove(GONE_S)
         raise
-    watch = Watch(workspace, limits, None if group else Crowd(mark=mark), home)
+    watch = Watch(workspace, limits, None if group else ProcessGroup(mark=mark), home)
     return StartedProgram(process, process.pid, None, mark, watch, group, held)
 
 

@@ -1,4 +1,4 @@
-"""A workplace that stays: commands are executed in it, one after another or at once, while whoever opened it goes on.
+"""A workplace that stays: commands are executed in it, one after another or at once, while its caller goes on.
 
     with StandingWorkplace(program_sandbox(isolation), program, endpoints) as workplace:
         done = workplace.execute(["bash", "-c", "./judge info"], limit_s=60.0)  # waits; what is printed is kept
@@ -7,8 +7,8 @@
         shell.wait()
 
 What the commands share is what one program of an agent's would have: ``/workspace``, a home, ``/tmp``, the judge's
-address, the limits, and all of them are gone when the workplace is left. ``agents/kit/run_workplace.py`` opens the one
-of a run's agent. How a command is started inside is described in ``inside/execute.py``.
+address, the limits, and all of them are gone when the workplace is left. ``agents/kit/program.py`` opens the one
+of a run's agent. ``inside/execute.py`` starts commands inside.
 """
 
 import base64
@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Self
 
 from evopolicygym.core import strict_json
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.program.contract import Program, ProgramSandbox, RunningProgram, Serve
+from evopolicygym.sandbox.base import Program, ProgramSandbox, RunningProgram, Serve
 
 EXECUTE_PORT = 8702
 """Where commands come from, inside a sandbox that has a network of its own."""
@@ -204,9 +204,9 @@ class StandingWorkplace:
         """Whether it is over: every further command would raise ``WorkplaceLost``."""
         return self._lost.is_set()
 
-    def over(self) -> str:
+    def limit_exceeded(self) -> str:
         """Return in a sentence which limit the commands passed together; empty where none. Ask a few times a second."""
-        return self._running.over() if self._running else ""
+        return self._running.limit_exceeded() if self._running else ""
 
     def start(
         self,
@@ -333,7 +333,7 @@ class StandingWorkplace:
         self._lost.set()
         running, self._running = self._running, None
         if running is not None:
-            running.leave(0.0)
+            running.terminate(0.0)
             if running.process.stdout is not None:
                 running.process.stdout.close()
         if self._channel is not None:

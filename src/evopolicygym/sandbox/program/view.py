@@ -1,9 +1,10 @@
 """What an agent's program sees of this machine: the words for bwrap that lay it out.
 
 Its workspace, a system with a Python, what its command names by absolute path; no simulator, nothing else of the host.
-How it is started and stopped is described in ``enclosed.py``.
+``enclosed.py`` starts and stops it.
 """
 
+import ast
 import os
 import platform
 import shutil
@@ -14,10 +15,9 @@ from pathlib import Path
 
 from evopolicygym.core.agent import NOTES, SYSTEM
 from evopolicygym.core.errors import SandboxError
-from evopolicygym.sandbox.confinement.overlays import DEVICES, Overlays, why_shared
 from evopolicygym.sandbox.host import python_program
+from evopolicygym.sandbox.overlays import DEVICES, Overlays, why_shared
 from evopolicygym.sandbox.packages import policy_library
-from evopolicygym.sandbox.program.script_modules import modules_beside
 from evopolicygym.sandbox.simulators import SimulatorPlaces, first_of, hidden_modules, is_one, search
 
 WORKSPACE, HOME = "/workspace", "/home/agent"
@@ -47,6 +47,8 @@ LARGEST_COPY = 64 << 20
 MOST_LAID_OUT = 2000
 """Entries of directories that are laid out again; bwrap takes no more than 9000 words."""
 SHARED_MEMORY, SHARED_MEMORY_BYTES = "/dev/shm", 256 << 20  # noqa: S108 - as above
+MOST_FILES, MOST_BYTES = 500, 1 << 20
+"""The most modules that are found beside a script, and the largest file whose imports are read."""
 
 
 def words(
@@ -339,3 +341,40 @@ def _emptied(entry: "os.DirEntry[str]") -> tuple[str, ...]:
 
 def _system_has_python() -> bool:
     return any(os.access(f"{place}/python3", os.X_OK) for place in PATH)
+
+
+def modules_beside(command: Sequence[str]) -> tuple[Path, ...]:
+    """Return the files and packages beside a command's Python scripts that these import, by one another too.
+
+    A script is a file that the command names by absolute path and that ends in ``.py``. Imports inside functions count;
+    a module that is imported by a computed name does not.
+    """
+    found: dict[Path, None] = {}
+    for script in (Path(word) for word in command if word.endswith(".py") and Path(word).is_absolute()):
+        waiting = [script]
+        while waiting and len(found) < MOST_FILES:
+            for name in _imported_names(waiting.pop()):
+                for module in (script.with_name(f"{name}.py"), script.with_name(name)):
+                    if module == script or module in found:
+                        continue
+                    if module.is_file():
+                        waiting.append(module)
+                    elif (module / "__init__.py").is_file():
+                        waiting += sorted(module.rglob("*.py"))[:MOST_FILES]
+                    else:
+                        continue
+                    found[module] = None
+    return tuple(found)
+
+
+def _imported_names(file: Path) -> Iterator[str]:
+    """Yield the top-level names that a file imports; none of one that can't be read."""
+    try:
+        tree = ast.parse(file.read_bytes()) if file.stat().st_size <= MOST_BYTES else ast.Module([], [])
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]

@@ -15,8 +15,8 @@ from evopolicygym.core import strict_json
 from evopolicygym.core.agent import AgentLimits, JudgeEndpoint, Workspace
 from evopolicygym.core.errors import AgentError, EvoPolicyGymError, SandboxError
 from evopolicygym.core.places import state_directory
+from evopolicygym.sandbox.base import JUDGE_PORT, Program, RunningProgram
 from evopolicygym.sandbox.levels import program_sandbox
-from evopolicygym.sandbox.program.contract import JUDGE_PORT, Program, RunningProgram
 
 COMMAND_S = 300.0
 """The longest that a command may run."""
@@ -73,7 +73,7 @@ class BashSession:
         """Wait; raise ``StopRequested`` where the agent is to stop, ``SandboxTerminated`` where a limit is passed."""
         if self._stop.wait(seconds):
             raise StopRequested("The agent was asked to stop.")
-        if self._program is not None and (over := self._program.over()):
+        if self._program is not None and (over := self._program.limit_exceeded()):
             raise SandboxTerminated(f"the agent's commands were ended: {over}")
 
     def _exchange(self, line: bytes) -> Mapping[str, object]:
@@ -149,6 +149,6 @@ class BashSession:
         if channel is not None:
             channel.close()
         if program is not None:
-            program.leave(0.0)
+            program.terminate(0.0)
             if program.process.stdout is not None:
                 program.process.stdout.close()

@@ -1,7 +1,7 @@
 """The library's two ways out of its process: a question to the model, and a candidate to evaluate.
 
 OpenEvolve takes this file as its evaluation file, and ``Client`` as its model. A candidate is read as text here and
-sent on: it never runs on this side. What comes of it is described in ``agents/builtin/openevolve.py``.
+sent on: it never runs on this side. ``agents/builtin/openevolve.py`` answers.
 """
 
 import json

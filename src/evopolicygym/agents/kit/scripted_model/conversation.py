@@ -1,7 +1,7 @@
 """What a scripted model does in a conversation with a tool: shell commands and sayings, in four formats, streamed.
 
 Which step comes next is read from the conversation itself. So a conversation that is resumed goes on where it
-was, and one that is begun anew begins anew. How it is served is described in ``server.py``.
+was, and one that is begun anew begins anew. ``server.py`` serves it.
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.agents.kit.scripted_model.answers import Json, Reply, is_streamed, pieces
+from evopolicygym.agents.kit.scripted_model.server import Json, Reply, answer_pieces, is_streamed
 
 SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command", "Shell", "execute_command")
 """What tools call their shell."""
@@ -52,13 +52,13 @@ class Script:
         tools = style.tools(body) if style else {}
         shell = next((name for name in SHELLS if name in tools), None)
         if style is None or shell is None:
-            yield from pieces(path, body, reply)
+            yield from answer_pieces(path, body, reply)
             return
         place = _done(style.conversation(body), self._says)
         self.places.append(place)
         step = self._steps[min(place, len(self._steps) - 1)]
         if isinstance(step, Say):
-            yield from pieces(path, body, Reply(step.text, identity=_identity(body)))
+            yield from answer_pieces(path, body, Reply(step.text, identity=_identity(body)))
             return
         documents = style.call(body, shell, _arguments(step.command, tools[shell]))
         if not is_streamed(path, body):
@@ -112,7 +112,7 @@ def _text(content: Any) -> str:  # noqa: ANN401 - of whichever form a format has
 def _whole(path: str, body: Json) -> Json:
     """Return the plain answer in a format, as a frame for others."""
     unstreamed = {name: value for name, value in body.items() if name != "stream"}
-    document: Json = json.loads(next(pieces(path, unstreamed, Reply("", identity=_identity(body)))))
+    document: Json = json.loads(next(answer_pieces(path, unstreamed, Reply("", identity=_identity(body)))))
     return document
 
 
@@ -210,8 +210,8 @@ def _messages_call(body: Json, name: str, arguments: Json) -> list[Json]:
 
 
 def _gemini_tools(body: Json) -> dict[str, Json]:
-    declared = [one for tool in body.get("tools") or () for one in tool.get("functionDeclarations") or ()]
-    return {one["name"]: one.get("parametersJsonSchema") or one.get("parameters") or {} for one in declared}
+    declared = [item for tool in body.get("tools") or () for item in tool.get("functionDeclarations") or ()]
+    return {item["name"]: item.get("parametersJsonSchema") or item.get("parameters") or {} for item in declared}
 
 
 def _gemini_conversation(body: Json) -> Iterator[str | None]:

@@ -1,22 +1,170 @@
 """A model server on loopback that says what it is given to say: for trying an agent without a model and without a key.
 
-Nothing of it is a mock: it is a server of its own. What its answers look like is described in ``answers.py``,
-and what it has a tool do in ``conversation.py``.
+It is a server of its own, which answers in the four formats that the model proxy passes, whole or as a stream's events.
+Tokens are not counted: usage is the same whatever was asked. ``conversation.py`` has a tool run shell commands.
 """
 
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
+from typing import Any, Self
 
-from evopolicygym.agents.kit.scripted_model.answers import Json, Reply, is_streamed, pieces
-
+Json = dict[str, Any]
+INPUT, CACHED, OUTPUT, REASONING = 1000, 400, 50, 10
+"""Tokens that every generation says that it took."""
 DEADLINE_S = 60.0
 """The longest that the server hangs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How one request is answered; by default with a text, and whole."""
+
+    text: str = "All is well."
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    """Sent as it is, in place of an answer in the request's format."""
+    tell_usage: bool = True
+    identity: str = "1"
+    """What tells this answer from others of its conversation."""
+    hang: str = ""
+    """Where the server stops until it is released or left: ``before`` it answers, or ``between`` two pieces."""
+    cut: bool = False
+    """Whether the connection is dropped halfway through the answer."""
+
+
+def answer_pieces(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
+    """Yield an answer in the format that a path speaks: the events of a stream, or the whole as one piece."""
+    model, text = str(body.get("model", "scripted")), reply.text
+    if path.endswith("/responses"):
+        documents = _responses(model, text, reply, streamed=bool(body.get("stream")))
+    elif path.endswith("/chat/completions"):
+        documents = _chat(model, text, reply, body)
+    elif path.endswith("/messages"):
+        documents = _messages(model, text, reply, streamed=bool(body.get("stream")))
+    elif path.endswith("Content"):
+        documents = _gemini(text, reply, streamed=":stream" in path)
+    elif path.endswith(("count_tokens", "input_tokens")):
+        documents = [{"input_tokens": INPUT}]
+    elif path.endswith(":countTokens"):
+        documents = [{"totalTokens": INPUT}]
+    else:
+        documents = [{"object": "list", "data": [{"id": "scripted", "object": "model"}]}]
+    if not is_streamed(path, body):
+        yield json.dumps(documents[-1]).encode()
+        return
+    for document in documents:
+        event = f"event: {document['type']}\n" if "type" in document else ""
+        yield f"{event}data: {json.dumps(document)}\n\n".encode()
+    if path.endswith("/chat/completions"):
+        yield b"data: [DONE]\n\n"
+
+
+def is_streamed(path: str, body: Json) -> bool:
+    """Return whether a request is answered with events."""
+    return bool(body.get("stream")) or ":streamGenerateContent" in path
+
+
+def _responses(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    item = {
+        "type": "message",
+        "id": f"msg_{reply.identity}",
+        "role": "assistant",
+        "status": "completed",
+        "content": content,
+    }
+    whole: Json = {
+        "id": f"resp_{reply.identity}",
+        "object": "response",
+        "model": model,
+        "status": "completed",
+        "output": [item],
+    }
+    if reply.tell_usage:
+        whole["usage"] = {
+            "input_tokens": INPUT,
+            "input_tokens_details": {"cached_tokens": CACHED},
+            "output_tokens": OUTPUT,
+            "output_tokens_details": {"reasoning_tokens": REASONING},
+            "total_tokens": INPUT + OUTPUT,
+        }
+    if not streamed:
+        return [whole]
+    return [
+        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.output_text.delta", "item_id": item["id"], "output_index": 0, "delta": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": whole},
+    ]
+
+
+def _chat(model: str, text: str, reply: Reply, body: Json) -> list[Json]:
+    usage = {
+        "prompt_tokens": INPUT,
+        "prompt_tokens_details": {"cached_tokens": CACHED},
+        "completion_tokens": OUTPUT,
+        "completion_tokens_details": {"reasoning_tokens": REASONING},
+    }
+    head = {"id": f"chatcmpl-{reply.identity}", "created": 1, "object": "chat.completion", "model": model}
+    if not body.get("stream"):
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        return [{**head, "choices": [choice], **({"usage": usage} if reply.tell_usage else {})}]
+    head["object"] = "chat.completion.chunk"
+    delta = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": None}
+    end = {"index": 0, "delta": {}, "finish_reason": "stop"}
+    chunks: list[Json] = [{**head, "choices": [delta]}, {**head, "choices": [end]}]
+    asked = (body.get("stream_options") or {}).get("include_usage")
+    return [*chunks, {**head, "choices": [], "usage": usage}] if asked and reply.tell_usage else chunks
+
+
+def _messages(model: str, text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    usage = {
+        "input_tokens": INPUT - CACHED - 100,
+        "cache_creation_input_tokens": 100,
+        "cache_read_input_tokens": CACHED,
+    }
+    whole: Json = {"id": f"msg_{reply.identity}", "type": "message", "role": "assistant", "model": model}
+    whole |= {"stop_reason": "end_turn", "stop_sequence": None, "content": [{"type": "text", "text": text}]}
+    if not streamed:
+        return [whole | ({"usage": usage | {"output_tokens": OUTPUT}} if reply.tell_usage else {})]
+    begun = whole | {"content": [], "stop_reason": None}
+    begun |= {"usage": usage | {"output_tokens": 1}} if reply.tell_usage else {}
+    end: Json = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+    end |= {"usage": {"output_tokens": OUTPUT}} if reply.tell_usage else {}
+    return [
+        {"type": "message_start", "message": begun},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
+        {"type": "content_block_stop", "index": 0},
+        end,
+        {"type": "message_stop"},
+    ]
+
+
+def _gemini(text: str, reply: Reply, *, streamed: bool) -> list[Json]:
+    def chunk(said: str, n_tokens: int, **end: str) -> Json:
+        candidate = {"index": 0, "content": {"role": "model", "parts": [{"text": said}]}, **end}
+        usage = {
+            "promptTokenCount": INPUT,
+            "cachedContentTokenCount": CACHED,
+            "candidatesTokenCount": n_tokens,
+            "thoughtsTokenCount": REASONING,
+        }
+        reported = {"usageMetadata": usage} if reply.tell_usage else {}
+        return {"candidates": [candidate], "modelVersion": "scripted", **reported}
+
+    middle = len(text) // 2
+    end = OUTPUT - REASONING
+    if not streamed:
+        return [chunk(text, end, finishReason="STOP")]
+    return [chunk(text[:middle], 1), chunk(text[middle:], end, finishReason="STOP")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +182,7 @@ class ScriptedModel:
     """Serves on loopback until it is closed."""
 
     def __init__(self, answer: "Callable[[str, Json, Reply], Iterator[bytes]] | None" = None) -> None:
-        self.answer = answer or pieces
+        self.answer = answer or answer_pieces
         """Says what is sent to whom asks at a path, with a body, as a reply has it."""
         self.asked: list[ReceivedRequest] = []
         self.replies: list[Reply] = []

@@ -11,8 +11,7 @@ from evopolicygym.cli.output import err, out, print_error, print_json
 from evopolicygym.core.places import DEFAULT_RUNS
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import named_places, runs_meant
-from evopolicygym.runs.post_hoc import due, play_post_hoc
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, post_hoc_due
 
 EXAMPLES = """
 Examples:
@@ -38,8 +37,8 @@ def post_hoc(
     What it finds is kept in post_hoc.json beside run.json: how much better another checkpoint would have been.
     """
     roots = runs_meant(named_places(runs, below))
-    total = {root: len(due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
-    means, played = ReplayMeans(workers, isolation=isolation, trusted=trust), {}
+    total = {root: len(post_hoc_due(root)) * read_run(root).state.opened.task.held_out_cases for root in roots}
+    means, played = ReplayOptions(workers, isolation=isolation, trusted=trust), {}
     try:
         with interruptible(), Progress(console=err(), disable=as_json) as progress:
             bar = progress.add_task("playing held-out cases", total=sum(total.values()))

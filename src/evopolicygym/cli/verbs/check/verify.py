@@ -19,7 +19,7 @@ from evopolicygym.core.text import counted
 if TYPE_CHECKING:
     from evopolicygym.api.verify import Verification
     from evopolicygym.core.finding import Finding
-    from evopolicygym.runs.replay import Replayed
+    from evopolicygym.runs.replay import ReplayedCase
 
 ROUNDING = 6
 """The exit code where a replay differs by no more than rounding."""
@@ -68,7 +68,7 @@ def verify(
         raise typer.Exit(ROUNDING if found.is_rounding else 1)
 
 
-def _watch(played: "Iterable[Replayed]", total: int, *, as_json: bool) -> "Iterable[Replayed]":
+def _watch(played: "Iterable[ReplayedCase]", total: int, *, as_json: bool) -> "Iterable[ReplayedCase]":
     return track(played, "playing hidden cases again", total, console=err(), disable=as_json)
 
 

@@ -17,7 +17,7 @@ from evopolicygym.core.text import number
 from evopolicygym.records.films import document
 from evopolicygym.records.run_names import named_run
 from evopolicygym.runs.film import FilmOptions, films
-from evopolicygym.runs.revisit import ReplayMeans
+from evopolicygym.runs.replay import ReplayOptions
 
 EXAMPLES = """
 Examples:
@@ -67,7 +67,7 @@ def film(
             for one in films(
                 run,
                 wish,
-                ReplayMeans(workers, isolation=isolation, trusted=trust),
+                ReplayOptions(workers, isolation=isolation, trusted=trust),
                 lambda name, done, of: progress.update(bar, description=name, completed=done, total=of),
             ):
                 made.append(one)

@@ -8,8 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from evopolicygym.agents.kit.about import Model
-from evopolicygym.agents.listing import AgentListing, listed
+from evopolicygym.agents.base import AgentListing, Model, agent_listings
 from evopolicygym.cli.output import out, print_json
 
 EXAMPLES = """
@@ -34,7 +33,7 @@ def agents(
     as_json: Annotated[bool, typer.Option("--json", help="Print all that is known of them as JSON.")] = False,
 ) -> None:
     """List the agents, built-in and installed, with what they need and what of it is missing here."""
-    found = sorted(listed(), key=_group)
+    found = sorted(agent_listings(), key=_group)
     if as_json:
         print_json([_document(one) for one in sorted(found, key=lambda one: one.name)])
         return

@@ -16,9 +16,9 @@ from evopolicygym.cli.output import err, out, print_json, print_text, print_warn
 from evopolicygym.core.options import LOCAL
 from evopolicygym.core.task import EnvironmentSpec, TaskText
 from evopolicygym.core.text import number, plus_minus
-from evopolicygym.runs.anchors.measured import CASES, AnchorKind, MeasuredAnchors, measured
+from evopolicygym.runs.anchors import CASES, AnchorKind, MeasuredAnchors, measure_anchors
 from evopolicygym.runs.asked_environment import asked_environment
-from evopolicygym.runs.executor import capped
+from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.specs.anchor_lines import pack_lines, spec_lines
 from evopolicygym.specs.pack_catalog import find
 
@@ -69,12 +69,12 @@ def anchors(
     """
     arguments = parse_pairs("--make", make or ())
     specs = [asked_environment(one, TaskText.FULL, imports or (), arguments)[0] for one in environments]
-    count = capped(workers, LOCAL, print_warning)
+    count = cap_workers(workers, LOCAL, print_warning)
     found: list[MeasuredAnchors] = []
     with interruptible():
         for spec in specs:
             with _progress(spec, cases, as_json=as_json) as observe:
-                found.append(measured(spec, cases, kinds, count, observe))
+                found.append(measure_anchors(spec, cases, kinds, count, observe))
             if not as_json:
                 _show(found[-1:], of_a_pack=not arguments and find(spec.name) is not None)
     if as_json:

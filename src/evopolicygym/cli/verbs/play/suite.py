@@ -28,12 +28,12 @@ from evopolicygym.cli.output import (
 )
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
 from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, nest_options
-from evopolicygym.runs.executor import capped
 from evopolicygym.runs.experiment import REVEALED_FILE
-from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, held
+from evopolicygym.runs.preflight import cap_workers
+from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
 from evopolicygym.runs.suites.play import Suite, Update, jobs_by_default, shares
 from evopolicygym.runs.suites.records import PlannedRunResult, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, looked_over, plan
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, plan, validate_plan
 
 EXAMPLES = """
 Examples:
@@ -105,10 +105,10 @@ def suite(
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
     asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
-    workers = capped(asked.common["workers"], asked.common["executor"], print_warning)
+    workers = cap_workers(asked.common["workers"], asked.common["executor"], print_warning)
     asked = replace(asked, common={**asked.common, "workers": workers})
     planned = plan(asked)
-    warnings = looked_over(planned)
+    warnings = validate_plan(planned)
     check(asked)
     for warning in warnings:
         print_warning(warning)
@@ -132,7 +132,7 @@ def _play(asked: "SuiteConfig", loud: Verbosity, *, as_json: bool) -> tuple[list
     """Play what is not finished; return all results, and whether nobody interrupted it."""
     directory = directory_of(asked)
     cores = sorted(os.sched_getaffinity(0))
-    with interruptible(), held(asked) as lock:
+    with interruptible(), suite_lock(asked) as lock:
         results = found(plan(asked), directory)
         waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
         jobs = min(asked.jobs or jobs_by_default(len(cores) if asked.common["executor"] == LOCAL else 1), waiting)

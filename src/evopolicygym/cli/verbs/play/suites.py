@@ -13,9 +13,8 @@ from evopolicygym.cli.output import out, print_json
 from evopolicygym.core.pack import Headroom
 from evopolicygym.core.task import Anchor
 from evopolicygym.core.text import plus_minus
-from evopolicygym.runs.suites.contents import SuiteTask, suite_task
 from evopolicygym.runs.suites.cross import level_text
-from evopolicygym.runs.suites.suite import SuiteConfig, load, names
+from evopolicygym.runs.suites.suite import SuiteConfig, SuiteTask, load, names, suite_task
 
 EXAMPLES = """
 Examples:

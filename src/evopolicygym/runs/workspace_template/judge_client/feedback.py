@@ -13,7 +13,7 @@ DEFAULT_FIELDS = "t,obs,action,reward"
 
 
 class NotThere(Exception):
-    """What was asked for is not in the feedback."""
+    """The requested part is not in the feedback."""
 
 
 def summaries(workspace: Path) -> dict[int, dict[str, Any]]:
@@ -55,7 +55,7 @@ def compare(workspace: Path, first: int, second: int) -> str:
     ]
     mean = statistics.fmean(differences)
     error = statistics.stdev(differences) / len(rows) ** 0.5 if len(rows) > 1 else None
-    better, worse = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    better, worse = sum(item > 0 for item in differences), sum(item < 0 for item in differences)
     spread = "its standard error is unknown, of one case" if error is None else f"standard error {error:.3g}"
     lines.append(f"mean difference {mean:+.6g}, {spread}; {second} is better on {better} cases, worse on {worse}")
     return "\n".join(lines)
@@ -157,9 +157,9 @@ def _cell(value: object) -> str:
         case float():
             return f"{value:.4g}"
         case list():
-            inner = [_cell(one) for one in value[:12]]
+            inner = [_cell(item) for item in value[:12]]
             return "[" + " ".join(inner) + (" …" if len(value) > len(inner) else "") + "]"
         case dict():
-            return " ".join(f"{key}={_cell(one)}" for key, one in value.items())
+            return " ".join(f"{key}={_cell(item)}" for key, item in value.items())
         case _:
             return "" if value is None else str(value)

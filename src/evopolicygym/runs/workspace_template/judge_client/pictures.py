@@ -22,7 +22,7 @@ def seen(workspace: Path, episode: str, steps: list[int]) -> dict[int, bytes]:
                 raise feedback.NotThere(f"Episode {episode} has no step {missing[0]}; {there}.")
             return {step: png(array[step]) for step in steps}
     raise feedback.NotThere(
-        f"There are no pictures of episode {episode}: it was not filmed, and what its policy sees is none. "
+        f"There are no pictures of episode {episode}: it was not filmed, and its policy sees no pictures. "
         f"./judge info says how many films this run has; ./judge submit CASES --films CASE asks for one."
     )
 

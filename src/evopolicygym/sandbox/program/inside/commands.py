@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Runs bash commands, one after another, for whoever answers at the address in ``EVOPOLICYGYM_COMMANDS``.
+"""Runs bash commands, one after another, for the process at the address in ``EVOPOLICYGYM_COMMANDS``.
 
 For each command comes a line of JSON (``command``, ``limit_s``, ``keep_bytes``); one goes back (``output``, ``end``).
 What a command starts in the background goes on; what that prints after the command's end is lost.

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001 - run by itself inside a workplace
-"""Starts commands, any number at once, for whoever answers at the address in ``EVOPOLICYGYM_EXECUTE``.
+"""Starts commands, any number at once, for the process at the address in ``EVOPOLICYGYM_EXECUTE``.
 
 Lines of JSON go both ways over one connection, each about the command of a ``number``. In come ``start`` (``command``,
 ``directory``, ``environment``, ``terminal``: rows and columns, or null), ``input`` (``data``), ``end_input``,
@@ -99,7 +99,7 @@ class Command:
                 os.close(theirs)
         self._leader = process.pid
         printed = [("stdout", self._terminal or process.stdout), ("stderr", process.stderr)]
-        readers = [threading.Thread(target=self._read, args=one, daemon=True) for one in printed if one[1]]
+        readers = [threading.Thread(target=self._read, args=item, daemon=True) for item in printed if item[1]]
         writer = threading.Thread(target=self._write, args=(self._terminal or process.stdin,), daemon=True)
         for thread in (*readers, writer, threading.Thread(target=self._wait, args=(process, readers), daemon=True)):
             thread.start()

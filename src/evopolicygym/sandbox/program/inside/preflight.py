@@ -32,7 +32,9 @@ def pythons() -> list[str]:
     found = [str(program) for place in places for program in sorted(place.glob("python3*"))]
     programs = [program for program in (*found, *sys.argv[4:]) if "config" not in Path(program).name]
     there = [program for program in programs if os.access(program, os.X_OK)]
-    return list({(os.path.realpath(Path(one).parent), os.path.realpath(one)): one for one in reversed(there)}.values())
+    return list(
+        {(os.path.realpath(Path(path).parent), os.path.realpath(path)): path for path in reversed(there)}.values()
+    )
 
 
 def looked(programs: list[str]) -> dict[str, list[str]]:

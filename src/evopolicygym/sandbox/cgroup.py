@@ -1,7 +1,7 @@
 """Control groups of version 2: the kernel counts processes and memory, where this user may make a group.
 
 That takes a group of this user's whose children get the controllers: as root, or where a part of the tree is delegated,
-as ``systemd-run --user --scope`` does. Where there is none, or only version 1, ``watch.py`` counts from outside.
+as ``systemd-run --user --scope`` does. Where there is none, or only version 1, ``limits.Watch`` counts from outside.
 """
 
 import os
@@ -160,4 +160,4 @@ def _upwards(mount: Sequence[str], own: str) -> Iterator[Path]:
     if ".." in own or not Path(own).is_relative_to(root):
         return
     here = place / Path(own).relative_to(root)
-    yield from (one for one in (here, *here.parents) if one.is_relative_to(place) and one.is_dir())
+    yield from (parent for parent in (here, *here.parents) if parent.is_relative_to(place) and parent.is_dir())
