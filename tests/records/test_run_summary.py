@@ -10,6 +10,8 @@ import pytest
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import SCHEMA
 from evopolicygym.core.run_summary import RunSummary, UsageSummary
+from evopolicygym.export.schema.columns import columns
+from evopolicygym.export.schema.rows import RunRow
 from evopolicygym.records.documents import decode_event, encode_event
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.paths import RunPaths
@@ -144,3 +146,19 @@ def test_a_run_without_a_record_is_refused(tmp_path: Path) -> None:
     """The message names the files that were looked for."""
     with pytest.raises(RecordError, match=r"run\.json.*journal\.jsonl"):
         read_summary(RunPaths(tmp_path))
+
+
+def test_a_row_has_every_column_that_tables_have_of_a_run(tmp_path: Path, document: dict[str, Any]) -> None:
+    """What is exported of a run is in its row, but for the name of its experiment, which its directory has."""
+    row = summary(document).row()
+
+    assert {column.name for column in columns(RunRow)} - row.keys() == {"experiment"}
+    assert row == summary_of(read_run(tmp_path / "real")).row()
+    assert (row["run"], row["spent"]) == (document["run_id"], document["budget"]["spent"])
+
+
+def test_a_row_believes_a_document(document: dict[str, Any]) -> None:
+    """A submission that was selected and isn't there is no error: ``verify`` finds it."""
+    outcome = document["outcome"] | {"selected_submission": 99}
+
+    assert summary(document | {"outcome": outcome}).row()["first_reached_submission"] is None

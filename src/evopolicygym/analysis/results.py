@@ -7,7 +7,7 @@ is believed: ``verify`` is what checks it.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,21 @@ class Results:
     problems: tuple[Problem, ...] = ()
 
 
+COLUMNS = {
+    "run_id": "run",
+    "agent": "harness",
+    "given_label": "label",
+    "label": "entry",
+    "split": "split_source",
+    "experiment": "experiment_id",
+    "cost": "known_cost",
+    "wall_s": "wall_seconds",
+}
+"""The columns of ``RunSummary.row()`` that a result holds under names of its own."""
+MADE_HERE = frozenset({"root", "game", "kind", "finish", "choices", "experiment_name"})
+"""What a result holds besides that row's columns."""
+
+
 def load_results(paths: Iterable[Path]) -> Results:
     """Return the results of all runs at or below some places, each once; raise ``UsageError`` where a place isn't.
 
@@ -193,53 +208,15 @@ def result_of(summary: RunSummary, root: Path) -> RunResult:
         raise RecordError(f"The run is not finished ({summary.stage.value}).")
     if summary.outcome.status is RunStatus.SCORED and summary.held_out is None:
         raise RecordError("The run is scored, but its run.json holds no held-out returns.")
-    agent, environment, outcome = summary.agent, summary.task.environment, summary.outcome
+    row, environment = summary.row(), summary.task.environment
+    columns = {field.name: COLUMNS.get(field.name, field.name) for field in fields(RunResult)}
     return RunResult(
+        **{name: row[column] for name, column in columns.items() if name not in MADE_HERE},
         root=root,
-        run_id=summary.run_id,
-        task=environment.name,
         game=game_of(environment),
-        family=environment.family,
         kind=environment.kind,
-        agent=agent.name,
-        model=agent.model,
-        effort=agent.effort,
-        command=agent.command,
-        program_sha256=agent.program_sha256,
-        program_changes=tuple(change.program_sha256 for change in summary.program_changes),
-        seed=summary.seed,
-        split=summary.split.value,
-        revealed=summary.revealed,
-        experiment=summary.experiment,
-        commitment=summary.commitment,
-        protocol_version=summary.protocol_version,
-        versions=summary.fingerprint.versions,
-        simulator_code=summary.fingerprint.simulator_code,
-        spec_sha256=summary.fingerprint.spec_sha256,
-        isolation=summary.isolation.level,
-        status=summary.outcome.status.value,
-        held_out_returns=outcome.held_out_returns or (),
-        success_rate=outcome.success_rate,
-        budget=summary.budget.episodes,
-        spent=summary.budget.spent,
-        submissions=summary.budget.submissions,
-        validation_cases=summary.task.validation_cases,
-        feedback=summary.task.feedback.value,
-        films=summary.task.films,
-        policy_packages=" ".join(summary.task.policy_packages),
         finish=_finish(summary),
         choices=changed_settings(summary.task, FURTHER),
-        tokens=summary.tokens,
-        cost=summary.cost,
-        wall_s=summary.timing.wall_seconds,
-        random_anchor=environment.random_anchor,
-        idle_anchor=environment.idle_anchor,
-        allowance=agent.allowance,
-        options=agent.options,
-        given_label=agent.label,
-        held_out_cases=summary.task.held_out_cases,
-        checkpoints=tuple(submission.checkpoint for submission in summary.submissions),
-        label=summary.entry,
     )
 
 

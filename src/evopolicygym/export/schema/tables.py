@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, UsageError
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.run import RunState, SubmissionState
-from evopolicygym.core.run_summary import UsageSummary
 from evopolicygym.core.score import Estimate, estimate
 from evopolicygym.core.text import printable
+from evopolicygym.export.schema.columns import ColumnSchema, ValueKind, columns
 from evopolicygym.export.schema.rows import STEPS, EpisodeRow, Row, RunRow, StepRow, SubmissionRow
 from evopolicygym.export.schema.steps import json_text, step_rows
 from evopolicygym.records.reader import RunRecord, read_run
@@ -124,74 +125,19 @@ def tables_of(root: Path) -> RunTables:
 
 
 def _run(record: RunRecord) -> RunRow:
-    opened, state = record.state.opened, record.state
-    summary = summary_of(record)
-    outcome, usage = summary.outcome, summary.usage or NO_USAGE
-    environment, agent = opened.task.environment, opened.agent
-    return RunRow(
-        run=opened.run_id,
-        task=environment.name,
-        environment_id=environment.id,
-        family=environment.family,
-        kind=environment.kind.value,
-        agent=agent.label or agent.name,
-        harness=agent.name,
-        program_sha256=agent.program_sha256 or None,
-        model=agent.model or None,
-        effort=agent.effort or None,
-        seed=opened.seed,
-        split_source=opened.split.value,
-        experiment=printable(experiment_name(record.paths.root.absolute(), opened.experiment)) or opened.experiment,
-        experiment_id=opened.experiment,
-        commitment=opened.commitment,
-        protocol_version=opened.protocol_version,
-        versions=json_text(dict(opened.versions)),
-        simulator_code=json_text(dict(opened.simulator_code)) if opened.simulator_code else None,
-        spec_sha256=opened.spec_sha256,
-        isolation=opened.isolation,
-        stage=state.stage.value,
-        status=outcome.status,
-        closed=outcome.closed,
-        score=outcome.score,
-        standard_error=summary.held_out.standard_error if summary.held_out else None,
-        success_rate=outcome.success_rate,
-        validation_mean=outcome.validation_mean,
-        selected_submission=outcome.selected_submission,
-        first_reached_submission=state.first_reached,
-        distinct_checkpoints=len(state.checkpoints),
-        budget=state.budget,
-        spent=state.spent,
-        submissions=len(state.submissions),
-        validation_cases=opened.task.validation_cases,
-        held_out_cases=opened.task.held_out_cases,
-        train_cases=opened.task.train_cases,
-        text=opened.task.text.value,
-        feedback=opened.task.feedback.value,
-        finish_allowed=opened.task.finish_allowed,
-        min_episodes=opened.task.budget.min_per_submission,
-        max_episodes=opened.task.budget.max_per_submission,
-        max_submissions=opened.task.budget.max_submissions,
-        films=opened.task.films,
-        policy_packages=" ".join(opened.task.policy_packages) or None,
-        policy_limits=json_text(changed) if (changed := opened.task.limits.changed) else None,
-        model_requests=_count(usage.requests),
-        unknown_generations=_count(usage.unknown_generations),
-        input_tokens=_count(usage.input_tokens),
-        cached_input_tokens=_count(usage.cached_input_tokens),
-        output_tokens=_count(usage.output_tokens),
-        reasoning_tokens=_count(usage.reasoning_tokens),
-        model_seconds=usage.seconds,
-        cost=usage.cost,
-        tool_usage=json_text(dict(summary.tool_usage.amounts)) if summary.tool_usage else None,
-        opened_at=_time(opened.time),
-        finished_at=_time(state.finished.time) if state.finished else None,
-        turns=state.turns,
-        resumes=len(summary.timing.resumed_at),
-        train_seconds=float(summary.timing.train_seconds),
-    )
+    row = summary_of(record).row()
+    name = experiment_name(record.paths.root.absolute(), row["experiment_id"])
+    row["experiment"] = printable(name) or row["experiment_id"]
+    return RunRow(**{column.name: _value(column, row[column.name]) for column in columns(RunRow)})
 
 
-NO_USAGE = UsageSummary({})
+def _value(column: ColumnSchema, value: Any) -> Any:  # noqa: ANN401 - any column's
+    """Return a value of a run's row as a table holds it: null where a column may be and the value is empty."""
+    if value is None or (column.optional and value in ("", {})):
+        return None
+    if column.kind is ValueKind.TIME:
+        return _time(value)
+    return json_text(dict(value)) if column.kind is ValueKind.JSON else value
 
 
 def _submissions(record: RunRecord) -> list[SubmissionRow]:
@@ -275,7 +221,3 @@ def _played(
 
 def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
-
-
-def _count(amount: float | None) -> int | None:
-    return None if amount is None else int(amount)

@@ -103,42 +103,57 @@ def _stamp(path: Path) -> str:
     return f"{found.st_mtime_ns}.{found.st_size}" if not stat.S_ISLNK(found.st_mode) else "link"
 
 
+SUMMARY = {
+    "run_id": "run",
+    "entry": "entry",
+    "seed": "seed",
+    "experiment": "experiment_id",
+    "split": "split_source",
+    "stage": "stage",
+    "status": "status",
+    "closed": "closed",
+    "selected": "selected_submission",
+    "budget": "budget",
+    "spent": "spent",
+}
+"""The columns of ``RunSummary.row()`` that every page of a run has, by the names that pages have them by."""
+OVERVIEW = SUMMARY | {
+    "task": "task",
+    "family": "family",
+    "kind": "kind",
+    "environment_id": "environment_id",
+    "commitment": "commitment",
+    "score": "score",
+    "standard_error": "standard_error",
+    "success_rate": "success_rate",
+    "submissions": "submissions",
+    "films": "films",
+    "tokens": "tokens",
+    "cost": "known_cost",
+}
+"""Those that the overview has."""
+
+
+def columns_of(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return columns of a run's row by the names that a page has them by."""
+    values = {name: row[column] for name, column in names.items()}
+    return {name: shown(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
 def overview(place: RunPlace, summary: RunSummary) -> dict[str, Any]:
     """Return a run in short."""
-    environment, outcome = summary.task.environment, summary.outcome
+    environment, timing, row = summary.task.environment, summary.timing, summary.row()
     return {
         "id": place.id,
-        "run_id": summary.run_id,
         "place": shown(place.shown),
-        "task": environment.name,
-        "family": environment.family,
-        "kind": environment.kind.value,
-        "entry": summary.entry,
-        "seed": summary.seed,
-        "experiment": summary.experiment,
-        "split": summary.split.value,
-        "commitment": summary.commitment,
-        "stage": summary.stage.value,
-        "status": outcome.status,
-        "closed": outcome.closed,
-        "score": outcome.score,
-        "standard_error": summary.held_out.standard_error if summary.held_out else None,
-        "success_rate": outcome.success_rate,
-        "returns": list(outcome.held_out_returns or ()),
-        "selected": outcome.selected_submission,
-        "budget": summary.budget.episodes,
-        "spent": summary.budget.spent,
-        "submissions": len(summary.submissions),
+        **columns_of(row, OVERVIEW),
+        "returns": list(row["held_out_returns"]),
         "curve": learning_curve(summary.submissions),
-        "films": summary.task.films,
         "is_published": paper().has(environment.name, game_of(environment)),
-        "environment_id": environment.id,
         "random": environment.random_anchor.mean if environment.random_anchor else None,
         "idle": environment.idle_anchor.mean if environment.idle_anchor else None,
-        "opened_at": summary.timing.opened.isoformat(),
-        "finished_at": summary.timing.finished.isoformat() if summary.timing.finished else None,
-        "tokens": summary.tokens,
-        "cost": summary.cost,
+        "opened_at": timing.opened.isoformat(),
+        "finished_at": timing.finished.isoformat() if timing.finished else None,
     }
 
 

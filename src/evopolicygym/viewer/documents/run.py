@@ -16,12 +16,24 @@ from evopolicygym.core.rollout import Episode
 from evopolicygym.core.score import estimate
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import RunRecord
-from evopolicygym.records.run_summary import held_out_returns
-from evopolicygym.viewer.documents.overview import RunPlace
+from evopolicygym.records.run_summary import held_out_returns, summary_of
+from evopolicygym.viewer.documents.overview import SUMMARY, RunPlace, columns_of
 from evopolicygym.viewer.documents.reading import below, read_bytes, shown, within
 
 MOST_LOG = 16 << 20
 """Bytes of the log that are read."""
+RUN_PAGE = SUMMARY | {
+    "agent": "harness",
+    "model": "model",
+    "isolation": "isolation",
+    "opened_at": "opened_at",
+    "finished_at": "finished_at",
+    "validation_cases": "validation_cases",
+    "held_out_cases": "held_out_cases",
+    "first_reached": "first_reached_submission",
+    "distinct_checkpoints": "distinct_checkpoints",
+}
+"""The columns of ``RunSummary.row()`` that the page has, by the names that it has them by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,20 +88,12 @@ def _number(value: object) -> float:
 def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] = ()) -> dict[str, Any]:
     """Return all that a run's page shows at once."""
     state, opened = record.state, record.state.opened
-    environment, agent = opened.task.environment, opened.agent
-    scale, held_out = scale_of(environment), state.held_out()
-    selected = state.selected
+    environment, held_out, selected = opened.task.environment, state.held_out(), state.selected
+    scale = scale_of(environment)
     return {
         "id": place.id,
-        "run_id": shown(opened.run_id),
         "place": shown(place.shown),
-        "entry": shown(agent.entry),
-        "agent": shown(agent.name),
-        "model": shown(agent.model),
-        "seed": opened.seed,
-        "experiment": shown(opened.experiment),
-        "split": opened.split.value,
-        "isolation": shown(opened.isolation),
+        **columns_of(summary_of(record).row(), RUN_PAGE),
         "versions": {shown(name): shown(version) for name, version in opened.versions.items()},
         "task": {
             "name": shown(environment.name),
@@ -103,15 +107,6 @@ def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] 
             "published": scale.best if scale else None,
             "published_source": paper().source if scale else None,
         },
-        "stage": state.stage.value,
-        "status": state.finished.status.value if state.finished else None,
-        "closed": state.closed.reason.value if state.closed else None,
-        "opened_at": opened.time,
-        "finished_at": state.finished.time if state.finished else None,
-        "budget": state.budget,
-        "spent": state.spent,
-        "validation_cases": opened.task.validation_cases,
-        "held_out_cases": opened.task.held_out_cases,
         "score": {
             "mean": held_out.mean,
             "standard_error": held_out.standard_error,
@@ -119,10 +114,7 @@ def run_bundle(place: RunPlace, record: RunRecord, requests: Sequence[ModelUse] 
         }
         if held_out and selected
         else None,
-        "selected": selected.submit_index if selected else None,
-        "first_reached": state.first_reached,
         "candidates": len(state.candidates),
-        "distinct_checkpoints": len(state.checkpoints),
         "checkpoint": selected.checkpoint if selected else None,
         "submissions": _submissions(record, requests),
         "turns": _turns(record),
