@@ -19,7 +19,7 @@ from evopolicygym.core.event import RunOpened
 from evopolicygym.core.options import AUTO, LOCAL
 from evopolicygym.core.rollout import Episode, Executor, Recording
 from evopolicygym.core.run import Stage, SubmissionState
-from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.rollouts import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.reader import RunRecord, read_run

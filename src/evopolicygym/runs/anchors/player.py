@@ -14,7 +14,7 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Episode, Recording
 from evopolicygym.core.spaces import Space, from_schema
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
-from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.rollouts import Dealer
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 
