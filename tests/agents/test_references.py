@@ -14,7 +14,7 @@ from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import BudgetRule, Limits, PolicyContext, Task
-from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.rollouts import Dealer
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog, pack_catalog

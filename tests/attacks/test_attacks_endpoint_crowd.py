@@ -14,7 +14,7 @@ import pytest
 
 from asking import ask, ask_until, assert_unharmed, charges, connect, head, heard, spoken
 from evopolicygym.core.errors import EnvironmentFault, RecordError
-from evopolicygym.judge import connection as limits
+from evopolicygym.judge import server as limits
 from evopolicygym.judge.request import SubmitRequest
 from fakes import PATIENCE_S, OpenRun, RunMaker, open_run
 

@@ -7,7 +7,7 @@ import pytest
 
 from asking import ask, charged, charges, refusal, submit
 from evopolicygym.core.errors import RequestRefused
-from evopolicygym.judge.trials import MOST_TRIALS
+from evopolicygym.judge.rollouts import MOST_TRIALS
 from fakes import OpenRun, RunMaker
 
 

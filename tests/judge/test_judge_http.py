@@ -14,7 +14,7 @@ from asking import SUBMIT, Json, ask, charges, submit
 from evopolicygym.core import cases
 from evopolicygym.core.cases import Split
 from evopolicygym.core.rollout import Failure, FailureReason
-from evopolicygym.judge.finalize import finalize
+from evopolicygym.judge.rollouts import finalize
 from fakes import PATIENCE_S, SECRET, FakeExecutor, RunMaker, open_run
 from removal import remove
 
@@ -233,7 +233,7 @@ def test_a_submission_is_told_when_its_feedback_is_in_place(new_run: RunMaker, m
         waiting.append(run.session.published(0))
         answers.extend((ask(run, "GET", "/submissions/0").json(), ask(run, "GET", "/submissions").json()))
 
-    monkeypatch.setattr("evopolicygym.judge.submit.publish", lambda *asked: (look(), publish(*asked)))
+    monkeypatch.setattr("evopolicygym.judge.session.publish", lambda *asked: (look(), publish(*asked)))
     from evopolicygym.records.feedback import publish
 
     answer = submit(run)

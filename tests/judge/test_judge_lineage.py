@@ -8,7 +8,7 @@ import pytest
 from asking import Json, ask, charges, refusal, submit
 from evopolicygym.core.event import PolicyRestored
 from evopolicygym.core.submission import STARTER
-from evopolicygym.judge.trials import MOST_RESTORED
+from evopolicygym.judge.rollouts import MOST_RESTORED
 from evopolicygym.records import journal
 from fakes import OpenRun, RunMaker
 

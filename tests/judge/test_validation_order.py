@@ -5,8 +5,8 @@ from pathlib import Path
 from evopolicygym.core.cases import Split
 from evopolicygym.core.event import CloseReason, EpisodePlayed, Event, RunClosed
 from evopolicygym.core.run import RunState, fold
-from evopolicygym.judge.finalize import evaluate, finalize
 from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.judge.rollouts import evaluate, finalize
 from evopolicygym.records import journal
 from evopolicygym.runs import verify
 from fakes import PATIENCE_S, TIME, OpenRun, open_run, opening, submitted

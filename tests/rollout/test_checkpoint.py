@@ -10,7 +10,7 @@ import pytest
 
 from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.task import Limits
-from evopolicygym.judge.submit import forget
+from evopolicygym.judge.session import forget_checkpoint
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout import checkpoint
@@ -242,7 +242,7 @@ def test_half_of_a_forgotten_checkpoint_is_no_checkpoint(
     with RunWriter(tmp_path / "run", opening()) as writer:
         name = capture(system, writer.paths.checkpoints, LIMITS)
         monkeypatch.setattr(shutil, "rmtree", lambda _place, **_options: None)  # dead before the first file is gone
-        forget(writer, name)
+        forget_checkpoint(writer, name)
 
         assert not writer.paths.checkpoint(name).exists()
     monkeypatch.undo()

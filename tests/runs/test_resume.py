@@ -19,7 +19,7 @@ from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, SubmissionPublished
 from evopolicygym.core.rollout import Grounds
 from evopolicygym.core.run import RunState, Stage, fold
-from evopolicygym.judge.finalize import finalize
+from evopolicygym.judge.rollouts import finalize
 from evopolicygym.records import journal
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run

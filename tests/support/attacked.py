@@ -23,8 +23,8 @@ from evopolicygym.core.cases import CaseSet
 from evopolicygym.core.errors import SandboxError
 from evopolicygym.core.rollout import Episode
 from evopolicygym.core.task import EnvironmentSpec, Limits
-from evopolicygym.judge.http import JudgeServer
 from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.writer import RunWriter

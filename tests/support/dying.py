@@ -14,8 +14,8 @@ from evopolicygym.core.errors import RequestRefused
 from evopolicygym.core.event import Event
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.submission import parse_env_instances
-from evopolicygym.judge.finalize import finalize
 from evopolicygym.judge.request import SubmitRequest
+from evopolicygym.judge.rollouts import finalize
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.journal import read
 from evopolicygym.records.paths import RunPaths

@@ -39,9 +39,8 @@ from evopolicygym.core.task import (
     Task,
     TaskKind,
 )
-from evopolicygym.judge.dealer import Dealer
-from evopolicygym.judge.http import JudgeServer
-from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.rollouts import Dealer, Rollouts
+from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.rollback_guard import RollbackGuard

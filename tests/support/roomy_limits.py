@@ -21,7 +21,7 @@ LIMITS = (
     "environments.description:PATIENCE_S",
     "environments.rendering:TRIAL_S",
     "environments.rendering:STILL_S",
-    "judge.connection:REQUEST_S",
+    "judge.server:REQUEST_S",
     "judge.films:FILM_S",
     "judge.session:PLAYER_GRACE_S",
     "model_proxy.endpoint:BODY_S",

@@ -1,20 +1,55 @@
-"""Rollouts of one run: has the executor play cases, and records each episode as it ends."""
+"""Playing the cases of one run: submissions' episodes, free trials, and what follows the last submission.
+
+A case's index meets its seed here only, in ``Dealer``. Seeds go from here to the executor and nowhere else.
+"""
 
 import shutil
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Event
+from typing import Any
 
-from evopolicygym.core.cases import Split
-from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.event import EpisodePlayed, EpisodeRepeated
+from evopolicygym.core import cases
+from evopolicygym.core.cases import CaseSet, Split
+from evopolicygym.core.errors import EvoPolicyGymError, RecordError, RefusalStatus, RequestRefused
+from evopolicygym.core.event import (
+    CheckpointSelected,
+    EpisodePlayed,
+    EpisodeRepeated,
+    RunFinished,
+    RunStatus,
+    SubmissionCharged,
+)
 from evopolicygym.core.film import Camera
-from evopolicygym.core.rollout import EpisodeJob, Executor
-from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.rollout import EpisodeJob, Executor, Recording, Trial
+from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.task import PolicyContext
 from evopolicygym.core.text import now
-from evopolicygym.judge.dealer import Dealer
 from evopolicygym.records.writer import RunWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Dealer:
+    """Deals cases of one run. Never leaves the trusted side."""
+
+    cases: CaseSet
+    secret: bytes
+    """Of the experiment; policies' seeds are derived from it."""
+    run_seed: int
+
+    def job(self, split: Split, index: int, position: int, directory: Path | None, recording: Recording) -> EpisodeJob:
+        """Return the job that plays one case at a place in a rollout; its files go into ``directory``, if any."""
+        return EpisodeJob(
+            position=position,
+            seed=self.cases.seed(split, index),
+            policy_seed=cases.policy_seed(self.secret, self.cases.environment, split, index, self.run_seed),
+            directory=directory,
+            recording=recording,
+        )
+
 
 STOPPED_MESSAGE = "The run was stopped; resume it to go on."
 
@@ -60,3 +95,130 @@ class Rollouts:
             self.writer.record(played, flush=False, files=job.directory)
             if self.stop.is_set():
                 raise RolloutStopped(STOPPED_MESSAGE)
+
+
+MOST_TRIALS = 1000
+"""Trials of one session: enough for any agent that reads what they say, and few enough to cost a judge little."""
+MOST_RESTORED = 1000
+"""Policies that one session restores: each is a line of the journal."""
+
+
+@dataclass(slots=True)
+class Trials:
+    """The trials that wait for the thread that plays, and how many there were."""
+
+    count: int = 0
+    restored: int = 0
+    _due: deque[tuple[str, Future[Trial]]] = field(default_factory=deque)
+
+    def __bool__(self) -> bool:
+        """Whether any waits."""
+        return bool(self._due)
+
+    @property
+    def left(self) -> int:
+        """How many there may still be."""
+        return MOST_TRIALS - self.count
+
+    def take_one(self) -> None:
+        """Count one; raise ``RequestRefused`` where there were as many as there may be."""
+        if not self.left:
+            raise RequestRefused(
+                RefusalStatus.INVALID_REQUEST,
+                f"The policy was checked {MOST_TRIALS} times, which is the most; submit it.",
+            )
+        self.count += 1
+
+    def count_restored(self) -> None:
+        """Count a policy that is restored; raise ``RequestRefused`` where there were as many as there may be."""
+        if self.restored == MOST_RESTORED:
+            raise RequestRefused(
+                RefusalStatus.INVALID_REQUEST, f"Policies were restored {MOST_RESTORED} times, which is the most."
+            )
+        self.restored += 1
+
+    def ask(self, checkpoint: str) -> "Future[Trial]":
+        """Have a checkpoint tried; return what becomes known by that."""
+        future = Future[Trial]()
+        self._due.append((checkpoint, future))
+        return future
+
+    def play(self, rollouts: Rollouts) -> None:
+        """Try the next checkpoint; raise what stops the run."""
+        checkpoint, future = self._due.popleft()
+        try:
+            trial = rollouts.executor.check(
+                rollouts.writer.paths.checkpoint(checkpoint), _context(rollouts.writer.state)
+            )
+        except BaseException as fault:
+            future.set_exception(fault)
+            raise
+        future.set_result(trial)
+
+    def give_up(self, why: Exception) -> None:
+        """Answer all that wait: nothing is tried any more."""
+        while self._due:
+            self._due.popleft()[1].set_exception(why)
+
+
+def trial_answer(trial: Trial, left: int) -> dict[str, Any]:
+    """Return what the endpoint says of a trial."""
+    wrong = trial.error or trial.failure
+    said = {"message": wrong.message, "traceback": wrong.traceback} if wrong else None
+    printed = {"stdout": trial.stdout, "stderr": trial.stderr}
+    seconds = {"load_s": _rounded(trial.load_s), "act_s": _rounded(trial.act_s)}
+    return {"status": trial.status, "error": said, **printed, **seconds, "checks_left": left}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
+
+
+def _context(state: RunState) -> PolicyContext:
+    """Return what the policy is given: as in a submission of one episode that comes next."""
+    charged = SubmissionCharged("", len(state.submissions), "", (0,))
+    return state.context(SubmissionState(charged, state.spent, max(0, state.remaining - 1), (None,)))
+
+
+def finalize(rollouts: Rollouts) -> None:
+    """Take a closed run to its score, from wherever its journal stands.
+
+    In which order candidates play decides nothing: none is left out. Who follows the run sees the promising ones first.
+    """
+    writer = rollouts.writer
+    if writer.state.stage is Stage.CLOSED:
+        for checkpoint in writer.state.promising:
+            evaluate(rollouts, Split.VALIDATION, checkpoint)
+        _select(writer)
+    if writer.state.stage is Stage.SELECTED and writer.state.selected:
+        evaluate(rollouts, Split.HELD_OUT, writer.state.selected.checkpoint)
+        _score(writer)
+    writer.write_document()
+
+
+def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
+    """Play the cases of a hidden split that a checkpoint has not played yet, always in the same order."""
+    state, paths = rollouts.writer.state, rollouts.writer.paths
+    jobs = [
+        rollouts.dealer.job(split, index, index, paths.evaluated(split, checkpoint, index), Recording.ACTIONS)
+        for index in state.rollout(split, checkpoint).missing
+    ]
+    rollouts.play(split, checkpoint, state.context(state.first_with(checkpoint)), jobs)
+
+
+def _select(writer: RunWriter) -> None:
+    choice = writer.state.choice()
+    if choice is None:
+        writer.record(RunFinished(now(), RunStatus.NO_OK_SUBMIT, logs_sha256=writer.sealed_logs()))
+        return
+    checkpoint = writer.state.submissions[choice.submit_index].charged.checkpoint
+    writer.record(CheckpointSelected(now(), choice.submit_index, checkpoint, choice.validation_mean))
+
+
+def _score(writer: RunWriter) -> None:
+    held_out = writer.state.held_out()
+    if held_out is None:
+        raise RecordError("Held-out cases are missing at the end of their rollout.")
+    evidence = writer.sealed(writer.paths.evaluation)
+    logs = writer.sealed_logs()
+    writer.record(RunFinished(now(), RunStatus.SCORED, held_out.mean, held_out.standard_error, evidence, logs))

@@ -1,29 +1,149 @@
-"""The session: one open run, the only thing that changes.
+"""The session: one open run, the only thing that changes; and a submission's life in it.
 
-Requests come from any thread and are taken one after another; one thread plays. What a submission goes through is
-described in ``judge/submit.py``, what follows the last one in ``judge/finalize.py``.
+Requests come from any thread and are taken one after another; one thread plays. A submission is charged, loaded,
+played, filmed and published. Nothing of the agent's runs before the charge is on disk, and everything after the charge
+costs its full number of episodes. Each step is recorded before it is acted on, so that a submission interrupted
+anywhere can be played on. What follows the last submission is ``finalize``.
 """
 
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from time import monotonic
 from typing import Any, Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.agent import NO_RULES, AgentRules, Turn
+from evopolicygym.core.cases import Split
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
-from evopolicygym.core.event import AgentEnded, AgentMetered, AgentStarted, FinishAsked, PolicyRestored, RunClosed
-from evopolicygym.core.rollout import Trial
+from evopolicygym.core.event import (
+    AgentEnded,
+    AgentMetered,
+    AgentStarted,
+    FinishAsked,
+    PolicyRestored,
+    RunClosed,
+    SubmissionCharged,
+    SubmissionPublished,
+)
+from evopolicygym.core.rollout import EpisodeJob, Trial
 from evopolicygym.core.run import RunState, SubmissionState
-from evopolicygym.core.submission import Setting, parse_env_instances, parse_films
+from evopolicygym.core.submission import LoadError, Setting, SubmissionStatus, parse_env_instances, parse_films
 from evopolicygym.core.text import now
-from evopolicygym.judge import submit
+from evopolicygym.judge import feedback
+from evopolicygym.judge.films import FilmReply, make_films, stills_of
 from evopolicygym.judge.request import SubmitRequest, parse_parent
-from evopolicygym.judge.rollouts import Rollouts, RolloutStopped
-from evopolicygym.judge.stills import stills_of
-from evopolicygym.judge.trials import Trials
+from evopolicygym.judge.rollouts import Rollouts, RolloutStopped, Trials
+from evopolicygym.records import durable
+from evopolicygym.records.checkpoints import TAKING
 from evopolicygym.records.feedback import publish
+from evopolicygym.records.paths import EPISODES, episode_name
+from evopolicygym.records.writer import RunWriter
+
+Capture = Callable[[Mapping[str, Setting]], str]
+"""Takes a checkpoint of the workspace, with some parameters of the policy set, and returns its name.
+
+Raises ``RequestRefused`` where it can't be taken.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What is charged, once all of it has been checked."""
+
+    indices: tuple[int, ...]
+    films: tuple[int, ...]
+    parent: int | None
+
+
+def charge(writer: RunWriter, due: Charge, checkpoint: str, request: SubmitRequest) -> SubmissionState:
+    """Charge a submission, durably; where that can't be written, nothing is charged and no episode starts.
+
+    Raises ``StorageError`` where the charge is written and the run's high-water mark isn't: nobody may act on it.
+    """
+    index = len(writer.state.submissions)
+    charged = SubmissionCharged(
+        time=now(),
+        submit_index=index,
+        checkpoint=checkpoint,
+        env_instances=due.indices,
+        key=request.key,
+        films=due.films,
+        settings=dict(request.settings),
+        parent=due.parent,
+        hypothesis=request.hypothesis,
+    )
+    try:
+        state = writer.record(charged)
+    except OSError as error:
+        raise not_stored() from error
+    return state.submissions[index]
+
+
+def forget_checkpoint(writer: RunWriter, checkpoint: str) -> None:
+    """Remove a checkpoint that was taken and not charged, unless a submission has it: refusals fill no disk."""
+    if all(one.charged.checkpoint != checkpoint for one in writer.state.submissions):
+        place = writer.paths.checkpoint(checkpoint)
+        going = place.with_name(f"{TAKING}{checkpoint}")  # half of it must not stand under the name of the whole
+        with suppress(OSError):
+            durable.rename(place, going)
+        shutil.rmtree(going, ignore_errors=True)
+
+
+def not_stored() -> RequestRefused:
+    """Return the refusal of what can't be written, such as on a disk that is full."""
+    message = "The request can't be stored now; nothing was charged. Ask again later."
+    return RequestRefused(RefusalStatus.UNAVAILABLE, message, 503)
+
+
+def play_submission(rollouts: Rollouts, submission: SubmissionState) -> None:
+    """Load the policy, play every episode that is missing, film what was asked for, and publish the feedback."""
+    began = monotonic()
+    context = rollouts.writer.state.context(submission)
+    checkpoint = submission.charged.checkpoint
+    error = None
+    if len(submission.missing) == len(submission.episodes):
+        # Of an attempt that was interrupted: nothing of it is in the record, and nothing of it is reported.
+        shutil.rmtree(rollouts.writer.paths.staged(submission.index), ignore_errors=True)
+        error = rollouts.executor.load(rollouts.writer.paths.checkpoint(checkpoint), context)
+    if error is None:
+        rollouts.play(Split.TRAIN, checkpoint, context, _jobs(rollouts, submission), submission)
+    seconds = monotonic() - began
+    films = make_films(rollouts, rollouts.writer.state.submissions[submission.index]) if error is None else ()
+    _publish(rollouts.writer, submission.index, error, seconds, films)
+
+
+def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
+    state = rollouts.writer.state
+    episodes = rollouts.writer.paths.staged(submission.index) / EPISODES
+    episodes.mkdir(parents=True, exist_ok=True)
+    recording = feedback.recording(state.opened.task.feedback)
+    return [
+        rollouts.dealer.job(
+            Split.TRAIN,
+            submission.charged.env_instances[local],
+            local,
+            episodes / episode_name(submission.first_global_episode + local),
+            recording,
+        )
+        for local in submission.missing
+    ]
+
+
+def _publish(
+    writer: RunWriter, index: int, error: LoadError | None, seconds: float, films: tuple[FilmReply, ...]
+) -> None:
+    """Write the summary, record that the feedback is complete, and only then put it where the agent reads it."""
+    status = error.status if error else SubmissionStatus.OK
+    filmed = sum(one.film is not None for one in films)
+    published = SubmissionPublished(now(), index, status, "", round(seconds, 3), error, filmed)
+    feedback.write_summary(writer.paths, writer.state, index, published, films)
+    writer.record(replace(published, feedback_sha256=writer.sealed(writer.paths.staged(index))))
+    publish(writer.paths, index)
+
 
 PLAYER_GRACE_S = 3.0
 """Seconds that the episode in play has to end once the session is stopped."""
@@ -38,7 +158,7 @@ class JudgeSession:
     def __init__(
         self,
         rollouts: Rollouts,
-        capture: submit.Capture,
+        capture: Capture,
         deliver: Callable[[int], object] = lambda _: None,
         rules: AgentRules = NO_RULES,
     ) -> None:
@@ -96,16 +216,16 @@ class JudgeSession:
             try:
                 checkpoint = self._capture(request.settings)  # may take a while: nobody who only asks must wait for it
             except OSError as error:
-                raise submit.not_stored() from error
+                raise not_stored() from error
             try:
                 with self._changed:
                     self._demand_open()
                     with self._stopped_by_what_stands():
-                        due = submit.Charge(indices, films, self.state.restored if parent is None else parent)
-                        charged = submit.charge(self.writer, due, checkpoint, request)
+                        due = Charge(indices, films, self.state.restored if parent is None else parent)
+                        charged = charge(self.writer, due, checkpoint, request)
                     self._changed.notify_all()
             except RequestRefused:
-                submit.forget(self.writer, checkpoint)
+                forget_checkpoint(self.writer, checkpoint)
                 raise
             return charged
 
@@ -122,7 +242,7 @@ class JudgeSession:
                 try:
                     checkpoint = self._capture(settings)
                 except OSError as error:
-                    raise submit.not_stored() from error
+                    raise not_stored() from error
             try:
                 with self._changed:
                     self._demand_open()
@@ -131,7 +251,7 @@ class JudgeSession:
                 return trial.result()
             finally:
                 with self._accepting:
-                    submit.forget(self.writer, checkpoint)
+                    forget_checkpoint(self.writer, checkpoint)
 
     def policy_of(self, submit_index: int) -> dict[str, bytes]:
         """Return the files of a submission's policy, by their paths in ``system/``."""
@@ -154,7 +274,7 @@ class JudgeSession:
                     with self._stopped_by_what_stands():
                         self.writer.record(PolicyRestored(now(), submit_index))
                 except OSError as error:
-                    raise submit.not_stored() from error
+                    raise not_stored() from error
         return self.policy_of(submit_index)
 
     def frames(self, submit_index: int, place: int, steps: Sequence[int]) -> Mapping[int, bytes]:
@@ -186,7 +306,7 @@ class JudgeSession:
                 with self._stopped_by_what_stands():
                     self.writer.record(FinishAsked(now()))
             except OSError as error:
-                raise submit.not_stored() from error
+                raise not_stored() from error
             self._changed.notify_all()
 
     @contextmanager
@@ -305,7 +425,7 @@ class JudgeSession:
                     continue
                 submission = self.state.playing[0]
                 with suppress(RolloutStopped):
-                    submit.play(self.rollouts, submission)
+                    play_submission(self.rollouts, submission)
                     self._deliver(submission.index)
                     self._in_place.add(submission.index)
                 self._tell()

@@ -27,7 +27,7 @@ from evopolicygym.core.rollout import Episode, Recording
 from evopolicygym.core.score import estimate, total
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Limits, PolicyContext
-from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.rollouts import Dealer
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 

@@ -22,7 +22,7 @@ from evopolicygym.core.rollout import Episode, Executor, Failure, Recording
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.core.text import counted, now
-from evopolicygym.judge.dealer import Dealer
+from evopolicygym.judge.rollouts import Dealer
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc

@@ -20,10 +20,8 @@ from evopolicygym.core.rollout import Executor, Grounds, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import now
-from evopolicygym.judge.dealer import Dealer
-from evopolicygym.judge.finalize import finalize
-from evopolicygym.judge.http import JudgeServer
-from evopolicygym.judge.rollouts import Rollouts
+from evopolicygym.judge.rollouts import Dealer, Rollouts, finalize
+from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.feedback import feedback_read_only
 from evopolicygym.records.paths import RunPaths, run_directory

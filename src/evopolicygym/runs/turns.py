@@ -20,7 +20,7 @@ from evopolicygym.core.errors import AgentError, EvoPolicyGymError, RecordError,
 from evopolicygym.core.event import RunOpened
 from evopolicygym.core.text import well_formed
 from evopolicygym.environments.simulator_code import places_of, simulators_of
-from evopolicygym.judge.http import JudgeServer
+from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
 

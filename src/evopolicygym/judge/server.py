@@ -2,7 +2,7 @@
 
 Every path begins with the run's token; nothing answers without it. Bodies are JSON only, a browser's requests are
 refused, and no answer holds a traceback, a path or a version. A refusal writes nothing, neither to disk nor to a log.
-How long a request may take and how many connections stand open is described in ``connection.py``.
+Submissions are answered from the record: what an agent has made of the files in its workspace changes no answer.
 """
 
 import asyncio
@@ -11,8 +11,10 @@ import re
 import secrets
 import socket
 from collections.abc import Collection, Mapping
+from http import HTTPStatus
 from typing import Any, Self
 
+import h11
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -20,19 +22,194 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from evopolicygym.core import strict_json
+from evopolicygym.core import regular_file, strict_json
 from evopolicygym.core.agent import JudgeAddress
 from evopolicygym.core.errors import RecordError, RefusalStatus, RequestRefused, StorageError
-from evopolicygym.judge import task_text, trials
-from evopolicygym.judge.connection import MAX_BODY, Connection, refusal_body
-from evopolicygym.judge.receipt import lines, receipt
+from evopolicygym.core.run import SubmissionState
+from evopolicygym.core.score import estimate
+from evopolicygym.core.submission import SubmissionStatus
+from evopolicygym.core.text import printable
+from evopolicygym.judge import task_text
+from evopolicygym.judge.feedback import said_with, summary
+from evopolicygym.judge.films import parse_stills
 from evopolicygym.judge.request import parse_check, parse_empty, parse_submit
+from evopolicygym.judge.rollouts import trial_answer
 from evopolicygym.judge.session import JudgeSession
-from evopolicygym.judge.stills import parse_stills
 from evopolicygym.records.jsontext import dumps
+from evopolicygym.records.paths import SUMMARY, RunPaths
 from evopolicygym.serving import http_server
 from evopolicygym.serving.http_server import BodyRefused, Server, disable_uvicorn_logs, read_body
+
+MAX_BODY = 64 * 1024
+"""Bytes of a request's body."""
+MAX_CONNECTIONS = 256
+"""Connections that stand open at a time, and requests that are answered, for each socket of the judge's."""
+REQUEST_S = 10.0
+"""Seconds within which a request must have come, from its connection's first moment or from the answer before."""
+
+
+def refusal_body(refused: RequestRefused) -> bytes:
+    """Return what the body of a refusal says."""
+    return dumps({"status": refused.status, "error": {"message": str(refused)}}).encode("utf-8", "replace")
+
+
+def _send_at_once(connection: socket.socket) -> None:
+    """Have no answer's second part wait for the first to be acknowledged, which takes a client 40 ms."""
+    if connection.family in {socket.AF_INET, socket.AF_INET6}:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+class Connection(H11Protocol):
+    """Serves HTTP on one connection; a client that is slow, endless or unreadable is answered and let go."""
+
+    _deadline: asyncio.TimerHandle
+    _since = 0.0
+    """When the present request began to be waited for."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's own
+        """Begin to wait for a request, at the cost of whoever waits longest where too many do."""
+        super().connection_made(transport)
+        _send_at_once(transport.get_extra_info("socket"))
+        self._wait_for_request()
+        if len(self.tasks) > MAX_CONNECTIONS:  # of clients that have left, whose submissions are not yet charged
+            self._refuse_for_now()
+        elif len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless the rest of this one is more than anybody reads."""
+        super().on_response_complete()
+        self._deadline.cancel()
+        if self.conn.their_state is h11.SEND_BODY and not self._body_is_short():
+            self.transport.close()
+        if not self.transport.is_closing():
+            self._wait_for_request()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - the words are ours
+        """Refuse what is no HTTP."""
+        self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "This is no HTTP request that can be read."))
+
+    def _wait_for_request(self) -> None:
+        self._since = self.loop.time()
+        self._deadline = self.loop.call_later(REQUEST_S, self._let_go)
+
+    def _waits_for_request(self) -> bool:
+        """Return whether the present request has not come as a whole."""
+        return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
+
+    def _let_go(self) -> None:
+        if self._waits_for_request():
+            self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "The request took too long to come.", 408))
+
+    def _make_room(self) -> None:
+        """Let the oldest connection go that brings no request, this one where all others do."""
+        waiting: list[Connection] = [each for each in self._others() if each._waits_for_request()]  # noqa: SLF001 - ours
+        if waiting:
+            min(waiting, key=lambda each: each._since).transport.abort()  # noqa: SLF001 - as above
+        else:
+            self._refuse_for_now()
+
+    def _others(self) -> "list[Connection]":
+        return [each for each in self.connections if isinstance(each, Connection) and each is not self]
+
+    def _body_is_short(self) -> bool:
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        return bool(lengths) and int(lengths[0]) <= MAX_BODY
+
+    def _refuse_for_now(self) -> None:
+        message = f"{MAX_CONNECTIONS} connections are being answered; ask again later."
+        self._refuse(RequestRefused(RefusalStatus.UNAVAILABLE, message, 503))
+
+    def _refuse(self, refused: RequestRefused) -> None:
+        """Answer at once, where no answer has begun, and close."""
+        if self.transport.is_closing():
+            return
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            body = refusal_body(refused)
+            headers = [
+                ("content-type", "application/json"),
+                ("content-length", str(len(body))),
+                ("connection", "close"),
+            ]
+            reason = HTTPStatus(refused.http_status).phrase
+            events: list[Any] = [
+                h11.Response(status_code=refused.http_status, headers=headers, reason=reason),
+                h11.Data(data=body),
+                h11.EndOfMessage(),
+            ]
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+PLAYING = "playing"
+"""A submission's status until its feedback is in place."""
+MAX_SUMMARY = 1 << 24
+"""Bytes of a ``summary.json`` that are read."""
+
+
+def receipt(session: JudgeSession, index: int) -> dict[str, Any]:
+    """Return what is shown of one submission; its summary is null until its feedback is in place."""
+    submission = session.state.submissions[index]
+    in_place = session.in_place(submission)
+    return {
+        **_status(submission, in_place=in_place),
+        "progress": session.progress(submission),
+        **said_with(submission.charged),
+        "summary": _summary(session, submission) if in_place else None,
+    }
+
+
+def lines(session: JudgeSession) -> list[dict[str, Any]]:
+    """Return what is shown of all submissions, a short line each."""
+    return [_line(session, submission) for submission in session.state.submissions]
+
+
+def _line(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
+    returns = submission.returns if submission.status is SubmissionStatus.OK else ()
+    return {
+        **_status(submission, in_place=session.in_place(submission)),
+        "n_episodes": len(submission.episodes),
+        "progress": session.progress(submission),
+        "env_instances": list(submission.charged.env_instances),
+        **said_with(submission.charged),
+        "mean_return": estimate(returns).mean if returns else None,
+    }
+
+
+def _status(submission: SubmissionState, *, in_place: bool) -> dict[str, Any]:
+    """Return its status and in how many episodes the policy failed: null until it is over, or where none was played."""
+    played = in_place and submission.status is SubmissionStatus.OK
+    return {
+        "submit_id": submission.index,
+        "status": submission.status.value if in_place else PLAYING,
+        "failed_episodes": submission.failed if played else None,
+        "trouble": printable(submission.trouble) or None if in_place else None,
+    }
+
+
+def _summary(session: JudgeSession, submission: SubmissionState) -> dict[str, Any]:
+    assert submission.published is not None  # noqa: S101 - for the type checker; it is in place
+    document = summary(session.state, submission, submission.published)
+    if submission.charged.films and submission.status is SubmissionStatus.OK:
+        document["films"] = _films(session.writer.paths, submission.index)
+    return document
+
+
+def _films(paths: RunPaths, index: int) -> object:
+    """Return what the summary on disk says of films, as the journal doesn't; None where the agent has spoilt it."""
+    try:
+        return strict_json.decode(regular_file.read(paths.published(index) / SUMMARY, MAX_SUMMARY))["films"]
+    except (OSError, RecordError, strict_json.NotStrict, TypeError, LookupError):
+        return None
+
 
 JSON_TYPES = ("application/json", "application/x-www-form-urlencoded", "")
 """Content types taken as JSON: its own, and what urllib and curl say when they are given nothing. A browser could send
@@ -165,7 +342,7 @@ def _policy_routes(session: JudgeSession) -> list[Route]:
     async def check(request: Request) -> Response:
         settings = parse_check(await _json_body(request, empty={}))
         trial = await run_in_threadpool(session.try_policy, settings)
-        return _answer(trials.answer(trial, session.trials.left))
+        return _answer(trial_answer(trial, session.trials.left))
 
     async def restore(request: Request) -> Response:
         parse_empty(await _json_body(request, empty={}), "restoring")
