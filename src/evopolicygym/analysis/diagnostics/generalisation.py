@@ -62,8 +62,8 @@ def measure(record: RunRecord) -> Generalisation:
     for name, known in post_hoc.items():
         if len(known.returns) != state.opened.task.held_out_cases:
             raise RecordError(
-                f"{record.paths.post_hoc} holds {len(known.returns)} returns of checkpoint {name[:12]}; the run has "
-                f"{state.opened.task.held_out_cases} held-out cases, and each is due once."
+                f"{record.paths.post_hoc} holds {len(known.returns)} returns of checkpoint {name[:12]}; "
+                f"expected {state.opened.task.held_out_cases}, one for each held-out case."
             )
     means = tuple(_means(state, name, post_hoc.get(name)) for name in state.checkpoints)
     chosen = next((checkpoint for checkpoint in means if checkpoint.is_selected), None)

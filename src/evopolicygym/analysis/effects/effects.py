@@ -63,8 +63,8 @@ def knobs_that_differ(runs: Sequence[RunResult], requested: Sequence[str] = ()) 
     if not several or len(several) < len(requested):
         alike = ", ".join(name for name in requested if name not in several) or "every knob"
         raise UsageError(
-            f"All {len(runs)} runs have the same level of {alike}; effects are of runs whose knobs differ. What works: "
-            f"a suite that crosses one, such as evopolicygym suite NAME --cross budget=8,32, or several directories."
+            f"Invalid runs: expected several levels of {alike}, got one level in all {len(runs)} runs. "
+            "Run a suite that crosses a knob, such as evopolicygym suite NAME --cross budget=8,32, or name more runs."
         )
     return several
 
@@ -78,7 +78,7 @@ def refuse_other_differences(runs: Sequence[RunResult], knobs: Iterable[str]) ->
         ways = ["name only the runs of one suite (one directory or several)"]
         ways += [f"compare these levels too, with --knobs {','.join([*knobs, *also])}"] if also else []
         raise UsageError(
-            f"These runs differ in more than {', '.join(knobs)}:\n- {listed}\nWhat works: {', or '.join(ways)}."
+            f"These runs differ in more than {', '.join(knobs)}:\n- {listed}\nTo compare them, {', or '.join(ways)}."
         )
 
 
@@ -193,7 +193,7 @@ def effects(runs: Sequence[RunResult], requested: Sequence[str] = ()) -> Effects
     scales, notes = _scales(runs, knobs)
     notes = [*repeated, *notes]
     if not scales:
-        raise UsageError(f"{notes[-1]} There is nothing to normalise scores by; runs with better agents would work.")
+        raise UsageError(f"{notes[-1]} Scores can't be normalised. Add runs with better agents.")
     scored = [_score_run(run, knobs, scales[run.task]) for run in runs if run.task in scales]
     return effects_of(scored, knobs, scales, notes)
 
@@ -343,6 +343,6 @@ def _notes(found: Sequence[LevelDifference], means: Sequence[LevelMean]) -> Iter
 
 def _no_pairs(knobs: Iterable[str]) -> str:
     return (
-        f"No two of these runs are a pair: one agent, environment and seed at two levels of {' or '.join(knobs)}, all "
-        f"else the same. What works: the runs of a suite that crosses it, as [cross] or --cross has it."
+        f"No two of these runs are a pair: the same agent, environment and seed at two levels of {' or '.join(knobs)}, "
+        "all else equal. Cross the knob in a suite, by [cross] or --cross."
     )

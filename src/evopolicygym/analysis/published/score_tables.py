@@ -226,8 +226,8 @@ def shipped(name: str) -> PublishedTable:
     file = _files().get(name)
     if name in other_names():
         raise UsageError(
-            f"{name} is no table of entries here: its figures were made under other protocols, so they are neither "
-            f"ranked nor compared with runs. What works: leaderboard --with {name}, headroom --with {name}."
+            f"{name} is not a table of entries: its figures were made under other protocols, so they are neither "
+            f"ranked nor compared with runs. Use leaderboard --with {name} or headroom --with {name}."
         )
     if file is None:
         raise UnknownName("shipped table", name, shipped_names())

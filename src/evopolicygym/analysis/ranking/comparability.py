@@ -102,9 +102,7 @@ def comparability_notes(runs: Sequence[RunResult], by: Sequence[str], *, mix: bo
     found = differences(runs, by)
     if found and not mix:
         listed = "\n- ".join(found.values())
-        raise UsageError(
-            f"These runs are not comparable. They differ in:\n- {listed}\n{_what_works(list(found), runs)}"
-        )
+        raise UsageError(f"These runs are not comparable. They differ in:\n- {listed}\n{_advice(list(found), runs)}")
     return [f"Mixed: {difference}" for difference in found.values()] if mix else cases_notes(runs, by)
 
 
@@ -192,7 +190,7 @@ def _words(name: str, group: Sequence[RunResult], runs: Sequence[RunResult]) -> 
     return f"{name.replace('_', ' ')} {shown}" if shown else f"no {name.replace('_', ' ')}"
 
 
-def _what_works(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
+def _advice(differing: Sequence[str], runs: Sequence[RunResult]) -> str:
     """Return advice that fits what differs."""
     several = "commitment" in differing and len({run.experiment for run in runs}) > 1
     which = "the runs of one experiment only" if several else "only the runs to be shown (one directory or several)"

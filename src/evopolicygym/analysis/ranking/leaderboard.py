@@ -190,8 +190,8 @@ class _LeaderboardBuilder:
         self._best_kind = AGENT if normalise == "best" else normalise
         if not any(entry.kind == self._best_kind for entry in table.entries) and normalise != "best":
             raise UsageError(
-                f"Scores were to be normalised by the best entry of kind {normalise!r}, but the table has none. What "
-                f"works: --normalise best, or a shipped table that has such entries."
+                f"Invalid normalisation {normalise!r}: the table has no entry of this kind. Use --normalise best, or "
+                "add a shipped table with such entries."
             )
         self._replicates = {
             (entry.label, name): resampler.means(cell.sample)
