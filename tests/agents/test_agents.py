@@ -78,9 +78,9 @@ def submissions(run: OpenRun) -> list[Sequence[int]]:
 def test_names() -> None:
     """The agents that a config can name are the files that make one."""
     assert AGENTS.names() == [
-        "claude_code", "codex", "command", "function", "gemini", "gepa", "inspect_ai", "kimi_code", "mini_swe_agent",
-        "neutral", "opencode", "openevolve", "outside", "policy", "qwen", "random", "random_search", "reference",
-        "scripted", "shell", "tuner",
+        "acp", "claude_code", "codex", "command", "function", "gemini", "gepa", "inspect_ai", "kimi_code",
+        "mini_swe_agent", "neutral", "opencode", "openevolve", "outside", "policy", "qwen", "random", "random_search",
+        "reference", "scripted", "shell", "tuner",
     ]  # fmt: skip
 
 
