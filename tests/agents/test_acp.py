@@ -13,9 +13,8 @@ import pytest
 from enclosed import desk, needs_bubblewrap
 from evopolicygym.agents.base import make
 from evopolicygym.agents.kit import acp_client
-from evopolicygym.agents.kit.scripted_model.answers import INPUT, OUTPUT
 from evopolicygym.agents.kit.scripted_model.conversation import Script
-from evopolicygym.agents.kit.scripted_model.server import ScriptedModel
+from evopolicygym.agents.kit.scripted_model.server import INPUT, OUTPUT, ScriptedModel
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import AgentEnded

@@ -7,13 +7,12 @@ from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
+from evopolicygym.agents.base import About, Model
 from evopolicygym.agents.builtin.gemini import Gemini
 from evopolicygym.agents.builtin.kimi_code import KimiCode
 from evopolicygym.agents.builtin.opencode import OpenCode
 from evopolicygym.agents.builtin.qwen import Qwen
-from evopolicygym.agents.kit import cli_agent
-from evopolicygym.agents.kit.about import About, Model
-from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, tokens
+from evopolicygym.agents.kit.tool import Event, Tool, ToolEvent, ToolTask, make_tool_agent, tokens
 from evopolicygym.core.agent import Agent, AgentConfig
 from evopolicygym.core.errors import UsageError
 from evopolicygym.model_proxy.formats import ApiFormat
@@ -75,7 +74,7 @@ class AcpTool(Tool):
             return self._known.environment(model, endpoint)
         return {**endpoint.environment, "OPENAI_MODEL": model, "ANTHROPIC_MODEL": model, "GEMINI_MODEL": model}
 
-    def hear(self, event: Event) -> ToolEvent:
+    def parse_event(self, event: Event) -> ToolEvent:
         """Return what an event of the client says."""
         match event["type"]:
             case "session":
@@ -115,4 +114,4 @@ def make(config: AgentConfig) -> Agent:
         ApiFormat(wire) if wire in set(ApiFormat) else ApiFormat.AUTO,
     )
     options = {name: value for name, value in config.options.items() if name != COMMAND}
-    return cli_agent.make(tool, replace(config, options={**options, "program": tool.program}))
+    return make_tool_agent(tool, replace(config, options={**options, "program": tool.program}))
