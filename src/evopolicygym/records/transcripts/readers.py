@@ -29,6 +29,7 @@ READERS: Mapping[str, Read] = {
 }
 """By the agent's name."""
 WITHOUT: Mapping[str, str] = {
+    "acp": "its client prints events of its own",
     "command": "a program of its user's prints what it likes",
     "function": "a function keeps none",
     "inspect_ai": "Inspect keeps its own log",
