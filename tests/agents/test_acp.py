@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -20,11 +19,12 @@ from evopolicygym.core.errors import UsageError
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from fakes import OpenRun, RunMaker
-from model_proxies import REAL_KEY, VARIABLE
+from model_proxies import VARIABLE
 from places import SUPPORT
 from tool_runs import ENOUGH, SCRIPT, found, key_in, needs
 from whole_runs import Told, config, events, played
 
+pytestmark = pytest.mark.usefixtures("real_key")
 TALKS = """\
 import json, sys
 def talk(answers):
@@ -40,18 +40,6 @@ READY = {"initialize": [{"result": {"protocolVersion": 1, "authMethods": [{"id":
 SESSION = [{"result": {"sessionId": "s"}}]
 SIGN_IN, NO = [{"error": {"code": -32000, "message": "sign in"}}], [{"error": {"code": 1, "message": "no"}}]
 """
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, REAL_KEY)
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    """Return a model server."""
-    with ScriptedModel() as server:
-        yield server
 
 
 @pytest.fixture

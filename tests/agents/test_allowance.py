@@ -1,6 +1,5 @@
 """Limits that a user sets: each ends the agent, the run closes for it and is scored, and what was used is kept."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,13 @@ from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
 from evopolicygym.runs.run import play, resume
 from fakes import TIME, opening
-from model_proxies import COST, PRICE, REAL_KEY, VARIABLE
+from model_proxies import COST, PRICE, VARIABLE
 from neutral_models import calling
 from scripted_tools import program as scripted_tool
 from whole_runs import Told, config, events, played
 
+pytestmark = pytest.mark.usefixtures("real_key")
 ASKING = "submit()\nwhile True: ask(); time.sleep(0.05)"
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, REAL_KEY)
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    """Return a model server."""
-    with ScriptedModel() as server:
-        yield server
 
 
 def limited(

@@ -1,7 +1,7 @@
 """What all command-line tools share: how each end of a call is told, the home and the conversation that outlive it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from time import monotonic
@@ -24,28 +24,17 @@ from evopolicygym.records.jsontext import dumps
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs.run import resume
 from fakes import TIME, OpenRun, RunMaker
-from model_proxies import REAL_KEY, VARIABLE
+from model_proxies import REAL_KEY
 from scripted_tools import program as scripted_tool
 from scripted_tools import turn
 from tool_runs import key_in, played_with
 from whole_runs import Told
 
+pytestmark = pytest.mark.usefixtures("real_key")
 MOST_GROWTH_KB = 64 << 10
 """By which the memory of the process that hears a flood may grow: a tenth of what a whole one would be."""
 FAR_S = tool.QUIET_S * 0.7
 """By which a clock jumps at each look: at the second look without progress a tool has been quiet for too long."""
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, REAL_KEY)
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    """Return a model server."""
-    with ScriptedModel() as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from evopolicygym.agents.kit.scripted_model.server import CACHED, INPUT, OUTPUT,
 from evopolicygym.core.event import AgentEnded
 from evopolicygym.records.run_document import run_document
 from evopolicygym.runs import turns
-from model_proxies import REAL_KEY, VARIABLE
 from tool_runs import DONE, EDIT, ENOUGH, SCRIPT, found, key_in, needs, played_with
 from whole_runs import Told, events
 
+pytestmark = pytest.mark.usefixtures("real_key")
 GENERATING = ("/responses", "/chat/completions", "/messages", ":generateContent", ":streamGenerateContent")
 
 
@@ -26,11 +26,6 @@ def run_by(
         told = played_with(agent, found(program) or "", model, tmp_path / "runs")
     served = sum(asked.target.partition("?")[0].endswith(GENERATING) for asked in model.asked)
     return told, run_document(told.paths), served
-
-
-@pytest.fixture(autouse=True)
-def _key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, REAL_KEY)
 
 
 @pytest.mark.nightly

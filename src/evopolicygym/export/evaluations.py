@@ -13,17 +13,18 @@ from itertools import groupby
 from pathlib import Path
 from typing import ClassVar
 
+from evopolicygym.analysis.ranking.comparability import COMPARED, property_of
+from evopolicygym.analysis.results import RunResult, result_of
 from evopolicygym.core.score import Estimate, estimate, normalised
 from evopolicygym.export.exporters import BaseExporter, WrittenFile
 from evopolicygym.export.schema.rows import RunRow
 from evopolicygym.export.schema.tables import RunTables
+from evopolicygym.records.run_summary import summary_of
 
-SETTINGS = (
-    "protocol_version", "budget", "validation_cases", "held_out_cases", "train_cases", "split_source", "isolation",
-    "text", "feedback", "finish_allowed", "min_episodes", "max_episodes", "max_submissions", "films",
-    "policy_packages", "policy_limits",
-)  # fmt: skip
-"""Columns of a run that must agree before runs are put together, besides those of the agent."""
+OF_THE_TASK = frozenset({"commitment", "versions", "simulator_code", "spec_sha256"})
+"""Properties that belong to a run's task and cases; they may differ between the tasks and repeats of one agent."""
+SETTINGS = (*(name for name in COMPARED if name not in OF_THE_TASK), "isolation", "split")
+"""Properties of a run that must agree before runs are put together, besides those of the agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,8 @@ class EvaluationsExporter(BaseExporter):
         anchors = environment.random_anchor, environment.reference_anchor
         random, reference = (anchor.mean if anchor else None for anchor in anchors)
         evaluation = TaskEvaluation(row, random, reference)
-        self._found.setdefault((entry_of(row), row.task), evaluation).runs.append(row)
+        result = result_of(summary_of(run.record), run.record.paths.root)
+        self._found.setdefault((entry_of(row, result), row.task), evaluation).runs.append(row)
 
     def finish(self) -> list[WrittenFile]:
         """Write all files."""
@@ -131,9 +133,10 @@ class EvaluationsExporter(BaseExporter):
             yield entry, [self._found[pair] for pair in found]
 
 
-def entry_of(row: RunRow) -> AgentEntry:
+def entry_of(row: RunRow, result: RunResult) -> AgentEntry:
     """Return the agent that played a run."""
-    settings = tuple((name, str(getattr(row, name))) for name in SETTINGS if getattr(row, name) is not None)
+    values = {name: property_of(result, name) for name in SETTINGS}
+    settings = tuple((name, str(value)) for name, value in values.items() if value is not None)
     return AgentEntry(row.agent, row.harness, row.model or "", row.effort or "", settings)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evopolicygym.agents.kit.scripted_model.server import Json, Reply, answer_pieces, is_streamed
+from evopolicygym.agents.kit.scripted_model.server import Json, Reply, answer_pieces, encode_answer
 
 SHELLS = ("exec_command", "shell_command", "shell", "Bash", "bash", "run_shell_command", "Shell", "execute_command")
 """What tools call their shell."""
@@ -61,14 +61,7 @@ class Script:
             yield from answer_pieces(path, body, Reply(step.text, identity=_identity(body)))
             return
         documents = style.call(body, shell, _arguments(step.command, tools[shell]))
-        if not is_streamed(path, body):
-            yield json.dumps(documents[-1]).encode()
-            return
-        for document in documents:
-            event = f"event: {document['type']}\n" if "type" in document else ""
-            yield f"{event}data: {json.dumps(document)}\n\n".encode()
-        if path.endswith("/chat/completions"):
-            yield b"data: [DONE]\n\n"
+        yield from encode_answer(path, body, documents)
 
 
 def _done(conversation: Iterator[str | None], says: set[str]) -> int:

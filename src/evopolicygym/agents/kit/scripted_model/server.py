@@ -7,7 +7,7 @@ Tokens are not counted: usage is the same whatever was asked. ``conversation.py`
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,6 +55,11 @@ def answer_pieces(path: str, body: Json, reply: Reply) -> Iterator[bytes]:
         documents = [{"totalTokens": INPUT}]
     else:
         documents = [{"object": "list", "data": [{"id": "scripted", "object": "model"}]}]
+    yield from encode_answer(path, body, documents)
+
+
+def encode_answer(path: str, body: Json, documents: Sequence[Json]) -> Iterator[bytes]:
+    """Yield the bytes of an answer: its documents as events where the request is streamed, else the last one."""
     if not is_streamed(path, body):
         yield json.dumps(documents[-1]).encode()
         return
