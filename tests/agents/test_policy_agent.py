@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evopolicygym.agents.base import make
-from evopolicygym.core.agent import AgentConfig, Particular
+from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.errors import UsageError
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import find_runs
@@ -82,7 +82,7 @@ def test_tables_call_it_by_its_model(project: Path) -> None:
 def test_a_missing_project_is_refused(tmp_path: Path) -> None:
     """Before a run is opened it is said that there is no project, and what one is."""
     found = make(agent(tmp_path / "nowhere"))
-    assert isinstance(found, Particular)
+    assert isinstance(found, EnvironmentSpecificAgent)
     with pytest.raises(UsageError, match=r"nowhere.*policy\.py"):
         played(replace(config(tmp_path / "runs"), agent=agent(tmp_path / "nowhere")))
     assert list(tmp_path.rglob("journal.jsonl")) == []

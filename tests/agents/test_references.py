@@ -9,12 +9,12 @@ import pytest
 from evopolicygym import references
 from evopolicygym.agents.base import make
 from evopolicygym.agents.builtin.reference import lay
-from evopolicygym.core.agent import AgentConfig, Particular
+from evopolicygym.core.agent import AgentConfig, EnvironmentSpecificAgent
 from evopolicygym.core.cases import PUBLIC_KEY, Split, SplitSource, derive
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.rollout import Recording
 from evopolicygym.core.task import BudgetRule, Limits, PolicyContext, Task
-from evopolicygym.judge.rollouts import Dealer
+from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 from evopolicygym.specs import catalog, pack_catalog
@@ -52,8 +52,8 @@ def mean_return(name: str, root: Path, cases: int) -> float:
     with LocalExecutor(ExecutorConfig(spec, Limits(), "auto", root / "workers", root / "log", workers=1)) as executor:
         grounds = executor.grounds
         context = PolicyContext(name, 0, cases, 0, spec.max_steps, grounds.observation_schema, grounds.action_schema)
-        dealer = Dealer(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)
-        jobs = [dealer.job(Split.TRAIN, index, index, None, Recording.OUTPUT) for index in range(cases)]
+        job_builder = EpisodeJobBuilder(derive(PUBLIC_KEY, name), PUBLIC_KEY, run_seed=0)
+        jobs = [job_builder.job(Split.TRAIN, index, index, None, Recording.OUTPUT) for index in range(cases)]
         episodes = [episode for _, episode in executor.play(system, context, jobs, lambda _job, _why: None)]
     assert [episode.failure for episode in episodes if episode.failure] == []
     return sum(episode.episode_return for episode in episodes) / cases
@@ -119,7 +119,7 @@ def test_laying_replaces_what_was_there(tmp_path: Path) -> None:
 def test_an_environment_without_a_reference_is_refused(tmp_path: Path) -> None:
     """Before anything is opened it is said which environments have a reference."""
     agent = make(AgentConfig("reference"))
-    assert isinstance(agent, Particular)
+    assert isinstance(agent, EnvironmentSpecificAgent)
     with pytest.raises(UsageError, match=r"'cartpole'.*four_rooms"):
         played(config(tmp_path, "reference"))
     assert list(tmp_path.rglob("journal.jsonl")) == []

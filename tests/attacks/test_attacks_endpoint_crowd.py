@@ -66,7 +66,7 @@ def test_a_submission_may_take_longer_than_a_request(new_run: RunMaker) -> None:
         client.sendall(head(run, f"Content-Length: {len(body)}", "Connection: close") + b"\r\n" + body)
         ask_until(run, lambda: run.session.state.submissions)
         for connection in connections(run):
-            connection.loop.call_soon_threadsafe(connection._let_go)
+            connection.loop.call_soon_threadsafe(connection._on_timeout)
         assert ask(run, "GET", "/info").status_code == 200
         run.executor.gate.set()
 

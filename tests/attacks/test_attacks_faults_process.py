@@ -28,7 +28,7 @@ from evopolicygym.records.run_names import find_runs
 from evopolicygym.records.writer import RunWriter
 from evopolicygym.runs import turns
 from evopolicygym.runs.experiment import Experiment
-from evopolicygym.runs.run import dealer
+from evopolicygym.runs.run import job_builder
 from fakes import SECRET, guard_beside, opening
 from moments import WatchedDisk, lived, played_on
 from places import ROOT, SUPPORT
@@ -101,9 +101,9 @@ def test_children_don_t_hold_the_lock(tmp_path: Path) -> None:
 def test_other_cases_are_refused(tmp_path: Path) -> None:
     """A run goes on with the cases that it committed to, and no others."""
     with RunWriter(tmp_path, opening()) as writer:
-        dealer(writer.state, Experiment("experiment", SECRET))
+        job_builder(writer.state, Experiment("experiment", SECRET))
         with pytest.raises(RecordError):
-            dealer(writer.state, Experiment("experiment", bytes(32)))
+            job_builder(writer.state, Experiment("experiment", bytes(32)))
 
 
 # Signals

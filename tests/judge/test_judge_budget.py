@@ -103,7 +103,7 @@ def test_a_checkpoint_that_can_t_be_stored(new_run: RunMaker, monkeypatch: pytes
 def test_a_run_that_is_put_down_tells_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that are stopped with the run are no simulators that failed: nothing follows the stop in the record."""
     with open_run(tmp_path, {}) as run:
-        jobs = [run.rollouts.dealer.job(Split.TRAIN, 0, 0, None, Recording.OUTPUT)]
+        jobs = [run.rollouts.job_builder.job(Split.TRAIN, 0, 0, None, Recording.OUTPUT)]
         before = len(journal.read(run.paths.journal).events)
 
         def play(*arguments: Any) -> Iterator[Any]:

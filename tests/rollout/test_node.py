@@ -13,7 +13,7 @@ import pytest
 from evopolicygym.checks import crash_isolation
 from evopolicygym.checks.executor import POLICIES, compared
 from evopolicygym.core.errors import RecordError, SandboxError, UsageError
-from evopolicygym.core.rollout import EpisodeJob, Grounds
+from evopolicygym.core.rollout import EpisodeJob, ExecutorInfo
 from evopolicygym.records import checkpoints
 from evopolicygym.rollout import cores
 from evopolicygym.rollout.cluster import node
@@ -94,14 +94,14 @@ def test_processors_are_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_makes_places_incompatible(changed: dict[str, object], named: tuple[str, ...]) -> None:
     """Versions, level, what the sandbox enforces, libraries and spaces must be equal, and the difference is named."""
-    (said,) = incompatibilities(GROUNDS, replace(GROUNDS, **changed))  # type: ignore[arg-type] # fields of Grounds
+    (said,) = incompatibilities(GROUNDS, replace(GROUNDS, **changed))  # type: ignore[arg-type] # fields of ExecutorInfo
 
     assert [word for word in named if word not in said] == []
 
 
 def test_why_a_level_was_chosen_makes_no_difference() -> None:
     """A level asked for by name is as good as the same one found by itself."""
-    found: Grounds = replace(GROUNDS, findings={"chosen": "asked for by name"})
+    found: ExecutorInfo = replace(GROUNDS, findings={"chosen": "asked for by name"})
 
     assert (
         incompatibilities(replace(GROUNDS, findings={"chosen": "the strongest", "not bubblewrap": "no"}), found) == []

@@ -195,7 +195,7 @@ def test_nobody_left_to_play(nodes: TwoNodes, tmp_path: Path, monkeypatch: pytes
         def here(self) -> bool:
             return True
 
-    monkeypatch.setattr("evopolicygym.rollout.executors.ray.NOBODY_S", 3.0)
+    monkeypatch.setattr("evopolicygym.rollout.executors.ray.NO_WORKER_TIMEOUT_S", 3.0)
     ray.init(address=nodes.address, log_to_driver=False)
     try:
         busy = ray.remote(num_cpus=1)(Sleeper)

@@ -15,7 +15,7 @@ from evopolicygym.environments.derived import pack_spec
 from evopolicygym.records.paths import RunPaths
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.writer import RunWriter
-from evopolicygym.rollout.zygote import lay_checkpoint, prepare_ground
+from evopolicygym.rollout.zygote import create_worker_dir, install_checkpoint
 from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator
 from evopolicygym.runs.replay import ReplayOptions, play_post_hoc, replay
@@ -145,12 +145,12 @@ def test_what_is_played_is_what_was_hashed(tmp_path: Path, outside: Outside) -> 
 @pytest.mark.parametrize("name", ["data", "data.py"])
 def test_no_link_is_copied_for_a_policy(tmp_path: Path, outside: Outside, name: str) -> None:
     """The last who lays a checkpoint out refuses a link, to a directory as to a file."""
-    ground = prepare_ground(tmp_path / "ground", Limits(), policy_library())
+    ground = create_worker_dir(tmp_path / "ground", Limits(), policy_library())
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / name).symlink_to(outside.secret if "." in name else outside.root / "private")
 
     with pytest.raises(RecordError, match="link"):
-        lay_checkpoint(ground, tmp_path / "checkpoint")
+        install_checkpoint(ground, tmp_path / "checkpoint")
     assert [path for path in ground.policy.rglob("*") if path.is_file() and SECRET in path.read_text()] == []
 
 

@@ -17,7 +17,7 @@ import pytest
 from dying import play_toy, spend
 from evopolicygym.core.errors import RecordError
 from evopolicygym.core.event import AgentStarted, EpisodePlayed, RunResumed, SubmissionPublished
-from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage, fold
 from evopolicygym.judge.rollouts import finalize
 from evopolicygym.records import journal
@@ -298,8 +298,8 @@ def test_other_versions_are_refused(stopped: Path, monkeypatch: pytest.MonkeyPat
     really = LocalExecutor.grounds.fget
     assert really is not None
 
-    def elsewhere(executor: LocalExecutor) -> Grounds:
-        grounds: Grounds = really(executor)
+    def elsewhere(executor: LocalExecutor) -> ExecutorInfo:
+        grounds: ExecutorInfo = really(executor)
         return replace(grounds, versions={**grounds.versions, named: "0.1"})
 
     monkeypatch.setattr(LocalExecutor, "grounds", property(elsewhere))

@@ -15,7 +15,7 @@ from evopolicygym.agents.base import make
 from evopolicygym.core.agent import AgentConfig, AgentEnd, Turn, Workspace
 from evopolicygym.core.errors import AgentError
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.zygote import Zygote, prepare_ground
+from evopolicygym.rollout.zygote import Zygote, create_worker_dir
 from evopolicygym.sandbox.backends import process
 from evopolicygym.sandbox.backends.process import NICE, THREADS
 from evopolicygym.sandbox.base import Confinement, WorkerDirectory, ZygoteView
@@ -57,7 +57,7 @@ class Bare(process.Backend):
 @pytest.mark.parametrize("backend", [process.Backend, Bare])
 def test_a_zygote_has_no_privileges(backend: type[process.Backend], tmp_path: Path) -> None:
     """What policies are forked from has no capability, gets none, and comes after us; whatever else the machine has."""
-    with Zygote(backend(), prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote:
+    with Zygote(backend(), create_worker_dir(tmp_path / "ground", Limits(), policy_library())) as zygote:
         zygote.ready()
         found = rights(zygote._inside.process.pid)
 

@@ -11,7 +11,7 @@ import pytest
 from evopolicygym.core.errors import SandboxError, UnknownName
 from evopolicygym.core.options import AUTO
 from evopolicygym.core.task import Limits
-from evopolicygym.rollout.zygote import Zygote, lay_checkpoint, prepare_ground
+from evopolicygym.rollout.zygote import Zygote, create_worker_dir, install_checkpoint
 from evopolicygym.sandbox import bwrap, host, levels, seccomp
 from evopolicygym.sandbox.backends import bubblewrap, process
 from evopolicygym.sandbox.base import Guarantee, SandboxFeature, WorkerDirectory, ZygoteView
@@ -145,7 +145,7 @@ def test_the_standard_library_without_its_guests() -> None:
 def test_a_zygote_that_ends_at_once(tmp_path: Path) -> None:
     """A sandbox that breaks while it starts is its own error, not a policy's."""
     with (
-        Zygote(Broken(), prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote,
+        Zygote(Broken(), create_worker_dir(tmp_path / "ground", Limits(), policy_library())) as zygote,
         pytest.raises(SandboxError),
     ):
         zygote.fork({}, ())
@@ -153,13 +153,13 @@ def test_a_zygote_that_ends_at_once(tmp_path: Path) -> None:
 
 def test_a_checkpoint_replaces_the_one_before(tmp_path: Path) -> None:
     """Nothing of an earlier checkpoint is left where the next one is laid."""
-    ground = prepare_ground(tmp_path / "ground", Limits(), policy_library())
+    ground = create_worker_dir(tmp_path / "ground", Limits(), policy_library())
     for name in ("first", "second"):
         system = tmp_path / name / "part"
         system.mkdir(parents=True)
         (system / f"{name}.py").touch()
         (system.parent / f"{name}.txt").touch()
-        lay_checkpoint(ground, system.parent)
+        install_checkpoint(ground, system.parent)
 
     assert sorted(path.relative_to(ground.policy).as_posix() for path in ground.policy.rglob("*")) == [
         "part",
@@ -170,7 +170,9 @@ def test_a_checkpoint_replaces_the_one_before(tmp_path: Path) -> None:
 
 def test_a_zygote_that_was_killed_is_replaced(tmp_path: Path) -> None:
     """A zygote that is gone when a policy is to be forked is started again."""
-    with Zygote(choose("process").backend, prepare_ground(tmp_path / "ground", Limits(), policy_library())) as zygote:
+    with Zygote(
+        choose("process").backend, create_worker_dir(tmp_path / "ground", Limits(), policy_library())
+    ) as zygote:
         zygote.ready()
         zygote.kill()
         zygote._inside.process.wait()

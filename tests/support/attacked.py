@@ -173,7 +173,7 @@ def attacked_run(
         )
         opening = run._opening(plain, owner, "attacked_run", executor.grounds, None)
         writer = stack.enter_context(RunWriter(paths.root, opening))
-        rollouts = Rollouts(writer, executor, run.dealer(writer.state, owner))
+        rollouts = Rollouts(writer, executor, run.job_builder(writer.state, owner))
         session = stack.enter_context(
             JudgeSession(rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings))
         )

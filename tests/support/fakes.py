@@ -26,7 +26,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.film import FilmJob, Sheet, Shot
-from evopolicygym.core.rollout import Episode, EpisodeJob, Failure, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Failure, Trial
 from evopolicygym.core.spaces import Box, Discrete, to_schema
 from evopolicygym.core.submission import LoadError, SubmissionStatus
 from evopolicygym.core.task import (
@@ -39,7 +39,7 @@ from evopolicygym.core.task import (
     Task,
     TaskKind,
 )
-from evopolicygym.judge.rollouts import Dealer, Rollouts
+from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.paths import RunPaths
@@ -69,7 +69,7 @@ TOY = EnvironmentSpec(
     success=Success(SuccessRule.POSITIVE_RETURN, meaning="the number is positive"),
     random_anchor=Anchor(-123.456, 0.789, 256),
 )
-GROUNDS = Grounds(
+GROUNDS = ExecutorInfo(
     observation_schema=to_schema(Box((2,), "float32", -np.inf, np.inf)),
     action_schema=to_schema(Discrete(2)),
     versions={"python": "3", "toy": "1"},
@@ -314,7 +314,7 @@ def open_run(
     first = None if changes is None else opening(task=task(**changes))
     with RunWriter(root, first, guard_beside(root)) as writer:
         limits = writer.state.opened.task.limits
-        rollouts = Rollouts(writer, executor, Dealer(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
+        rollouts = Rollouts(writer, executor, EpisodeJobBuilder(cases.derive(SECRET, "toy"), SECRET, 0), camera=camera)
         with (
             JudgeSession(
                 rollouts, lambda settings: capture(paths.system, paths.checkpoints, limits, settings=settings)

@@ -15,7 +15,7 @@ from evopolicygym.core.text import counted, printable
 from evopolicygym.records.bundle import BundleIndex, is_bundle, unpack
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.run_names import Places, named_places, named_run, runs_meant
-from evopolicygym.runs.config import from_anywhere
+from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.replay import (
     PostHocResult,
@@ -236,7 +236,7 @@ def check_agent(
     """
     from evopolicygym.checks.agent import check
 
-    return tuple(check(name, model, options, from_anywhere(command), patience))
+    return tuple(check(name, model, options, absolutize_paths(command), patience))
 
 
 def check_executor(name: str, *, address: str = "") -> tuple[Finding, ...]:

@@ -15,7 +15,7 @@ from evopolicygym.checks import crash_isolation
 from evopolicygym.core.errors import UsageError
 from evopolicygym.core.finding import Finding
 from evopolicygym.core.options import AUTO, LOCAL
-from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, Grounds, Recording
+from evopolicygym.core.rollout import Episode, EpisodeJob, Executor, ExecutorInfo, Recording
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.environments.versions import versions
@@ -71,7 +71,7 @@ def compared(name: str, address: str, spec: EnvironmentSpec, policies: dict[str,
     """Yield what is the same of policies on an executor and on this machine, and what is not."""
     here, there = _outcomes(LOCAL, "", spec, policies), _outcomes(name, address, spec, policies)
     ours, theirs = next(here), next(there)
-    if not isinstance(ours, Grounds) or not isinstance(theirs, Grounds):
+    if not isinstance(ours, ExecutorInfo) or not isinstance(theirs, ExecutorInfo):
         raise TypeError("what an executor found comes first")
     differences = incompatibilities(ours, theirs)
     level = f"{theirs.workers} workers at level {theirs.isolation}"
@@ -85,7 +85,7 @@ def compared(name: str, address: str, spec: EnvironmentSpec, policies: dict[str,
 
 def _outcomes(
     name: str, address: str, spec: EnvironmentSpec, policies: dict[str, str]
-) -> Iterator[Grounds | PlayedCheckpoint]:
+) -> Iterator[ExecutorInfo | PlayedCheckpoint]:
     """Yield what an executor found, then what came of each policy."""
     if "token" in spec.arguments:
         spec = replace(spec, arguments={"token": secrets.token_hex(8)})

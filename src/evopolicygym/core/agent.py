@@ -376,7 +376,7 @@ class Agent(Protocol):
 
 
 @runtime_checkable
-class Particular(Protocol):
+class EnvironmentSpecificAgent(Protocol):
     """An agent that can't play every environment."""
 
     def refuse(self, environment: str) -> None:

@@ -1,4 +1,4 @@
-"""Following long work: whoever goes through many things hands them to a ``Follow``, which may show how far it is."""
+"""Progress of long loops: the caller of a loop may pass a ``ProgressTracker`` that shows how far it is."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
@@ -6,13 +6,13 @@ from typing import Protocol, TypeVar
 Each = TypeVar("Each")
 
 
-class Follow(Protocol):
-    """Shows how far something is that is gone through."""
+class ProgressTracker(Protocol):
+    """Shows the progress of a loop."""
 
     def __call__(self, what: str, each: Sequence[Each], /) -> Iterable[Each]:
-        """Return what it is handed, thing by thing."""
+        """Yield the items of ``each``, and show how many have been taken."""
 
 
-def unseen(_what: str, each: Sequence[Each], /) -> Iterable[Each]:
-    """Show nothing."""
+def no_progress(_what: str, each: Sequence[Each], /) -> Iterable[Each]:
+    """Return the items, and show nothing."""
     return each

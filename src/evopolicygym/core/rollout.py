@@ -174,8 +174,8 @@ class EpisodeJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Grounds:
-    """What an executor found where it plays."""
+class ExecutorInfo:
+    """What an executor found on the machine on which it plays."""
 
     observation_schema: Mapping[str, Any]
     action_schema: Mapping[str, Any]
@@ -190,6 +190,10 @@ class Grounds:
     workers: int = 1
     simulator_code: Mapping[str, str] = field(default_factory=dict)
     """What else they depend on: the modules that make the environment, each with a hash of its files."""
+
+
+Grounds = ExecutorInfo
+"""The former name, kept for executors of other packages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +222,7 @@ class Executor(Protocol):
     """Plays rollouts of one environment. Results don't depend on how many play at once."""
 
     @property
-    def grounds(self) -> Grounds:
+    def grounds(self) -> ExecutorInfo:
         """What was found here; known once the executor is open."""
 
     def load(self, checkpoint: Path, context: PolicyContext) -> LoadError | None:

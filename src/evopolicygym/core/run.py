@@ -34,7 +34,7 @@ from evopolicygym.core.event import (
     SubmissionPublished,
 )
 from evopolicygym.core.rollout import Episode, HiddenRollout, failures
-from evopolicygym.core.score import Candidate, Estimate, estimate, select, worth
+from evopolicygym.core.score import Candidate, Estimate, estimate, nan_last_key, select
 from evopolicygym.core.submission import STARTER, SubmissionStatus, films_fit
 from evopolicygym.core.task import PolicyContext
 
@@ -208,7 +208,7 @@ class RunState:
         returns: dict[str, list[float]] = {name: [] for name in self.checkpoints}
         for one in self.candidates:
             returns[one.charged.checkpoint] += one.returns
-        return tuple(sorted(returns, key=lambda name: worth(estimate(returns[name]).mean), reverse=True))
+        return tuple(sorted(returns, key=lambda name: nan_last_key(estimate(returns[name]).mean), reverse=True))
 
     @property
     def first_reached(self) -> int | None:
@@ -280,12 +280,12 @@ def fold(events: Iterable[Event]) -> RunState:
 def after(state: RunState | None, event: Event) -> RunState:
     """Return the state after one more event; raise ``RecordError`` where the event breaks a rule."""
     if state is None:
-        _demand(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
+        _require(isinstance(event, RunOpened), "The journal does not begin with the opening of a run.")
         assert isinstance(event, RunOpened)  # noqa: S101 - for the type checker; demanded above
         return RunState(event)
     if isinstance(event, PostHocPlayed):
         return _played_post_hoc(state, event)
-    _demand(state.stage is not Stage.FINISHED, f"{type(event).__name__} after the run finished.")
+    _require(state.stage is not Stage.FINISHED, f"{type(event).__name__} after the run finished.")
     match event:
         case RunOpened():
             raise RecordError("The journal opens its run twice.")
@@ -314,10 +314,10 @@ def _interrupted(state: RunState, event: RunResumed | RunStopped | EpisodeRepeat
 
 
 def _turned(state: RunState, event: AgentStarted | AgentMetered | AgentEnded) -> RunState:
-    _demand(state.stage is Stage.OPEN, "The agent played on after the run closed.")
-    _demand(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
+    _require(state.stage is Stage.OPEN, "The agent played on after the run closed.")
+    _require(event.turn == state.turns, f"Turn {event.turn} of the agent is out of order.")
     if isinstance(event, AgentStarted):
-        _demand(not state.allowance_spent, "The agent played on after its allowance was spent.")
+        _require(not state.allowance_spent, "The agent played on after its allowance was spent.")
         return replace(state, ended=state.used, metered=None)
     if isinstance(event, AgentMetered):
         return replace(state, metered=event)
@@ -339,121 +339,123 @@ def _requested(state: RunState, event: SubmissionCharged | PolicyRestored | Fini
 
 def _charged(state: RunState, event: SubmissionCharged) -> RunState:
     count = len(event.env_instances)
-    _demand(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
-    _demand(state.finish_asked is None, f"Submission {event.submit_index} was charged after the agent had finished.")
-    _demand(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
-    _demand(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
-    _demand(state.submissions_left != 0, f"Submission {event.submit_index} is beyond the most that the run takes.")
-    _demand(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
+    _require(state.stage is Stage.OPEN, f"Submission {event.submit_index} was charged after the run closed.")
+    _require(state.finish_asked is None, f"Submission {event.submit_index} was charged after the agent had finished.")
+    _require(event.submit_index == len(state.submissions), f"Submission {event.submit_index} is out of order.")
+    _require(0 < count <= state.remaining, f"Submission {event.submit_index} overdraws the budget.")
+    _require(state.submissions_left != 0, f"Submission {event.submit_index} is beyond the most that the run takes.")
+    _require(state.by_key(event.key) is None, f"The key {event.key!r} was charged twice.")
     try:
         state.opened.task.budget.check(count, state.remaining)
     except RequestRefused as refused:
         raise RecordError(f"Submission {event.submit_index} breaks the budget's rule: {refused}") from refused
     cases = state.cases(Split.TRAIN)
-    _demand(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
-    _demand(films_fit(event.films, count, state.films_left), f"Submission {event.submit_index} breaks the films rule.")
+    _require(all(0 <= index < cases for index in event.env_instances), "A case outside the train split was charged.")
+    _require(films_fit(event.films, count, state.films_left), f"Submission {event.submit_index} breaks the films rule.")
     parent_is_known = event.parent is None or STARTER <= event.parent < event.submit_index
-    _demand(parent_is_known, f"Submission {event.submit_index} names a parent that did not come before it.")
+    _require(parent_is_known, f"Submission {event.submit_index} names a parent that did not come before it.")
     submission = SubmissionState(event, state.spent, state.remaining - count, (None,) * count)
     return replace(state, submissions=(*state.submissions, submission), restored=None)
 
 
 def _restored(state: RunState, event: PolicyRestored) -> RunState:
-    _demand(state.takes_submissions, "A policy was restored while nothing more could be submitted.")
-    _demand(0 <= event.submit_index < len(state.submissions), "A policy was restored that was never submitted.")
+    _require(state.takes_submissions, "A policy was restored while nothing more could be submitted.")
+    _require(0 <= event.submit_index < len(state.submissions), "A policy was restored that was never submitted.")
     return replace(state, restored=event.submit_index)
 
 
 def _trained(state: RunState, event: EpisodePlayed) -> RunState:
     index = event.submit_index
-    _demand(index is not None and 0 <= index < len(state.submissions), "An episode belongs to no submission.")
+    _require(index is not None and 0 <= index < len(state.submissions), "An episode belongs to no submission.")
     assert index is not None  # noqa: S101 - for the type checker; demanded above
     submission = state.submissions[index]
-    _demand(submission.published is None, f"An episode was played after submission {index} was published.")
-    _demand(event.checkpoint == submission.charged.checkpoint, "An episode was played with another checkpoint.")
+    _require(submission.published is None, f"An episode was played after submission {index} was published.")
+    _require(event.checkpoint == submission.charged.checkpoint, "An episode was played with another checkpoint.")
     episodes = _filled(submission.episodes, event)
     return _with_submission(state, replace(submission, episodes=episodes))
 
 
 def _evaluated(state: RunState, event: EpisodePlayed) -> RunState:
     if event.split is Split.VALIDATION:
-        _demand(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
+        _require(state.stage is Stage.CLOSED, "Validation was played while it was not its time.")
         known = any(one.charged.checkpoint == event.checkpoint for one in state.candidates)
-        _demand(known, "Validation was played with a checkpoint that is no candidate.")
+        _require(known, "Validation was played with a checkpoint that is no candidate.")
     else:
-        _demand(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
+        _require(state.stage is Stage.SELECTED, "Held-out cases were played while it was not their time.")
         chosen = state.selected is not None and state.selected.checkpoint == event.checkpoint
-        _demand(chosen, "Held-out cases were played with a checkpoint that was not selected.")
+        _require(chosen, "Held-out cases were played with a checkpoint that was not selected.")
     before = state.rollout(event.split, event.checkpoint)
     now = replace(before, episodes=_filled(before.episodes, event))
     return replace(state, hidden=(*(one for one in state.hidden if one is not before), now))
 
 
 def _published(state: RunState, event: SubmissionPublished) -> RunState:
-    _demand(0 <= event.submit_index < len(state.submissions), "A submission was published that was never charged.")
+    _require(0 <= event.submit_index < len(state.submissions), "A submission was published that was never charged.")
     submission = state.submissions[event.submit_index]
-    _demand(submission.published is None, f"Submission {event.submit_index} was published twice.")
-    _demand(0 <= event.filmed <= len(submission.charged.films), "More was filmed than was asked for.")
+    _require(submission.published is None, f"Submission {event.submit_index} was published twice.")
+    _require(0 <= event.filmed <= len(submission.charged.films), "More was filmed than was asked for.")
     if event.status is SubmissionStatus.OK:
-        _demand(not submission.missing, f"Submission {event.submit_index} is ok but unplayed.")
+        _require(not submission.missing, f"Submission {event.submit_index} is ok but unplayed.")
     else:
         ends = event.status is not SubmissionStatus.INTERRUPTED
-        _demand(ends, f"Submission {event.submit_index} was published while it was interrupted.")
+        _require(ends, f"Submission {event.submit_index} was published while it was interrupted.")
         unplayed = all(episode is None for episode in submission.episodes)
-        _demand(unplayed, f"Submission {event.submit_index} is {event.status} but played.")
+        _require(unplayed, f"Submission {event.submit_index} is {event.status} but played.")
     return _with_submission(state, replace(submission, published=event))
 
 
 def _finish_asked(state: RunState, event: FinishAsked) -> RunState:
-    _demand(state.takes_submissions, "The agent finished a run that was over.")
-    _demand(state.opened.task.finish_allowed, "The agent finished a run that must be played to its end.")
+    _require(state.takes_submissions, "The agent finished a run that was over.")
+    _require(state.opened.task.finish_allowed, "The agent finished a run that must be played to its end.")
     return replace(state, finish_asked=event)
 
 
 def _closed(state: RunState, event: RunClosed) -> RunState:
-    _demand(state.stage is Stage.OPEN, "The run was closed twice.")
-    _demand(not state.playing, "The run was closed while a submission was playing.")
-    _demand(event.reason is state.close_reason, f"The run was closed for {event.reason}, not {state.close_reason}.")
+    _require(state.stage is Stage.OPEN, "The run was closed twice.")
+    _require(not state.playing, "The run was closed while a submission was playing.")
+    _require(event.reason is state.close_reason, f"The run was closed for {event.reason}, not {state.close_reason}.")
     return replace(state, stage=Stage.CLOSED, closed=event)
 
 
 def _selected(state: RunState, event: CheckpointSelected) -> RunState:
-    _demand(state.stage is Stage.CLOSED, "A checkpoint was selected while it was not the time.")
+    _require(state.stage is Stage.CLOSED, "A checkpoint was selected while it was not the time.")
     unplayed = any(state.rollout(Split.VALIDATION, one.charged.checkpoint).missing for one in state.candidates)
-    _demand(not unplayed, "A checkpoint was selected before validation was complete.")
+    _require(not unplayed, "A checkpoint was selected before validation was complete.")
     best = state.choice()
     if best is None or best.submit_index != event.submit_index:
         raise RecordError(f"Submission {event.submit_index} was selected, but validation names another.")
     same = _same(best.validation_mean, event.validation_mean)
-    _demand(same, f"The validation mean {event.validation_mean} is not the played {best.validation_mean}.")
+    _require(same, f"The validation mean {event.validation_mean} is not the played {best.validation_mean}.")
     named = state.submissions[event.submit_index].charged.checkpoint == event.checkpoint
-    _demand(named, "The selected checkpoint is not its submission's.")
+    _require(named, "The selected checkpoint is not its submission's.")
     return replace(state, stage=Stage.SELECTED, selected=event)
 
 
 def _finished(state: RunState, event: RunFinished) -> RunState:
     if event.status is RunStatus.NO_OK_SUBMIT:
-        _demand(state.stage is Stage.CLOSED and not state.candidates, "A run with candidates ended without a score.")
-        _demand(event.score is None and event.standard_error is None, "A run without candidates was scored.")
+        _require(state.stage is Stage.CLOSED and not state.candidates, "A run with candidates ended without a score.")
+        _require(event.score is None and event.standard_error is None, "A run without candidates was scored.")
     else:
         held_out = state.held_out()
         if held_out is None:
             raise RecordError("The run was scored before its held-out cases were played.")
         same = _same(held_out.mean, event.score) and _same(held_out.standard_error, event.standard_error)
-        _demand(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
+        _require(same, f"The score {event.score} is not the held-out mean {held_out.mean}.")
     return replace(state, stage=Stage.FINISHED, finished=event)
 
 
 def _played_post_hoc(state: RunState, event: PostHocPlayed) -> RunState:
-    _demand(state.stage is Stage.FINISHED, "Held-out cases were played post hoc before the run finished.")
+    _require(state.stage is Stage.FINISHED, "Held-out cases were played post hoc before the run finished.")
     other = state.selected is not None and event.checkpoint != state.selected.checkpoint
-    _demand(other and event.checkpoint in state.checkpoints, "A checkpoint played post hoc that is no other candidate.")
+    _require(
+        other and event.checkpoint in state.checkpoints, "A checkpoint played post hoc that is no other candidate."
+    )
     return replace(state, post_hoc={**state.post_hoc, event.checkpoint: event.sha256})
 
 
 def _filled(episodes: tuple[Episode | None, ...], event: EpisodePlayed) -> tuple[Episode | None, ...]:
-    _demand(0 <= event.position < len(episodes), f"Episode {event.position} lies outside its rollout.")
-    _demand(episodes[event.position] is None, f"Episode {event.position} was played twice.")
+    _require(0 <= event.position < len(episodes), f"Episode {event.position} lies outside its rollout.")
+    _require(episodes[event.position] is None, f"Episode {event.position} was played twice.")
     return (*episodes[: event.position], event.episode, *episodes[event.position + 1 :])
 
 
@@ -468,6 +470,6 @@ def _same(played: float | None, recorded: float | None) -> bool:
     return played == recorded or (math.isnan(played) and math.isnan(recorded))
 
 
-def _demand(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
-    if not holds:
-        raise RecordError(otherwise)
+def _require(condition: bool, message: str) -> None:  # noqa: FBT001 - the one thing that it is called with
+    if not condition:
+        raise RecordError(message)

@@ -70,10 +70,10 @@ def select(candidates: Iterable[Candidate]) -> Candidate | None:
 
 
 def _merit(candidate: Candidate) -> tuple[bool, float, int]:
-    return *worth(candidate.validation_mean), candidate.submit_index
+    return *nan_last_key(candidate.validation_mean), candidate.submit_index
 
 
-def worth(value: float) -> tuple[bool, float]:
+def nan_last_key(value: float) -> tuple[bool, float]:
     """Return what means are compared by: every number, even minus infinity, is better than what is none."""
     return (False, 0.0) if math.isnan(value) else (True, value)
 
@@ -91,8 +91,8 @@ def rank_scores(scores: Mapping[str, float]) -> dict[str, float]:
 
 def rank(scores: Mapping[str, float], name: str) -> int:
     """Return 1 + the number of entries strictly better than ``name``; what is not a number is worse than any."""
-    own = worth(scores[name])
-    return 1 + sum(worth(other) > own for other in scores.values())
+    own = nan_last_key(scores[name])
+    return 1 + sum(nan_last_key(other) > own for other in scores.values())
 
 
 def normalised(score: float, random: float, best: float) -> float:

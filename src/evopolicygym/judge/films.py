@@ -114,7 +114,7 @@ def _maker(rollouts: Rollouts, submission: SubmissionState, place: int) -> Calla
             if monotonic() > deadline:
                 raise _Refused(NoFilm.TOO_LONG)
 
-        seed = rollouts.dealer.cases.seed(Split.TRAIN, case)
+        seed = rollouts.job_builder.cases.seed(Split.TRAIN, case)
         shot = rollouts.camera.film(FilmJob(seed, folder, recorded.length, target, folder / SHEET), advanced)
         if (shot.trajectory_sha256, shot.episode_return) != (recorded.trajectory_sha256, recorded.episode_return):
             raise _Refused(NoFilm.ANOTHER_EPISODE)

@@ -1,6 +1,6 @@
 """Playing the cases of one run: submissions' episodes, free trials, and what follows the last submission.
 
-A case's index meets its seed here only, in ``Dealer``. Seeds go from here to the executor and nowhere else.
+A case's index meets its seed here only, in ``EpisodeJobBuilder``. Seeds go from here to the executor and nowhere else.
 """
 
 import shutil
@@ -32,7 +32,7 @@ from evopolicygym.records.writer import RunWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Dealer:
+class EpisodeJobBuilder:
     """Deals cases of one run. Never leaves the trusted side."""
 
     cases: CaseSet
@@ -64,7 +64,7 @@ class Rollouts:
 
     writer: RunWriter
     executor: Executor
-    dealer: Dealer
+    job_builder: EpisodeJobBuilder
     stop: Event = field(default_factory=Event)
     """Set to stop the run after the episode that ends next."""
     camera: Camera | None = None
@@ -200,7 +200,7 @@ def evaluate(rollouts: Rollouts, split: Split, checkpoint: str) -> None:
     """Play the cases of a hidden split that a checkpoint has not played yet, always in the same order."""
     state, paths = rollouts.writer.state, rollouts.writer.paths
     jobs = [
-        rollouts.dealer.job(split, index, index, paths.evaluated(split, checkpoint, index), Recording.ACTIONS)
+        rollouts.job_builder.job(split, index, index, paths.evaluated(split, checkpoint, index), Recording.ACTIONS)
         for index in state.rollout(split, checkpoint).missing
     ]
     rollouts.play(split, checkpoint, state.context(state.first_with(checkpoint)), jobs)

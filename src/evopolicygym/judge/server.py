@@ -76,7 +76,7 @@ class Connection(H11Protocol):
         if len(self.tasks) > MAX_CONNECTIONS:  # of clients that have left, whose submissions are not yet charged
             self._refuse_for_now()
         elif len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+            self._evict_oldest()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing more."""
@@ -98,17 +98,17 @@ class Connection(H11Protocol):
 
     def _wait_for_request(self) -> None:
         self._since = self.loop.time()
-        self._deadline = self.loop.call_later(REQUEST_S, self._let_go)
+        self._deadline = self.loop.call_later(REQUEST_S, self._on_timeout)
 
     def _waits_for_request(self) -> bool:
         """Return whether the present request has not come as a whole."""
         return self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
 
-    def _let_go(self) -> None:
+    def _on_timeout(self) -> None:
         if self._waits_for_request():
             self._refuse(RequestRefused(RefusalStatus.INVALID_REQUEST, "The request took too long to come.", 408))
 
-    def _make_room(self) -> None:
+    def _evict_oldest(self) -> None:
         """Let the oldest connection go that brings no request, this one where all others do."""
         waiting: list[Connection] = [each for each in self._others() if each._waits_for_request()]  # noqa: SLF001 - ours
         if waiting:

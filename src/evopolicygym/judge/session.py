@@ -122,7 +122,7 @@ def _jobs(rollouts: Rollouts, submission: SubmissionState) -> list[EpisodeJob]:
     episodes.mkdir(parents=True, exist_ok=True)
     recording = feedback.recording(state.opened.task.feedback)
     return [
-        rollouts.dealer.job(
+        rollouts.job_builder.job(
             Split.TRAIN,
             submission.charged.env_instances[local],
             local,
@@ -207,7 +207,7 @@ class JudgeSession:
         with self._accepting:
             if known := self.state.by_key(request.key):
                 return known
-            self._demand_open()
+            self._require_open()
             task = self.state.opened.task
             indices = parse_env_instances(request.env_instances, task.train_cases, task.budget.most)
             task.budget.check(len(indices), self.state.remaining)
@@ -219,8 +219,8 @@ class JudgeSession:
                 raise not_stored() from error
             try:
                 with self._changed:
-                    self._demand_open()
-                    with self._stopped_by_what_stands():
+                    self._require_open()
+                    with self._fail_run_on_storage_error():
                         due = Charge(indices, films, self.state.restored if parent is None else parent)
                         charged = charge(self.writer, due, checkpoint, request)
                     self._changed.notify_all()
@@ -237,7 +237,7 @@ class JudgeSession:
         """
         with self._trying:
             with self._accepting:
-                self._demand_open()
+                self._require_open()
                 self.trials.take_one()
                 try:
                     checkpoint = self._capture(settings)
@@ -245,7 +245,7 @@ class JudgeSession:
                     raise not_stored() from error
             try:
                 with self._changed:
-                    self._demand_open()
+                    self._require_open()
                     trial = self.trials.ask(checkpoint)
                     self._changed.notify_all()
                 return trial.result()
@@ -267,11 +267,11 @@ class JudgeSession:
         Raises ``RequestRefused`` where the run takes no submissions, or this was asked for too often.
         """
         with self._changed:
-            self._demand_open()
+            self._require_open()
             if self.state.restored != submit_index:
                 self.trials.count_restored()
                 try:
-                    with self._stopped_by_what_stands():
+                    with self._fail_run_on_storage_error():
                         self.writer.record(PolicyRestored(now(), submit_index))
                 except OSError as error:
                     raise not_stored() from error
@@ -296,27 +296,27 @@ class JudgeSession:
     def finish(self) -> None:
         """Take the agent's word that it wants no more; raise ``RequestRefused`` where the run doesn't allow it."""
         with self._changed:
-            self._demand_open()
+            self._require_open()
             if not self.state.opened.task.finish_allowed:
                 raise RequestRefused(
                     RefusalStatus.INVALID_REQUEST,
                     f"This run ends when its budget is spent; {self.state.remaining} episodes are left.",
                 )
             try:
-                with self._stopped_by_what_stands():
+                with self._fail_run_on_storage_error():
                     self.writer.record(FinishAsked(now()))
             except OSError as error:
                 raise not_stored() from error
             self._changed.notify_all()
 
     @contextmanager
-    def _stopped_by_what_stands(self) -> Iterator[None]:
+    def _fail_run_on_storage_error(self) -> Iterator[None]:
         """Stop the run where an event is recorded but its high-water mark isn't: who resumes it acts on the event."""
         try:
             yield
         except StorageError as error:
             self.fault = error
-            self._tell()
+            self._notify()
             raise
 
     @property
@@ -341,7 +341,7 @@ class JudgeSession:
 
         ``look`` returns in how many seconds it is to be asked again; 0 ends the wait.
         """
-        agent.add_done_callback(lambda _: self._tell())
+        agent.add_done_callback(lambda _: self._notify())
         while wait_s := look():
             with self._changed:
                 if self._changed.wait_for(lambda: self.done or agent.done(), wait_s):
@@ -402,7 +402,7 @@ class JudgeSession:
     def _stopping(self) -> bool:
         return self.fault is not None or self.rollouts.stop.is_set()
 
-    def _demand_open(self) -> None:
+    def _require_open(self) -> None:
         if self.fault is not None:
             raise RequestRefused(RefusalStatus.UNAVAILABLE, "The run was stopped by a fault of the judge's side.", 503)
         if self.state.submissions_left == 0:
@@ -428,15 +428,15 @@ class JudgeSession:
                     play_submission(self.rollouts, submission)
                     self._deliver(submission.index)
                     self._in_place.add(submission.index)
-                self._tell()
+                self._notify()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the run
             self.fault = error
-            self._tell()
+            self._notify()
         finally:
             with self._changed:
                 self.trials.give_up(RecordError("the run was stopped"))
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         with self._changed:
             self._resolve()
             self._changed.notify_all()

@@ -5,7 +5,7 @@ from typing import Any
 
 from evopolicygym.core.agent import NO_RULES, AgentRules
 from evopolicygym.core.cases import PROTOCOL_VERSION
-from evopolicygym.core.rollout import Grounds
+from evopolicygym.core.rollout import ExecutorInfo
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.submission import FILMS_A_SUBMISSION
@@ -32,7 +32,7 @@ class Policy:
 """
 
 
-def info(state: RunState, grounds: Grounds, rules: AgentRules = NO_RULES) -> dict[str, Any]:
+def info(state: RunState, grounds: ExecutorInfo, rules: AgentRules = NO_RULES) -> dict[str, Any]:
     """Return what ``GET /info`` answers."""
     task, opened = state.opened.task, state.opened
     environment = task.environment

@@ -111,7 +111,7 @@ def write_bundle(file: Path, sources: Mapping[str, Path | bytes], index: BundleI
 
     Raises ``OSError``, and ``RecordError`` where a file is not as the index has it.
     """
-    part = durable.beside(file)
+    part = durable.temp_path(file)
     try:
         with (
             part.open("xb") as raw,

@@ -56,7 +56,7 @@ def write_whole(descriptor: int, content: bytes, offset: int) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a whole file beside, flush it to disk, and rename it into place."""
-    part = beside(path)
+    part = temp_path(path)
     try:
         _write_flushed(part, text)
         rename(part, path)
@@ -67,7 +67,7 @@ def write_text(path: Path, text: str) -> None:
 
 def create_text(path: Path, text: str) -> None:
     """Write a whole file as ``write_text`` does; raise ``FileExistsError`` where somebody else has made it by then."""
-    part = beside(path)
+    part = temp_path(path)
     try:
         _write_flushed(part, text)
         disk.link(part, path)
@@ -105,7 +105,7 @@ def flush_tree(directory: Path) -> None:
         list(pool.map(flush, (directory, *directory.rglob("*"))))
 
 
-def beside(path: Path) -> Path:
+def temp_path(path: Path) -> Path:
     """Return where this process writes a file before it is renamed into place."""
     return path.with_name(f"{path.name}.{os.getpid()}.{PART}")
 

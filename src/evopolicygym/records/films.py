@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 20
 def put_film(target: Path, make: Callable[[Path], Film]) -> Film:
     """Have a film made beside its place and put it there; whatever ``make`` raises, no half of one is left."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    beside = durable.beside(target)
+    beside = durable.temp_path(target)
     beside.unlink(missing_ok=True)  # whatever lies there: a link under this name is not written through
     try:
         film = make(beside)

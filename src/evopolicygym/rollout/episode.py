@@ -100,7 +100,7 @@ def _play(
     try:
         policy.wait_until_loaded()
         policy.reset()
-        answer = _policys(policy, environment)
+        answer = _policy_actions(policy, environment)
         return recorder, _steps(environment, write, recorder, answer), None
     except PolicyFailed as failed:
         answer = _random_actions(environment, job.seed, watchdog)
@@ -139,7 +139,7 @@ def _steps(
             return Ending(terminated, truncated, info)
 
 
-def _policys(policy: PolicyProcess, environment: Environment) -> Answer:
+def _policy_actions(policy: PolicyProcess, environment: Environment) -> Answer:
     act, read = policy.act, action_reader(environment.action_space)
 
     def answer() -> tuple[Any, bool]:

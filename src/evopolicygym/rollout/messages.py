@@ -14,7 +14,7 @@ from evopolicygym.core.errors import (
     StorageError,
     UsageError,
 )
-from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.sandbox.host import PolicyLibrary
@@ -128,4 +128,4 @@ def fault_of(error: Exception) -> Fault:
 
 
 Request = Load | Check | Play
-Reply = Grounds | LoadError | Trial | Episode | Fault | None
+Reply = ExecutorInfo | LoadError | Trial | Episode | Fault | None

@@ -16,14 +16,14 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.rollout import Episode, Grounds, Trial
+from evopolicygym.core.rollout import Episode, ExecutorInfo, Trial
 from evopolicygym.core.spaces import to_schema
 from evopolicygym.core.submission import LoadError
 from evopolicygym.rollout import arithmetic
 from evopolicygym.rollout.messages import Check, Load, Play, Reply, Request, WorkerConfig, fault_of
 from evopolicygym.rollout.policy_process import PolicyFailed, PolicyProcess, ignore_broken_pipes, load_error
 from evopolicygym.rollout.watchdog import Watchdog
-from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, lay_checkpoint, prepare_ground, uses_scipy
+from evopolicygym.rollout.zygote import LIGHT, SCIENTIFIC, Zygote, create_worker_dir, install_checkpoint, uses_scipy
 from evopolicygym.sandbox.levels import choose
 from evopolicygym.sandbox.limits import bound_memory
 from evopolicygym.sandbox.overlays import remove_layers
@@ -36,13 +36,13 @@ class Worker:
         self._config = config
         self._watchdog = Watchdog(config.hang_s)
         self._chosen = choose(config.isolation)
-        self._ground = prepare_ground(config.root, config.limits, config.library)
+        self._ground = create_worker_dir(config.root, config.limits, config.library)
         self._zygotes: dict[tuple[str, ...], Zygote] = {}
         self._zygote = self._zygote_for(LIGHT)
         """The one that the present checkpoint's policies are forked from."""
         self._laid: Path | None = None
 
-    def describe(self) -> Grounds:
+    def describe(self) -> ExecutorInfo:
         """Make the environment once and say what was found."""
         from evopolicygym.environments.environment import Environment
         from evopolicygym.environments.simulator_code import simulator_code
@@ -69,7 +69,7 @@ class Worker:
         if (policies := self._ground.library.python.version) != f"{sys.version_info.major}.{sys.version_info.minor}":
             found["python"] = f"policies run on Python {policies}"
         landlock = f"ABI {self._zygote.landlock}" if self._zygote.landlock else "not in this kernel"
-        return Grounds(
+        return ExecutorInfo(
             observation_schema=schemas[0],
             action_schema=schemas[1],
             versions={**versions(spec), **self._config.policy_versions},
@@ -107,7 +107,7 @@ class Worker:
     def _lay(self, checkpoint: Path) -> None:
         if checkpoint != self._laid:
             self._laid = None
-            lay_checkpoint(self._ground, checkpoint)
+            install_checkpoint(self._ground, checkpoint)
             for zygote in self._zygotes.values():
                 zygote.checkpoint_is_new = True
             self._zygote = self._zygote_for(SCIENTIFIC if uses_scipy(self._ground.policy) else LIGHT)

@@ -58,7 +58,7 @@ class Child:
     """A pidfd: a signal to it never hits another process."""
 
 
-def prepare_ground(root: Path, limits: Limits, library: PolicyLibrary) -> WorkerDirectory:
+def create_worker_dir(root: Path, limits: Limits, library: PolicyLibrary) -> WorkerDirectory:
     """Lay out a worker's directory: the guest's code, links to the library, an empty place for the checkpoint."""
     ground = WorkerDirectory(root, library, limits)
     guest = ground.runtime / "guest"
@@ -72,7 +72,7 @@ def prepare_ground(root: Path, limits: Limits, library: PolicyLibrary) -> Worker
     return ground
 
 
-def lay_checkpoint(ground: WorkerDirectory, checkpoint: Path) -> None:
+def install_checkpoint(ground: WorkerDirectory, checkpoint: Path) -> None:
     """Put a checkpoint where the policy's process finds it, in place of the one before.
 
     The copy's times are the same in every episode: those of the checkpoint's files tell when it was submitted. Raises

@@ -27,7 +27,7 @@ from evopolicygym.core.rollout import Episode, Recording
 from evopolicygym.core.score import estimate, total
 from evopolicygym.core.spaces import Box, Discrete, Space, from_schema
 from evopolicygym.core.task import Anchor, EnvironmentSpec, Limits, PolicyContext
-from evopolicygym.judge.rollouts import Dealer
+from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.rollout.executor import ExecutorConfig
 from evopolicygym.rollout.executors.local import LocalExecutor
 
@@ -130,8 +130,8 @@ def repeating_policy(action: Any) -> dict[str, bytes]:  # noqa: ANN401 - an acti
 
 
 def _jobs(spec: EnvironmentSpec, split: Split, cases: int) -> Sequence[Any]:
-    dealer = Dealer(derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, run_seed=0)
-    return [dealer.job(split, index, index, None, Recording.OUTPUT) for index in range(cases)]
+    job_builder = EpisodeJobBuilder(derive(PUBLIC_KEY, spec.name), PUBLIC_KEY, run_seed=0)
+    return [job_builder.job(split, index, index, None, Recording.OUTPUT) for index in range(cases)]
 
 
 def find_early_ending(player: AnchorPlayer, observe: Callable[[str], object]) -> Any | None:  # noqa: ANN401 - an action as JSON has it

@@ -264,7 +264,7 @@ def agent_of(options: AgentOptions) -> AgentConfig:
     if options["interactive"]:
         extra[INTERACTIVE] = True
     allowance = allowance_of(options, COMMAND_S if name == COMMAND else None)
-    return AgentConfig(name, options["model"], extra, from_anywhere(command), effort, allowance, label)
+    return AgentConfig(name, options["model"], extra, absolutize_paths(command), effort, allowance, label)
 
 
 def allowance_of(options: AgentOptions, seconds: float | None = None) -> Allowance:
@@ -297,15 +297,15 @@ def duration(asked: float | str) -> float:
         ) from None
 
 
-def from_anywhere(command: Sequence[str]) -> tuple[str, ...]:
+def absolutize_paths(command: Sequence[str]) -> tuple[str, ...]:
     """Return a command whose words that are paths of files here are absolute.
 
     Its program starts in the run's workspace, and of this machine sees what its command names by absolute path.
     """
-    return tuple(_from_anywhere(word, is_program=place == 0) for place, word in enumerate(command))
+    return tuple(_absolutize_word(word, is_program=place == 0) for place, word in enumerate(command))
 
 
-def _from_anywhere(word: str, *, is_program: bool) -> str:
+def _absolutize_word(word: str, *, is_program: bool) -> str:
     path = Path(word)
     on_search_path = is_program and "/" not in word and shutil.which(word) is not None
     there = bool(path.parts) and path.parts[0] in IN_WORKSPACE

@@ -193,8 +193,8 @@ def keep_cases(experiment: Experiment, directory: Path, task: Task) -> CaseSet:
     return found
 
 
-def begun(runs: Path, name: str) -> Path:
-    """Return where an experiment lies that was begun before; raise ``UsageError`` where there is none of this name."""
+def existing_experiment(runs: Path, name: str) -> Path:
+    """Return the directory of an experiment that exists; raise ``UsageError`` if none has this name."""
     directory = experiment_directory(runs, name)
     if not (directory / EXPERIMENT_FILE).exists():
         known = sorted(path.parent.name for path in runs.glob(f"*/{EXPERIMENT_FILE}"))
@@ -204,7 +204,7 @@ def begun(runs: Path, name: str) -> Path:
 
 def reveal(runs: Path, name: str) -> Path:
     """Publish an experiment's secret beside its runs; return the file. From then on its cases are hidden no more."""
-    directory = begun(runs, name)
+    directory = existing_experiment(runs, name)
     experiment = load_experiment(_identity(directory / EXPERIMENT_FILE))
     kept = sorted((state_directory() / experiment.identity).glob("cases-*.json"))
     document = {

@@ -29,7 +29,7 @@ from evopolicygym.rollout.films.filming import CameraOrder, needed, shoot
 from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, is_pinned
 from evopolicygym.runs.replay import ReplayOptions, open_replay
-from evopolicygym.runs.run import dealer, other_versions
+from evopolicygym.runs.run import job_builder, other_versions
 
 ALL = "all"
 
@@ -95,7 +95,7 @@ def films(
             for _ in regular_file.below(paths.films, root):  # nothing is written through a link that lies there
                 pass
     variables = needed(state.opened.task.environment, pinned=is_pinned(state.opened))
-    dealt = dealer(state, experiment.of_run(root, state.opened))
+    dealt = job_builder(state, experiment.of_run(root, state.opened))
     with tempfile.TemporaryDirectory(prefix="evopolicygym-film-") as scratch:
         unrecorded = [case for case in due if not has_steps(_files(paths, wish.split, submission, case), root)]
         again, isolation = _played_again(root, wish.split, submission, unrecorded, Path(scratch), means)

@@ -22,7 +22,7 @@ from evopolicygym.core.rollout import Episode, Executor, Failure, Recording
 from evopolicygym.core.run import RunState, Stage, SubmissionState
 from evopolicygym.core.score import Candidate, estimate, select
 from evopolicygym.core.text import counted, now
-from evopolicygym.judge.rollouts import Dealer
+from evopolicygym.judge.rollouts import EpisodeJobBuilder
 from evopolicygym.records.checkpoints import name_of
 from evopolicygym.records.paths import episode_name
 from evopolicygym.records.post_hoc import PostHoc, post_hoc_sha256, read_post_hoc, write_post_hoc
@@ -32,7 +32,7 @@ from evopolicygym.records.writer import RunWriter
 from evopolicygym.rollout.arithmetic import ARITHMETIC
 from evopolicygym.runs import experiment
 from evopolicygym.runs.preflight import check_simulator, config_for_resume, open_executor, refuse_unknown
-from evopolicygym.runs.run import check_fingerprint, check_protocol, dealer, other_versions
+from evopolicygym.runs.run import check_fingerprint, check_protocol, job_builder, other_versions
 from evopolicygym.specs.catalog import import_from
 
 
@@ -44,7 +44,7 @@ class ReplaySession:
     isolation: str
     """The level at which it is played now."""
     _executor: Executor
-    _dealer: Dealer
+    _job_builder: EpisodeJobBuilder
     reasons: tuple[str, ...] = ()
     """Why the same case may play otherwise here, in words: by what was computed then, and is now."""
     other_versions: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class ReplaySession:
         recording = Recording.ACTIONS if files else Recording.OUTPUT
         checkpoint, named = submission.charged.checkpoint, submission.charged.env_instances
         jobs = [
-            self._dealer.job(
+            self._job_builder.job(
                 split,
                 named[case] if split is Split.TRAIN else case,
                 case,
@@ -121,7 +121,7 @@ def open_replay(root: Path, means: ReplayOptions, *, any_versions: bool = False)
                 record,
                 executor.grounds.isolation,
                 executor,
-                dealer(state, owner),
+                job_builder(state, owner),
                 _reasons(state.opened, executor),
                 others,
             )

@@ -11,16 +11,16 @@ from shlex import quote
 
 from evopolicygym.agents.base import make
 from evopolicygym.core import cases
-from evopolicygym.core.agent import Agent, Particular, PriceSnapshot, rules_of
+from evopolicygym.core.agent import Agent, EnvironmentSpecificAgent, PriceSnapshot, rules_of
 from evopolicygym.core.cases import PROTOCOL_VERSION, SplitSource
 from evopolicygym.core.errors import AgentError, EnvironmentFault, RecordError, SandboxError, StorageError, UsageError
 from evopolicygym.core.event import Event, RunOpened, RunResumed, RunStopped, StopReason
 from evopolicygym.core.options import LOCAL
-from evopolicygym.core.rollout import Executor, Grounds, other_code
+from evopolicygym.core.rollout import Executor, ExecutorInfo, other_code
 from evopolicygym.core.run import RunState, Stage
 from evopolicygym.core.task import Task
 from evopolicygym.core.text import now
-from evopolicygym.judge.rollouts import Dealer, Rollouts, finalize
+from evopolicygym.judge.rollouts import EpisodeJobBuilder, Rollouts, finalize
 from evopolicygym.judge.server import JudgeServer
 from evopolicygym.judge.session import JudgeSession
 from evopolicygym.records.feedback import feedback_read_only
@@ -69,7 +69,7 @@ def play(
     ``directory``, which is new or empty, where one is named, and else in the record's own workspace.
     """
     agent = agent or make(config.agent)
-    if isinstance(agent, Particular):
+    if isinstance(agent, EnvironmentSpecificAgent):
         agent.refuse(config.task.environment.name)
     if directory:
         refuse_occupied(directory)
@@ -146,32 +146,32 @@ def resume(  # noqa: PLR0913 - each is an argument of its own
         agent = agent or make(state.opened.agent)  # once the record is known to go on from where it was left here
         program = ""
         if state.stage is Stage.OPEN:
-            if isinstance(agent, Particular):
+            if isinstance(agent, EnvironmentSpecificAgent):
                 agent.refuse(state.opened.task.environment.name)
             program = changed_program(root, state, agent, allowed=allow_changed_program)
         config = config_for_resume(state.opened, workers, executor_name, executor_address)
         executor = stack.enter_context(open_executor(config, writer.paths.workers, writer.paths.simulator_log))
         check_fingerprint(state.opened, executor.grounds)
-        dealer(state, owner)
+        job_builder(state, owner)
         writer.record(RunResumed(now(), program))
         writer.listen(observer)
         opened(writer.paths, writer.state)
         return _to_the_end(writer, executor, owner, agent, directory)
 
 
-def dealer(state: RunState, owner: experiment.Experiment) -> Dealer:
+def job_builder(state: RunState, owner: experiment.Experiment) -> EpisodeJobBuilder:
     """Return what deals a run's cases; raise ``RecordError`` where they are not those that it committed to."""
     environment, opened = state.opened.task.environment.name, state.opened
     case_set = owner.cases(environment, opened.split)
     if cases.commitment(case_set, cases.salt(owner.key(opened.split), environment)) != opened.commitment:
         raise RecordError("The secret's cases are not those that the run committed to when it was opened.")
-    return Dealer(case_set, owner.key(opened.split), opened.seed)
+    return EpisodeJobBuilder(case_set, owner.key(opened.split), opened.seed)
 
 
 def _to_the_end(
     writer: RunWriter, executor: Executor, owner: experiment.Experiment, agent: Agent, directory: Path | None = None
 ) -> RunState:
-    deal = dealer(writer.state, owner)
+    deal = job_builder(writer.state, owner)
     try:
         if writer.state.stage is Stage.OPEN:
             _evolve(Rollouts(writer, executor, deal, camera=_camera(writer.state.opened)), agent, directory)
@@ -238,7 +238,7 @@ def _camera(opened: RunOpened) -> LocalCamera | None:
 
 
 def _opening(
-    config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: Grounds, price: PriceSnapshot | None
+    config: RunConfig, owner: experiment.Experiment, run_id: str, grounds: ExecutorInfo, price: PriceSnapshot | None
 ) -> RunOpened:
     environment = config.task.environment
     case_set = owner.cases(environment.name, config.split)
@@ -271,7 +271,7 @@ def _offer_packages(paths: RunPaths, task: Task, executor: Executor) -> None:
         workspace.link_packages(paths, task.policy_packages)
 
 
-def _grounds(executor: Executor, root: Path) -> Grounds:
+def _grounds(executor: Executor, root: Path) -> ExecutorInfo:
     """Return what an executor found; where the simulator fails, all that it printed stays beside the run's place."""
     try:
         return executor.grounds
@@ -290,7 +290,7 @@ def _forget_unopened(root: Path) -> None:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def check_fingerprint(opened: RunOpened, grounds: Grounds) -> None:
+def check_fingerprint(opened: RunOpened, grounds: ExecutorInfo) -> None:
     """Refuse to go on under other versions, or another simulator's code, than the run was begun with."""
     check_protocol(opened)
     if others := other_versions(opened, grounds.versions, grounds.simulator_code):

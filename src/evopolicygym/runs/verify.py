@@ -13,7 +13,7 @@ from evopolicygym.core.finding import Finding
 from evopolicygym.records.reader import read_run
 from evopolicygym.records.rollback_guard import WHAT, mark_finding
 from evopolicygym.runs import experiment
-from evopolicygym.runs.run import dealer
+from evopolicygym.runs.run import job_builder
 
 
 def findings(root: Path) -> Iterator[Finding]:
@@ -25,7 +25,7 @@ def findings(root: Path) -> Iterator[Finding]:
     state = read_run(root).state
     yield mark_finding(root) or _without_mark(state.opened)
     try:
-        dealer(state, experiment.of_run(root, state.opened))
+        job_builder(state, experiment.of_run(root, state.opened))
     except UsageError:
         yield Finding("commitment", ok=True, detail="not checked: the secret is neither on this machine nor revealed")
     except EvoPolicyGymError as error:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from evopolicygym.core.errors import EvoPolicyGymError, SandboxError
-from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, Limits, PolicyContext
 from evopolicygym.rollout import cores
@@ -41,7 +41,7 @@ SAID = 8192
 class NodeDescription:
     """A node's description of itself."""
 
-    grounds: Grounds
+    grounds: ExecutorInfo
     version: str
     """Version of this package."""
     process: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evopolicygym.core.errors import NodeError
-from evopolicygym.core.rollout import Grounds, other_code
+from evopolicygym.core.rollout import ExecutorInfo, other_code
 from evopolicygym.packs.installation import installed, packs_directory
 from evopolicygym.rollout.arithmetic import PROCESSOR
 
@@ -13,7 +13,7 @@ HOW_CHOSEN = ("chosen", "not ")
 """Prefixes of findings on the choice of a level, which are not compared."""
 
 
-def incompatibilities(ours: Grounds, theirs: Grounds) -> list[str]:
+def incompatibilities(ours: ExecutorInfo, theirs: ExecutorInfo) -> list[str]:
     """Return in words how a place differs from ours; nothing where both are compatible."""
     found = list(_unequal("", ours.versions, theirs.versions))
     code = other_code(ours.simulator_code, theirs.simulator_code)
@@ -30,7 +30,7 @@ def incompatibilities(ours: Grounds, theirs: Grounds) -> list[str]:
     return found
 
 
-def _enforced(grounds: Grounds) -> dict[str, str]:
+def _enforced(grounds: ExecutorInfo) -> dict[str, str]:
     return {name: text for name, text in grounds.findings.items() if not name.startswith((*HOW_CHOSEN, PROCESSOR))}
 
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EnvironmentFault, EvoPolicyGymError, UsageError
-from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, Grounds, Trial, other_code
+from evopolicygym.core.rollout import ATTEMPTS, Episode, EpisodeJob, ExecutorInfo, Trial, other_code
 from evopolicygym.core.spaces import from_schema, is_bounded
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import PolicyContext
@@ -47,7 +47,7 @@ class WorkerSeat:
     config: WorkerConfig
     process: WorkerProcess
     connection: Connection
-    grounds: Grounds | None = None
+    grounds: ExecutorInfo | None = None
     """None until the worker has said that it is ready."""
     job: EpisodeJob | None = None
     """What it plays at present."""
@@ -105,7 +105,7 @@ class LocalExecutor:
         self.close()
 
     @property
-    def grounds(self) -> Grounds:
+    def grounds(self) -> ExecutorInfo:
         """What the first worker found here."""
         return replace(self._ready(self._seats[0]), workers=len(self._seats))
 
@@ -210,7 +210,7 @@ class LocalExecutor:
         fresh = self._start(seat.config)
         seat.process, seat.connection, seat.grounds, seat.job = fresh.process, fresh.connection, None, None
 
-    def _ready(self, seat: WorkerSeat) -> Grounds:
+    def _ready(self, seat: WorkerSeat) -> ExecutorInfo:
         """Return what a worker found; wait until it is ready."""
         if seat.grounds is None:
             reply = self._read(seat)
@@ -220,7 +220,7 @@ class LocalExecutor:
             self._refuse_changed_code(reply)
         return seat.grounds
 
-    def _refuse_changed_code(self, grounds: Grounds) -> None:
+    def _refuse_changed_code(self, grounds: ExecutorInfo) -> None:
         """Raise ``EnvironmentFault`` where a worker has imported other code of the simulator than those before it."""
         self._code = self._code or grounds.simulator_code
         if changed := other_code(self._code, grounds.simulator_code):
@@ -234,14 +234,14 @@ class LocalExecutor:
         """Return what is said of a worker that never got ready; of a simulator, which one."""
         made = f"The environment {self._spec.name!r}{self._of_pack} could not be made: "
         which = made if fault.blame is Blame.SIMULATOR else ""
-        return replace(fault, message=f"{which}{fault.message}{self._last_words()}").error()
+        return replace(fault, message=f"{which}{fault.message}{self._log_tail()}").error()
 
     @property
     def _of_pack(self) -> str:
         """What is said after the environment's name where its pack has a Python of its own."""
         return f" of the pack {self._spec.pack!r}" if self._spec.pack else ""
 
-    def _last_words(self) -> str:
+    def _log_tail(self) -> str:
         """Return the end of what simulators and sandboxes printed."""
         with regular_file.reader(self._log) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 4 * LAST_WORDS))
@@ -281,7 +281,7 @@ class LocalExecutor:
         except (EOFError, OSError) as error:
             raise EnvironmentFault(
                 f"A worker of the environment {self._spec.name!r}{self._of_pack} ended while it got ready, exit code "
-                f"{self._ended(seat)}; see {self._log}.{self._last_words()}"
+                f"{self._ended(seat)}; see {self._log}.{self._log_tail()}"
             ) from error
 
     def _asked(self, seat: WorkerSeat, request: Load | Check) -> Any:  # noqa: ANN401 - as above

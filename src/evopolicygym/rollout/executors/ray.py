@@ -22,7 +22,7 @@ from evopolicygym.core import regular_file
 from evopolicygym.core.errors import NodeError
 from evopolicygym.core.isolation import Isolation
 from evopolicygym.core.options import AUTO
-from evopolicygym.core.rollout import Episode, EpisodeJob, Grounds, Trial
+from evopolicygym.core.rollout import Episode, EpisodeJob, ExecutorInfo, Trial
 from evopolicygym.core.submission import LoadError
 from evopolicygym.core.task import EnvironmentSpec, PolicyContext
 from evopolicygym.rollout.cluster.archive import Archive, name_of, pack, unpack
@@ -39,7 +39,7 @@ LOSSES = 5
 """How often a case may be lost with the machine or the actor that played it."""
 STRIKES = 3
 """How often an actor may end while it gets ready on a node that is alive."""
-NOBODY_S = 180.0
+NO_WORKER_TIMEOUT_S = 180.0
 """Seconds within which a worker must be there to play, on whichever node."""
 SETTLE_S = 30.0
 """Seconds that the rest of the nodes is waited for at the start, once there is one worker."""
@@ -89,7 +89,7 @@ class RayExecutor:
             if config.spec.pack:
                 self._check_packs(config.spec)
             self._actors = ray.remote(num_cpus=1, max_restarts=0)(Node)
-            self._muster()
+            self._spawn_actors()
             with LocalExecutor(replace(config, workers=1)) as driver:
                 self._grounds = driver.grounds
             self._settle()
@@ -104,7 +104,7 @@ class RayExecutor:
         self.close()
 
     @property
-    def grounds(self) -> Grounds:
+    def grounds(self) -> ExecutorInfo:
         """What was found on the driver; every node that plays found the same."""
         return replace(self._grounds, workers=len(self._ready()))
 
@@ -125,11 +125,11 @@ class RayExecutor:
         """Have one node do something, and another where it is lost; return its answer."""
         for _ in range(LOSSES):
             while not (ready := self._ready()):
-                self._hear()
+                self._poll()
             seat = ready[0]
             try:
                 self._give(seat, checkpoint)
-                home = self._come(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
+                home = self._handle_reply(ray.get(getattr(seat.actor, what).remote(seat.checkpoint, context)))
             except RayError as error:
                 self._lost(seat, error)
                 continue
@@ -152,7 +152,7 @@ class RayExecutor:
                         seat.job = waiting.popleft()
                         self._give(seat, checkpoint)
                         seat.answer = seat.actor.play.remote(seat.checkpoint, context, seat.job)
-                for seat in self._hear():
+                for seat in self._poll():
                     job, answer = seat.job, seat.answer
                     if job is None:
                         continue
@@ -171,7 +171,7 @@ class RayExecutor:
                     seat.job = seat.answer = None
                     for why in home.repeated:
                         repeated(job, why)
-                    self._come(home)
+                    self._handle_reply(home)
                     self._lay(job, home.files)
                     yield job, home.answer
         finally:
@@ -208,7 +208,7 @@ class RayExecutor:
                 there[asked[item].name] = ray.get(item)
         check_nodes(spec.pack, spec.packages, pack_state(spec.pack), there)
 
-    def _muster(self) -> None:
+    def _spawn_actors(self) -> None:
         """Start actors wherever there are processors without one, evenly over the nodes."""
         self._looked_at = time.monotonic()
         alive = machines()
@@ -234,12 +234,12 @@ class RayExecutor:
         while len(self._ready()) < len(self._seats) or not self._seats:
             if self._ready() and time.monotonic() > until:
                 return
-            self._hear()
+            self._poll()
 
-    def _hear(self) -> list[ActorSeat]:
+    def _poll(self) -> list[ActorSeat]:
         """Wait a little until somebody says something; return those that answered on a job."""
         if time.monotonic() - self._looked_at > LOOK_S:
-            self._muster()
+            self._spawn_actors()
         by_answer = {seat.answer: seat for seat in self._seats if seat.answer is not None}
         if by_answer:
             ray.wait(list(by_answer), num_returns=1, timeout=POLL_S, fetch_local=False)
@@ -251,17 +251,17 @@ class RayExecutor:
         for seat in seats:
             if seat.here is None:
                 self._open(seat)
-        self._see_that_somebody_is_there()
+        self._check_liveness()
         return [seat for seat in seats if seat.job]
 
-    def _see_that_somebody_is_there(self) -> None:
+    def _check_liveness(self) -> None:
         if self._ready():
             self._somebody_at = time.monotonic()
-        elif time.monotonic() - self._somebody_at > NOBODY_S:
+        elif time.monotonic() - self._somebody_at > NO_WORKER_TIMEOUT_S:
             names = ", ".join(machine.name for machine in machines()) or "none"
             raise NodeError(
-                f"For {NOBODY_S:g} s there was no node to play on. Nodes with processors that are alive: {names}; "
-                f"{len(self._seats)} workers wait there for a free processor."
+                f"For {NO_WORKER_TIMEOUT_S:g} s there was no node to play on. Nodes with processors that are alive: "
+                f"{names}; {len(self._seats)} workers wait there for a free processor."
             )
 
     def _open(self, seat: ActorSeat) -> None:
@@ -300,7 +300,7 @@ class RayExecutor:
             seat.actor.take.remote(name, archive_there)
             seat.checkpoint = name
 
-    def _come(self, home: NodeReply) -> NodeReply:
+    def _handle_reply(self, home: NodeReply) -> NodeReply:
         """Note what a node printed, and raise what it raised."""
         if home.said:
             with regular_file.appender(self._config.log) as log:

@@ -61,7 +61,7 @@ def prepare(how: Mapping[str, Any], *, privileged: bool) -> Prepared:
     held = tuple(item for item in range(CAPABILITIES) if libc.prctl(PR_CAPBSET_READ, item, 0, 0, 0) == 1)
     if how["unprivileged"] and not privileged:
         _give_up_capabilities(libc, held)
-        _demand(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+        _require(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     ruleset = _ruleset(libc, how["landlock"]) if how["landlock"] and landlock_version() else -1
     program, capabilities = bytes.fromhex(how["seccomp"]), held if privileged else None
     return Prepared(libc, how["limits"], ruleset, program, how["own_process"], capabilities, how["unprivileged"])
@@ -74,10 +74,10 @@ def confine(how: Prepared) -> None:
     for name, amount in how.limits.items():
         _limit(getattr(resource, name), amount)
     if how.unprivileged:
-        _demand(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
-        _demand(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+        _require(how.libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "PR_SET_DUMPABLE")
+        _require(how.libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     if how.ruleset >= 0:
-        _demand(how.libc.syscall(_number("landlock_create_ruleset") + 2, how.ruleset, 0), "landlock_restrict_self")
+        _require(how.libc.syscall(_number("landlock_create_ruleset") + 2, how.ruleset, 0), "landlock_restrict_self")
         os.close(how.ruleset)
     if how.filter:
         stand_in, own = (struct.pack("<I", number) for number in (how.own_process, os.getpid()))
@@ -93,9 +93,9 @@ def _give_up_capabilities(libc: ctypes.CDLL, bounding: Sequence[int]) -> None:
         dropped = libc.prctl(PR_CAPBSET_DROP, item, 0, 0, 0)
         if dropped < 0 and ctypes.get_errno() == errno.EPERM:
             break
-        _demand(dropped, "PR_CAPBSET_DROP")
-    _demand(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "PR_CAP_AMBIENT")
-    _demand(libc.capset(*CAPABILITY_SETS), "capset")
+        _require(dropped, "PR_CAPBSET_DROP")
+    _require(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "PR_CAP_AMBIENT")
+    _require(libc.capset(*CAPABILITY_SETS), "capset")
 
 
 def _limit(kind: int, amount: int) -> None:
@@ -107,7 +107,7 @@ def _limit(kind: int, amount: int) -> None:
 
 def die_with_parent(how: Prepared) -> None:
     """Have the kernel kill this process when the zygote ends; without namespaces nothing else would."""
-    _demand(how.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
+    _require(how.libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def landlock_version() -> int:
@@ -125,7 +125,7 @@ def _ruleset(libc: ctypes.CDLL, readable: Sequence[str]) -> int:
     attributes = struct.pack("<QQQ", rights, network, scoped)[: 24 if scoped else 16 if network else 8]
     first = _number("landlock_create_ruleset")
     ruleset = int(libc.syscall(first, attributes, len(attributes), 0))
-    _demand(ruleset, "landlock_create_ruleset")
+    _require(ruleset, "landlock_create_ruleset")
     for path in readable:
         _allow_reading(libc, first + 1, ruleset, path)
     return ruleset
@@ -144,7 +144,7 @@ def _allow_reading(libc: ctypes.CDLL, add_rule: int, ruleset: int, path: str) ->
         return
     allowed = LANDLOCK_READ if os.path.isdir(path) else LANDLOCK_READ & ~(1 << 3)  # noqa: PTH112 - pathlib loads late
     rule = struct.pack("<Qi", allowed, descriptor)
-    _demand(libc.syscall(add_rule, ruleset, 1, rule, 0), f"landlock_add_rule {path}")
+    _require(libc.syscall(add_rule, ruleset, 1, rule, 0), f"landlock_add_rule {path}")
     os.close(descriptor)
 
 
@@ -153,14 +153,14 @@ def _filter_system_calls(libc: ctypes.CDLL, program: bytes) -> None:
     instructions = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
     arguments = (_number("seccomp"), SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, header)
-    _demand(libc.syscall(*arguments), "seccomp")
+    _require(libc.syscall(*arguments), "seccomp")
 
 
 def _number(name: str) -> int:
     return SYSTEM_CALLS.get(os.uname().machine, SYSTEM_CALLS["x86_64"])[name]
 
 
-def _demand(result: int, what: str) -> None:
+def _require(result: int, what: str) -> None:
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")

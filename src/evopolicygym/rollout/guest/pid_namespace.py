@@ -29,7 +29,7 @@ def enter_pid_namespace() -> None:
 
     To be called early: what is loaded before lies in memory twice.
     """
-    _demand(LIBC.unshare(CLONE_NEWPID | CLONE_NEWNS), "unshare")
+    _require(LIBC.unshare(CLONE_NEWPID | CLONE_NEWNS), "unshare")
     first = os.fork()
     if first:
         os.closerange(3, 4096)  # whose other ends would not hear of the first one's end
@@ -41,16 +41,16 @@ def enter_pid_namespace() -> None:
 def mount_anew(place: str, *, again: bool) -> None:
     """Mount a new file system in memory at a place, in place of the last one if there is; raises ``OSError``."""
     if again:
-        _demand(LIBC.umount2(place.encode(), MNT_DETACH), "umount2")
-    _demand(LIBC.mount(b"checkpoint", place.encode(), b"tmpfs", MOUNT_FLAGS, b"mode=0755"), "mount")
+        _require(LIBC.umount2(place.encode(), MNT_DETACH), "umount2")
+    _require(LIBC.mount(b"checkpoint", place.encode(), b"tmpfs", MOUNT_FLAGS, b"mode=0755"), "mount")
 
 
 def close_mount(place: str) -> None:
     """Let nobody write to what is mounted at a place; raises ``OSError``."""
-    _demand(LIBC.mount(None, place.encode(), None, MOUNT_FLAGS | MS_REMOUNT | MS_RDONLY, None), "mount")
+    _require(LIBC.mount(None, place.encode(), None, MOUNT_FLAGS | MS_REMOUNT | MS_RDONLY, None), "mount")
 
 
-def _demand(result: int, what: str) -> None:
+def _require(result: int, what: str) -> None:
     if result:
         code = ctypes.get_errno()
         raise OSError(code, f"{what}: {os.strerror(code)}")

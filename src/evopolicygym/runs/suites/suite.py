@@ -15,7 +15,7 @@ from typing import Any, cast
 from pydantic import Field
 
 from evopolicygym.agents.base import AGENTS, make
-from evopolicygym.core.agent import Particular
+from evopolicygym.core.agent import EnvironmentSpecificAgent
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.options import (
     AGENT_OPTIONS,
@@ -218,7 +218,7 @@ def validate_plan(runs: Iterable[PlannedRun]) -> tuple[str, ...]:
     for config in configs:
         agent = make(config.agent)
         refuse_program(config, agent)
-        if config.agent.command and isinstance(agent, Particular):
+        if config.agent.command and isinstance(agent, EnvironmentSpecificAgent):
             agent.refuse(config.task.environment.name)
         found.append(unpriced(config.agent, price_of(config, agent)))
     return tuple(dict.fromkeys(warning for warning in found if warning))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import EvoPolicyGymError
-from evopolicygym.core.follow import Follow, unseen
+from evopolicygym.core.follow import ProgressTracker, no_progress
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.reading import shown
@@ -105,7 +105,7 @@ class DocumentCache:
         self._films = films
         self._pairs: Mapping[str, Sequence[str]] = {}
 
-    def common(self, shipped: Sequence[str], follow: Follow = unseen) -> SuiteDocuments:
+    def common(self, shipped: Sequence[str], follow: ProgressTracker = no_progress) -> SuiteDocuments:
         """Return the list of runs, the leaderboard with each choice of shipped tables beside it, and all tasks."""
         listed = json.loads(self._documents.document("runs"))
         self._pairs = pairs(listed["runs"])
@@ -122,7 +122,9 @@ class DocumentCache:
             self._count_film(one)
         return SuiteDocuments(tuple(documents), problems, tuple(self._documents.index.places()), tuple(films))
 
-    def of_runs(self, runs: Sequence[str], follow: Follow = unseen) -> Iterator[CachedDocument | CachedFilm]:
+    def of_runs(
+        self, runs: Sequence[str], follow: ProgressTracker = no_progress
+    ) -> Iterator[CachedDocument | CachedFilm]:
         """Yield each run's documents, and which of them there are: each run has an equal share of what room is left."""
         for place, run in enumerate(follow("pages of runs", runs)):
             room = max(0, self._most_bytes - self.tally.bytes) // (len(runs) - place)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from evopolicygym.core.errors import UsageError
-from evopolicygym.core.follow import Follow, unseen
+from evopolicygym.core.follow import ProgressTracker, no_progress
 from evopolicygym.records.jsontext import dumps
 from evopolicygym.viewer.documents.documents import Documents
 from evopolicygym.viewer.documents.overview import RunIndex
@@ -63,7 +63,7 @@ class Pages:
     """The parts of the report that lies in the same directory."""
 
 
-def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
+def write_pages(directory: Path, pages: Pages, follow: ProgressTracker = no_progress) -> CacheTally:
     """Write the pages into a directory: ``index.html``, with documents and films beside it; those of old pages go."""
     cache, common, settings = _cached(pages, MOST_BYTES, follow, films=True)
     clear_pages(directory)
@@ -83,7 +83,7 @@ def write_pages(directory: Path, pages: Pages, follow: Follow = unseen) -> Cache
     return cache.tally
 
 
-def write_single_file(file: Path, pages: Pages, follow: Follow = unseen) -> CacheTally:
+def write_single_file(file: Path, pages: Pages, follow: ProgressTracker = no_progress) -> CacheTally:
     """Write the pages as one file, which holds no films; raise ``UsageError`` where it can't stand there."""
     if file.is_dir():
         raise UsageError(f"{file} is a directory; expected a file to write the pages into, such as runs.html.")
@@ -125,7 +125,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _cached(
-    pages: Pages, usual_bytes: int, follow: Follow, *, films: bool
+    pages: Pages, usual_bytes: int, follow: ProgressTracker, *, films: bool
 ) -> tuple[DocumentCache, SuiteDocuments, Mapping[str, Any]]:
     """Return the cache, the documents of all runs, and what the page's modules are shown of the documents."""
     most_bytes = pages.most_bytes or usual_bytes

@@ -16,7 +16,7 @@ from evopolicygym.cli.output import print_json
 from evopolicygym.cli.tables import show_findings
 from evopolicygym.core.errors import UnknownName, UsageError
 from evopolicygym.core.finding import Finding
-from evopolicygym.runs.config import from_anywhere
+from evopolicygym.runs.config import absolutize_paths
 from evopolicygym.specs.catalog import load
 
 EXAMPLES = """
@@ -98,7 +98,7 @@ def check(
             case "executor":
                 return check_executor(name, address)
             case _:
-                return check_agent(name, model, options, from_anywhere(command or ()), patience)
+                return check_agent(name, model, options, absolutize_paths(command or ()), patience)
 
     with interruptible():
         found = show_findings(begun, name, as_json=as_json)

@@ -7,7 +7,7 @@ import typer
 
 from evopolicygym.cli.output import print_text
 from evopolicygym.core.places import DEFAULT_RUNS
-from evopolicygym.runs.experiment import begun
+from evopolicygym.runs.experiment import existing_experiment
 from evopolicygym.runs.experiment import reveal as publish
 
 EXAMPLES = """
@@ -23,7 +23,7 @@ def reveal(
     yes: Annotated[bool, typer.Option("--yes", help="Don't ask for confirmation.")] = False,
 ) -> None:
     """Publish an experiment's secret beside its runs: its hidden cases are known from then on, and can be checked."""
-    begun(runs, experiment)
+    existing_experiment(runs, experiment)
     if not yes:
         typer.confirm(f"Publish the secret of {experiment!r}? Its cases will no longer be hidden.", abort=True)
     print_text(str(publish(runs, experiment)))
