@@ -1,21 +1,20 @@
 """``evopolicygym.run_suite``: agents by environments, several runs at once, each in a process of its own."""
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
 from evopolicygym.api.argument_names import renamed
 from evopolicygym.api.play import OnWarning
 from evopolicygym.core.errors import UnknownName
-from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, RunArguments, nest_options
-from evopolicygym.runs.preflight import cap_workers
-from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
-from evopolicygym.runs.suites.play import Observer, Suite, jobs_by_default, shares
-from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load, plan, validate_plan
+from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, RunArguments, nest_options
+from evopolicygym.runs.suites.document import directory_of
+from evopolicygym.runs.suites.play import Observer, play_suite, prepare_suite
+from evopolicygym.runs.suites.records import PlannedRunResult, PlannedRunVerdict
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, SuiteConfig, entry, load
 
 OnSuiteEvent = Observer
 """Called with each update of a run's process, and at its end with its result."""
@@ -86,25 +85,9 @@ def run_suite(
         >>> print(evopolicygym.leaderboard(played.directory).to_markdown())
     """
     config = _configured(str(suite), agents, environments, cross or {}, repeats, jobs, options)
-    config = replace(
-        config,
-        common={
-            **config.common,
-            "workers": cap_workers(config.common["workers"], config.common["executor"], on_warning),
-        },
-    )
-    planned = plan(config)
-    for warning in validate_plan(planned):
-        on_warning(warning)
-    check(config)
-    directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
-    with suite_lock(config) as lock:
-        results = found(planned, directory)
-        waiting = sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values())
-        at_once = config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1)
-        playing = Suite(results, shares(cores, min(at_once, max(1, waiting))), lock)
-        undisturbed = playing.play(directory / LOG_FILE, on_event)
-    return SuiteRuns(directory, tuple(playing.results.values()), not undisturbed)
+    config, planned = prepare_suite(config, on_warning)
+    results, undisturbed = play_suite(config, planned, lambda _results: nullcontext(on_event))
+    return SuiteRuns(directory_of(config), tuple(results), not undisturbed)
 
 
 def _configured(

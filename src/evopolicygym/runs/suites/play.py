@@ -1,6 +1,7 @@
 """Playing a suite: a pool of child processes, each of which plays one run on cores of its own."""
 
 import json
+import logging
 import os
 import pickle
 import signal
@@ -9,24 +10,30 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
 
 from evopolicygym.core import regular_file
 from evopolicygym.core.errors import EvoPolicyGymError
+from evopolicygym.core.options import LOCAL
 from evopolicygym.core.run import Stage
+from evopolicygym.runs.preflight import cap_workers
 from evopolicygym.runs.progress import RunProgress
 from evopolicygym.runs.suites.child import RunOrder
+from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
 from evopolicygym.runs.suites.records import (
     PlannedRunResult,
     PlannedRunStopped,
     PlannedRunVerdict,
+    found,
     result_of_process,
 )
-from evopolicygym.runs.suites.suite import PlannedRun
+from evopolicygym.runs.suites.suite import PlannedRun, SuiteConfig, plan, validate_plan
+
+LOG = logging.getLogger("evopolicygym")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -43,6 +50,42 @@ class ProcessStarted:
 Update = ProcessStarted | RunProgress | PlannedRunResult
 Observer = Callable[[PlannedRun, Update], None]
 """Called by the thread that plays the suite: when a run starts, as it proceeds, and with its result."""
+
+
+def prepare_suite(
+    config: SuiteConfig, on_warning: Callable[[str], object]
+) -> tuple[SuiteConfig, tuple[PlannedRun, ...]]:
+    """Return a suite as it can be played here, and its runs; raise ``UsageError`` where it can't be played."""
+    workers = cap_workers(config.common["workers"], config.common["executor"], on_warning)
+    config = replace(config, common={**config.common, "workers": workers})
+    planned = plan(config)
+    warnings = validate_plan(planned)
+    check(config)
+    for warning in warnings:
+        on_warning(warning)
+    return config, tuple(planned)
+
+
+def play_suite(
+    config: SuiteConfig,
+    planned: Sequence[PlannedRun],
+    observing: Callable[[Mapping[int, PlannedRunResult]], AbstractContextManager[Observer]],
+) -> tuple[list[PlannedRunResult], bool]:
+    """Play what is not finished of a prepared suite; return all results, and whether nobody interrupted it.
+
+    ``observing`` gets the results so far, by the runs' numbers; its context gives what observes the suite meanwhile.
+    Raises ``RecordError`` where another process plays the suite.
+    """
+    directory, cores = directory_of(config), sorted(os.sched_getaffinity(0))
+    with suite_lock(config) as lock:
+        results = found(planned, directory)
+        waiting = max(1, sum(result.verdict is not PlannedRunVerdict.FINISHED for result in results.values()))
+        jobs = min(config.jobs or jobs_by_default(len(cores) if config.common["executor"] == LOCAL else 1), waiting)
+        suite = Suite(results, shares(cores, jobs), lock)
+        LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
+        with observing(results) as observe:
+            undisturbed = suite.play(directory / LOG_FILE, observe)
+    return list(suite.results.values()), undisturbed
 
 
 class Suite:

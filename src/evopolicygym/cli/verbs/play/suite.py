@@ -1,8 +1,7 @@
 """``evopolicygym suite``: play agents in environments, several runs at once; resumes where it stopped."""
 
-import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -14,7 +13,6 @@ from evopolicygym.cli.completion import complete_agent, complete_environment, co
 from evopolicygym.cli.interruption import INTERRUPTED, interruptible
 from evopolicygym.cli.options import given_options, parse_cross, with_flags
 from evopolicygym.cli.output import (
-    LOG,
     Quiet,
     Verbose,
     Verbosity,
@@ -27,13 +25,12 @@ from evopolicygym.cli.output import (
     set_verbosity,
 )
 from evopolicygym.cli.suite_view import SuiteView, failures, plan_table, score_table
-from evopolicygym.core.options import COMMON_OPTIONS, LOCAL, RUN_OPTIONS, nest_options
+from evopolicygym.core.options import COMMON_OPTIONS, RUN_OPTIONS, nest_options
 from evopolicygym.runs.experiment import REVEALED_FILE
-from evopolicygym.runs.preflight import cap_workers
-from evopolicygym.runs.suites.document import LOG_FILE, check, directory_of, suite_lock
-from evopolicygym.runs.suites.play import Suite, Update, jobs_by_default, shares
+from evopolicygym.runs.suites.document import directory_of
+from evopolicygym.runs.suites.play import Observer, Update, play_suite, prepare_suite
 from evopolicygym.runs.suites.records import PlannedRunResult, found
-from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, SuiteConfig, entry, load, plan, validate_plan
+from evopolicygym.runs.suites.suite import ENTRY_OPTIONS, PlannedRun, entry, load
 
 EXAMPLES = """
 Examples:
@@ -105,13 +102,7 @@ def suite(
     common = nest_options(COMMON_OPTIONS, given_options(COMMON_OPTIONS, flags))
     given = {**common, **{name: value for name, value in of_suite.items() if value not in (None, [], {})}}
     asked = load(name, given, nest_options(ENTRY_OPTIONS, given_options(ENTRY_OPTIONS, flags)))
-    workers = cap_workers(asked.common["workers"], asked.common["executor"], print_warning)
-    asked = replace(asked, common={**asked.common, "workers": workers})
-    planned = plan(asked)
-    warnings = validate_plan(planned)
-    check(asked)
-    for warning in warnings:
-        print_warning(warning)
+    asked, planned = prepare_suite(asked, print_warning)
     directory = directory_of(asked)
     if asked.common["split"] != "public" and (directory / REVEALED_FILE).exists():
         name = asked.common["experiment"]
@@ -119,7 +110,20 @@ def suite(
     if dry_run:
         _show_plan(list(found(planned, directory).values()), as_json=as_json)
         return
-    results, undisturbed = _play(asked, loud, as_json=as_json)
+
+    @contextmanager
+    def observing(results: Mapping[int, PlannedRunResult]) -> Iterator[Observer]:
+        view = SuiteView(progress_console(loud, as_json=as_json), results)
+
+        def observe(run: PlannedRun, update: Update) -> None:
+            view.observe(run, update)
+            log_update(run, update)
+
+        with view.live():
+            yield observe
+
+    with interruptible():
+        results, undisturbed = play_suite(asked, planned, observing)
     _show_end(results, directory, loud, as_json=as_json)
     if not undisturbed:
         print_error("interrupted; nothing is lost. The same command continues.")
@@ -128,28 +132,7 @@ def suite(
         raise typer.Exit(1)
 
 
-def _play(asked: "SuiteConfig", loud: Verbosity, *, as_json: bool) -> tuple[list["PlannedRunResult"], bool]:
-    """Play what is not finished; return all results, and whether nobody interrupted it."""
-    directory = directory_of(asked)
-    cores = sorted(os.sched_getaffinity(0))
-    with interruptible(), suite_lock(asked) as lock:
-        results = found(plan(asked), directory)
-        waiting = max(1, sum(one.verdict != "finished" for one in results.values()))
-        jobs = min(asked.jobs or jobs_by_default(len(cores) if asked.common["executor"] == LOCAL else 1), waiting)
-        playing = Suite(results, shares(cores, jobs), lock)
-        view = SuiteView(progress_console(loud, as_json=as_json), results)
-        LOG.info("%s runs at once, on cores %s; log %s", jobs, cores, directory / LOG_FILE)
-
-        def observe(run: "PlannedRun", update: "Update") -> None:
-            view.observe(run, update)
-            log_update(run, update)
-
-        with view.live():
-            undisturbed = playing.play(directory / LOG_FILE, observe)
-    return list(playing.results.values()), undisturbed
-
-
-def _show_plan(results: Sequence["PlannedRunResult"], *, as_json: bool) -> None:
+def _show_plan(results: Sequence[PlannedRunResult], *, as_json: bool) -> None:
 
     if as_json:
         print_json(_as_json(results))
@@ -157,7 +140,7 @@ def _show_plan(results: Sequence["PlannedRunResult"], *, as_json: bool) -> None:
         out().print(plan_table(results))
 
 
-def _show_end(results: Sequence["PlannedRunResult"], directory: Path, loud: Verbosity, *, as_json: bool) -> None:
+def _show_end(results: Sequence[PlannedRunResult], directory: Path, loud: Verbosity, *, as_json: bool) -> None:
 
     if as_json:
         print_json(_as_json(results))
@@ -169,7 +152,7 @@ def _show_end(results: Sequence["PlannedRunResult"], directory: Path, loud: Verb
         out().print(Text(f"next    evopolicygym leaderboard {quote(str(directory))}", style="dim"), soft_wrap=True)
 
 
-def _as_json(results: Sequence["PlannedRunResult"]) -> list[dict[str, Any]]:
+def _as_json(results: Sequence[PlannedRunResult]) -> list[dict[str, Any]]:
     return [_fields(one) for one in results]
 
 
