@@ -55,7 +55,7 @@ Observer = Callable[[PlannedRun, Update], None]
 def prepare_suite(
     config: SuiteConfig, on_warning: Callable[[str], object]
 ) -> tuple[SuiteConfig, tuple[PlannedRun, ...]]:
-    """Return a suite as it can be played here, and its runs; raise ``UsageError`` where it can't be played."""
+    """Return a suite as it can be played here, and its runs; raise ``UsageError`` if it can't be played."""
     workers = cap_workers(config.common["workers"], config.common["executor"], on_warning)
     config = replace(config, common={**config.common, "workers": workers})
     planned = plan(config)
